@@ -6,7 +6,7 @@ from hashlib import sha256
 from operator import attrgetter
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from methods import registry
@@ -38,18 +38,17 @@ def link_new() -> int:
     # None where nothing was linked yet, or the methods have changed since.
     state = LinkingState.objects.filter(pk=1, fingerprint=fingerprint()).first()
     listings = Listing.objects.order_by("changed_at")
+    summaries = Summary.objects.filter(state=Summary.State.DONE).order_by("finished_at")
+    papers = Paper.objects.all()
     if state:
         listings = listings.filter(changed_at__gt=state.linked_until)
-    summaries = Summary.objects.filter(state=Summary.State.DONE).order_by("finished_at")
-    if state and state.answered_until:
-        summaries = summaries.filter(finished_at__gt=state.answered_until)
+        if state.answered_until:
+            summaries = summaries.filter(finished_at__gt=state.answered_until)
+        announced = Q(announcements__listing__in=listings)
+        papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
     latest, answered = listings.last(), summaries.last()
     if state and latest is None and answered is None:
         return 0
-    papers = Paper.objects.all()
-    if state:
-        announced = Q(announcements__listing__in=listings)
-        papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
     changed = link(papers)
     before = state.linked_until if state else timezone.now()
     values = {"linked_until": latest.changed_at if latest else before, "fingerprint": fingerprint()}
@@ -118,15 +117,13 @@ def _write(papers: list[Paper]) -> int:
 
 def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
     """The relations that a model answered, with the text that it had read."""
-    version = {paper.pk: paper.version for paper in papers}
-    done = Summary.objects.filter(paper__in=papers, state=Summary.State.DONE).order_by(
-        "finished_at"
-    )
+    latest = Q(version=F("paper__version"))
+    done = Summary.objects.filter(latest, paper__in=papers, state=Summary.State.DONE)
     by_paper = {
         row.paper_id: tuple(Answer(**one) for one in row.content.get("relations", ()))
-        for row in done
-        if row.version == version[row.paper_id]
+        for row in done.order_by("finished_at")
     }
-    texts = FullText.objects.filter(paper__in=[key for key, answers in by_paper.items() if answers])
-    read = {row.paper_id: row.text for row in texts if row.version == version[row.paper_id]}
+    answered = [key for key, answers in by_paper.items() if answers]
+    texts = FullText.objects.filter(latest, paper__in=answered)
+    read = {row.paper_id: row.text for row in texts}
     return {key: (answers, read.get(key, "")) for key, answers in by_paper.items()}
