@@ -31,7 +31,7 @@ def number_in(text: str) -> int:
 
 def _cleaned(given: QueryDict) -> QueryDict:
     """`given` itself if it is clean, else a cleaned copy."""
-    lists = {name: given.getlist(name) for name in given}
+    lists = dict(given.lists())
     cleaned = {clean(name): [clean(v) for v in values] for name, values in lists.items()}
     if cleaned == lists:
         return given

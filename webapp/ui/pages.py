@@ -152,9 +152,11 @@ def respond_shared(
     def whole() -> HttpResponse:
         try:
             page = kept_page(f"shared {_key(request)}", stamp, "", render_for_all)
+            response = HttpResponse(page.body)
         except _NotKeptError as error:
-            return _laid_over(request, error.response)
-        return _laid_over(request, HttpResponse(page.body))
+            response = error.response
+        response.content = personal.lay_over(request, response.content.decode()).encode()
+        return response
 
     if is_anonymous(request):
         return respond_public(request, stamp, whole)
@@ -181,11 +183,6 @@ def respond_public(
 def _key(request: HttpRequest) -> str:
     """The cache key: the language and the address."""
     return f"{get_language()} {request.get_full_path()}"
-
-
-def _laid_over(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    response.content = personal.lay_over(request, response.content.decode()).encode()
-    return response
 
 
 def _compressed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
