@@ -32,15 +32,13 @@ def build_vocabulary(
 
     A word must be in 15 papers; a pair in 60, or in 6 if two positive ones have it.
     """
-    frequency: Counter[str] = Counter()
-    total = 0
-    for total, (title, abstract) in enumerate(papers, start=1):  # noqa: B007 - how many there were
-        frequency.update(tfidf.terms(title, abstract).keys())
-    shared: Counter[str] = Counter()
-    for title, abstract in positive:
-        shared.update(tfidf.terms(title, abstract).keys())
+    known = list(papers)
+    frequency, shared = (
+        Counter(term for paper in some for term in tfidf.terms(*paper))
+        for some in (known, positive)
+    )
     return {
-        term: round(math.log((1 + total) / (1 + count)) + 1, 3)
+        term: round(math.log((1 + len(known)) / (1 + count)) + 1, 3)
         for term, count in sorted(frequency.items())
         if count >= (15 if " " not in term else 6 if shared[term] >= 2 else 60)
     }
