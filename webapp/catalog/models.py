@@ -21,9 +21,8 @@ class MethodLink(models.Model):
     relation = models.CharField(max_length=8, choices=Relation.choices)
     score = models.FloatField(default=0.0)  # probability that the paper is about it
     evidence = models.JSONField(default=list)  # [{"words", "place", "weight"}], weightiest first
-    confirmed = models.BooleanField(
-        null=True
-    )  # an operator's decision; it is kept and becomes a label
+    # An operator's decision, which is kept and becomes a label.
+    confirmed = models.BooleanField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["paper", "method"], name="linked_once")]
