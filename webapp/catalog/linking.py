@@ -81,11 +81,10 @@ def decide(link: MethodLink, confirmed: bool | None) -> bool:
 
 def _note_change() -> None:
     """Invalidate kept pages: links have changed."""
-    now = timezone.now()
     LinkingState.objects.update_or_create(
         pk=1,
-        defaults={"changed_at": now},
-        create_defaults={"changed_at": now, "linked_until": _NEVER, "fingerprint": ""},
+        defaults={"changed_at": timezone.now()},
+        create_defaults={"linked_until": _NEVER, "fingerprint": ""},
     )
 
 

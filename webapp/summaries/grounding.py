@@ -135,12 +135,8 @@ class GroundTruth:
             for i, later in enumerate(plain):
                 for earlier in plain[i + 1 : i + 3]:
                     between = self._text[later.end : earlier.start]
-                    if (
-                        _same_value(wanted[1], later)
-                        and _same_value(wanted[0], earlier)
-                        and len(between) <= PAIR_REACH
-                        and between.endswith(" from ")
-                    ):
+                    is_pair = all(map(_same_value, wanted, (earlier, later)))
+                    if is_pair and len(between) <= PAIR_REACH and between.endswith(" from "):
                         yield later
 
     def _linked(self, run: list[Number], is_change: bool) -> bool:
