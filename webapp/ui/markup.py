@@ -8,6 +8,7 @@ before it can make a page unsafe.
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -117,13 +118,18 @@ def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool
     for text inside a link.
     """
     spans = _disjoint(marks)
+    starts = [start for start, _, _ in spans]
     html: list[str] = []
     for piece in _pieces(text):
         if piece.kind == "tag":
             if links or not piece.html.startswith(("<a", "</a")):
                 html.append(piece.html)
             continue
-        touching = [span for span in spans if span[0] < piece.end and span[1] > piece.start]
+        # The spans that overlap this piece; they are sorted and disjoint.
+        first = max(bisect_right(starts, piece.start) - 1, 0)
+        touching = [
+            span for span in spans[first : bisect_left(starts, piece.end)] if span[1] > piece.start
+        ]
         if piece.kind == "atom":
             keys = sorted({key for _, _, keys in touching for key in keys})
             html.append(_marked(piece.html, keys))
