@@ -102,13 +102,13 @@ class Worker:
         try:
             with sandbox.private_directory(self.home, job.token, self.user) as private:
                 if why := refusal(job):
-                    events.send_end(protocol.Failed(kind="input", message=why))
-                    return
-                self.job = job
-                measurement = Measurement(
-                    job, self.machine, self.cancel, events, self.announce_leaving
-                )
-                measurement.run(private)
+                    end: protocol.Strict = protocol.Failed(kind="input", message=why)
+                else:
+                    self.job = job
+                    end = Measurement(job, self.machine, self.cancel, events).run(private)
+                if self.cancel.stopping:
+                    self.announce_leaving()  # first: a run given back must not be sent here again
+                events.send_end(end)
         except sandbox.TakenError:
             log.warning("Run %s was delivered twice; the second delivery is dropped", job.run)
         except Exception:

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,44 +35,32 @@ log = logging.getLogger(__name__)
 
 
 class Measurement:
-    """One job on this machine, which `cancel` may end; `events` sends its events to the site.
-
-    `announce_leaving` tells the site that this worker takes no more jobs.
-    """
+    """One job on this machine, which `cancel` may end; `events` sends its events to the site."""
 
     def __init__(
-        self,
-        job: Job,
-        machine: hardware.Machine,
-        cancel: CancelFlags,
-        events: EventSender,
-        announce_leaving: Callable[[], None],
+        self, job: Job, machine: hardware.Machine, cancel: CancelFlags, events: EventSender
     ) -> None:
         self._job, self._machine, self._cancel, self._events = job, machine, cancel, events
-        self._announce_leaving = announce_leaving
         allowed = machine.memory_bytes
         self._memory = min(job.limits.memory_bytes or allowed, allowed)
         self._outcome: Strict | None = None  # as the benchmark reported it
         self._stopped: Strict | None = None  # why we ended it, where we did
         self._end_by = float("inf")
 
-    def run(self, private: Path) -> None:
-        """Measure in `private`; send the last event when no process of the benchmark is left."""
+    def run(self, private: Path) -> Strict:
+        """Measure in `private`; the last event, when no process of the benchmark is left."""
         # Sent before torch is imported, so that the reader sees that a worker has taken the run.
         self._events.set_progress(protocol.Progress(fraction=0.0, message="starting", elapsed=0.0))
         self._events.flush()
         before = hardware.gpu_used_mib() if self._machine.device == "gpu" else 0
         kills = hardware.oom_kills()
         if self._cancel.cancelled(self._job.token):
-            self._events.send_end(protocol.Cancelled(reason="Cancelled before it started."))
-            return
+            return protocol.Cancelled(reason="Cancelled before it started.")
         status = self._watch(self._start(private))
         reaper.kill_descendants(0)  # what the reaper did not kill: it may have been killed itself
         if self._machine.device == "gpu":
             self._wait_for_gpu_memory(before)
-        if self._cancel.stopping:
-            self._announce_leaving()  # first: a run given back must not be sent here again
-        self._events.send_end(self._final_event(status, hardware.oom_kills() > kills))
+        return self._final_event(status, hardware.oom_kills() > kills)
 
     def _start(self, private: Path) -> subprocess.Popen[bytes]:
         spec = reaper.Spec(

@@ -8,19 +8,14 @@ class Lines:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._rest = bytearray()
-        self._skipping = False
+        self._rest = bytearray()  # the last line, at most one byte more than it may have
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The lines that a piece of the stream completes, without their newlines."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._rest += end
-            if not self._skipping and len(self._rest) <= self._most:
+            if len(self._rest) <= self._most:
                 yield bytes(self._rest)
             self._rest.clear()
-            self._skipping = False
-        self._rest += rest
-        if len(self._rest) > self._most:
-            self._rest.clear()
-            self._skipping = True
+        self._rest += rest[: self._most + 1 - len(self._rest)]

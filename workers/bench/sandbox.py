@@ -4,7 +4,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+
+import psutil
 
 from methods.protocol import Job
 from webapp.env import SettingError
@@ -119,26 +120,19 @@ def remove_leftovers(home: Path) -> None:
 
     That includes processes, which nothing else ends if the reaper was killed too.
     """
-    for pid in _survivors(home):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    for place in _places(home):
+    places = _places(home)
+    for process in psutil.process_iter():
+        # Those that were started in a private directory: their environment names it.
+        with suppress(psutil.Error):
+            if process.environ().get("HOME", "").startswith(tuple(map(str, places))):
+                process.kill()
+    for place in places:
         for left in place.parent.glob(f"{place.name}*"):
             shutil.rmtree(left, ignore_errors=True)
     for mark in home.glob("taken/*"):
         with suppress(OSError):
             if mark.stat().st_mtime < time.time() - REMEMBER:
                 mark.rmdir()
-
-
-def _survivors(home: Path) -> Iterator[int]:
-    """Processes that were started in a private directory of `home`: their environment names it."""
-    marks = [f"HOME={place}".encode() for place in _places(home)]
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            environment = (process / "environ").read_bytes()
-            if any(mark in environment for mark in marks):
-                yield int(process.name)
 
 
 def environment(private: Path) -> dict[str, str]:
