@@ -81,23 +81,17 @@ LogLevel = Annotated[
 ]
 
 
-def variable(default: str, **bounds: Any) -> Any:
-    """Declare a variable with its default as written in a shell."""
-    return Field(default, **bounds)
+def variable(default: str, name: str | None = None, **bounds: Any) -> Any:
+    """Declare a variable with its default as written in a shell.
 
-
-# Variables without the prefix ASSAY_, because other software uses them too.
-OTHERS = {
-    "database_url",
-    "celery_broker_url",
-    "openai_base_url",
-    "openai_api_key",
-    "web_concurrency",
-}
+    Its name is the field's with the prefix ASSAY_; those that other software uses too have their
+    own `name`.
+    """
+    return Field(default, validation_alias=name, **bounds)
 
 
 def _name(field: str) -> str:
-    return field.upper() if field in OTHERS else f"ASSAY_{field.upper()}"
+    return f"ASSAY_{field.upper()}"
 
 
 class Settings(BaseSettings):
@@ -120,8 +114,8 @@ class Settings(BaseSettings):
     hosts: Words = variable("localhost 127.0.0.1 [::1]")
     base_url: str = variable("")
     https: bool = variable("0")
-    database_url: Server = variable("")
-    celery_broker_url: Server = variable("")
+    database_url: Server = variable("", "DATABASE_URL")
+    celery_broker_url: Server = variable("", "CELERY_BROKER_URL")
     arxiv_rss_url: Address = variable("https://rss.arxiv.org")
     arxiv_api_url: Address = variable("https://export.arxiv.org/api/query")
     arxiv_site_url: Address = variable("https://arxiv.org")
@@ -139,8 +133,8 @@ class Settings(BaseSettings):
     worker_key_file: OptionalPath = variable("")
     worker_memory: Count = variable("0")
     bench_user: str = variable("")
-    openai_base_url: Address = variable("https://api.openai.com/v1")
-    openai_api_key: SecretStr = variable("")
+    openai_base_url: Address = variable("https://api.openai.com/v1", "OPENAI_BASE_URL")
+    openai_api_key: SecretStr = variable("", "OPENAI_API_KEY")
     summary_model: str = variable("")
     summary_concurrency: int = variable("3", ge=1, le=64)
     summary_papers: Count = variable("15")
@@ -151,7 +145,7 @@ class Settings(BaseSettings):
     log_level: LogLevel = variable("INFO")
     token: SecretStr = variable("")
     methods_path: str = variable("")
-    web_concurrency: int = variable("0", ge=0, le=256)
+    web_concurrency: int = variable("0", "WEB_CONCURRENCY", ge=0, le=256)
     venv: str = variable(".venv")
 
 
