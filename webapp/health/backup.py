@@ -24,6 +24,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
 from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
@@ -90,7 +91,8 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
         except (sqlite3.DatabaseError, psycopg.Error, DatabaseError, ValueError) as error:
             reason = f"{source} cannot be restored, and nothing was changed: {error}"
             raise BackupError(reason) from error
-        _restore_secret(content)
+        if (content / SECRET).exists():  # without it sessions and workers' keys are not valid
+            write_whole(settings.DATA_DIR / SECRET, (content / SECRET).read_bytes(), mode=0o600)
     bring_up_to_date()
     Heartbeat.objects.all().delete()  # of processes that ran when the backup was made
     return manifest
@@ -173,7 +175,7 @@ def _restore_postgresql(content: Path, manifest: dict[str, Any]) -> None:
             cursor.execute(f"DROP TABLE {connection.ops.quote_name(table)} CASCADE")
         # Deferred checks of rows that one migration inserts would keep the next from altering them.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for app, name in _last_migrations(manifest):
+        for app, name in _last_migrations(manifest).items():
             call_command("migrate", app, name, interactive=False, verbosity=0)
         tables = connection.introspection.table_names(cursor)
         names = ", ".join(connection.ops.quote_name(table) for table in tables)
@@ -209,19 +211,14 @@ def _columns(table: str) -> list[str]:
     return [name for (name,) in found]
 
 
-def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """The last migration of each app that the backup had applied."""
+def _last_migrations(manifest: dict[str, Any]) -> dict[str, str]:
+    """The last migration of each app that the backup had applied, by app."""
     had = {tuple(key) for key in manifest["migrations"]}
-    loader = MigrationLoader(connection)
-    graph = loader.graph
-    had |= {new for new, one in loader.replacements.items() if had.issuperset(one.replaces)}
-    last: dict[str, str] = {}
-    for app in sorted({app for app, _ in had}):
-        for leaf in graph.leaf_nodes(app):
-            for key in graph.forwards_plan(leaf):
-                if key[0] == app and key in had:
-                    last[app] = key[1]
-    return sorted(last.items())
+    executor = MigrationExecutor(connection)
+    replacements = executor.loader.replacements
+    had |= {new for new, one in replacements.items() if had.issuperset(one.replaces)}
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes(), clean_start=True)
+    return {one.app_label: one.name for one, _ in plan if (one.app_label, one.name) in had}
 
 
 def _refuse_newer(manifest: dict[str, Any]) -> None:
@@ -244,12 +241,6 @@ def _refuse_while_running() -> None:
             f"A site is running on this database ({', '.join(names)}): stop it and wait "
             f"{SILENCE.seconds} seconds, or add --force if it was killed."
         )
-
-
-def _restore_secret(content: Path) -> None:
-    """Restore the secret, without which sessions and workers' keys are not valid."""
-    if (content / SECRET).exists():
-        write_whole(settings.DATA_DIR / SECRET, (content / SECRET).read_bytes(), mode=0o600)
 
 
 def _pack(content: Path, target: Path) -> None:
