@@ -42,10 +42,8 @@ class Scheduler(beat.Scheduler):
     full disk or a kill could damage it.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._last_heartbeat = float("-inf")
-        self._last_tick = time.time()
-        super().__init__(*args, **kwargs)
+    _last_heartbeat = float("-inf")
+    _last_tick = 0.0
 
     def setup_schedule(self) -> None:
         """Read the schedule."""
