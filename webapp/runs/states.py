@@ -75,8 +75,6 @@ def move(run: Run, to: State, by: Writer, **fields: object) -> bool:
 
 def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
     """End a failed attempt: retry the run once after an infrastructure failure, else end it."""
-    if run.state == State.CANCELLING:
-        return move(run, State.CANCELLED, by)
     if failure.ours and run.attempt < ATTEMPTS:
         return _queue_again(run, by)
     return move(run, State.FAILED, by, failure=failure, reason=reason)
