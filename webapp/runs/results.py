@@ -38,7 +38,7 @@ def import_file(path: Path) -> bool:
             raise BadResultError(f"it is larger than {MAX_BYTES // 2**20} MiB")
         content = path.read_bytes()
         key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
-        return not Run.objects.filter(pk=key).exists() and _publish(key, *read(content))
+        return not Run.objects.filter(pk=key).exists() and _publish(key, read(content))
     except OSError as error:
         raise BadResultError(f"it cannot be read: {error.strerror}") from error
 
@@ -58,8 +58,9 @@ def read(content: bytes) -> Bodies:
     # One such date would stretch every chart over time by decades.
     if started.at > time.time() + DAY:
         raise BadResultError("it says that it was measured in the future")
-    _agrees(started, last, middle)
-    return started, middle, last
+    found = started, middle, last
+    _agrees(found)
+    return found
 
 
 def _body(number: int, line: bytes) -> protocol.Strict:
@@ -69,10 +70,9 @@ def _body(number: int, line: bytes) -> protocol.Strict:
         raise BadResultError(f"line {number}: {error}") from None
 
 
-def _agrees(
-    started: protocol.Started, result: protocol.Result, middle: list[protocol.Strict]
-) -> None:
+def _agrees(bodies: Bodies) -> None:
     """Check what holds of every run that succeeded. Raises BadResultError."""
+    started, middle, result = bodies
     try:
         _, benchmark = registry.find(f"{started.method}.{started.benchmark}")
     except UnknownNameError as error:
@@ -93,13 +93,9 @@ def _agrees(
 
 
 @transaction.atomic
-def _publish(
-    key: uuid.UUID,
-    started: protocol.Started,
-    middle: list[protocol.Strict],
-    result: protocol.Result,
-) -> bool:
+def _publish(key: uuid.UUID, bodies: Bodies) -> bool:
     """Store a result as a published run; False if another process just did."""
+    started, middle, result = bodies
     began = datetime.fromtimestamp(started.at, UTC)
     run, is_new = Run.objects.get_or_create(
         pk=key,

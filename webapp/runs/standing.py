@@ -32,20 +32,18 @@ def update_standing(run: Run) -> None:
     rank = rank_of(run)
     headline = next(iter((run.result or {}).get("series", ())), "")
     for series in run.series.order_by("name"):  # always in one order, to avoid deadlocks
-        _let_stand(series, run.hardware, rank, headline=series.name == headline)
+        _let_stand(series, rank, headline=series.name == headline)
 
 
 @transaction.atomic
-def _let_stand(
-    series: Series, hardware: str, rank: StandingMeasurement.Rank, *, headline: bool
-) -> None:
+def _let_stand(series: Series, rank: StandingMeasurement.Rank, *, headline: bool) -> None:
     run = series.run
     values = {"series": series, "rank": rank, "measured_at": run.finished_at, "headline": headline}
     row, is_new = StandingMeasurement.objects.select_for_update().get_or_create(
         method=run.method,
         benchmark=run.benchmark,
         name=series.name,
-        hardware=hardware,
+        hardware=run.hardware,
         version=run.version,
         defaults=values,
     )
