@@ -172,8 +172,7 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             headers = {"WWW-Authenticate": "Bearer"}
             problem = ProblemError(401, f"{detail}/account/tokens/.", headers=headers)
         case ParameterError():
-            names = ("name", "given", "allowed", "reason")
-            errors = [{name: getattr(one, name) for name in names} for one in error.problems]
+            errors = [vars(one) for one in error.problems]
             problem = ProblemError(422, str(error), errors=errors)
         case ValidationError():
             places = [one["loc"][2:] or one["loc"][1:] for one in error.errors]
