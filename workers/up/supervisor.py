@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -72,11 +71,9 @@ class Supervisor:
 
     def __enter__(self) -> Supervisor:
         self.logs.mkdir(parents=True, exist_ok=True)
-        self._bell, self._alarm = socket.socketpair()
-        for end in (self._bell, self._alarm):
-            end.setblocking(False)
+        self._bell, self._alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._bell, selectors.EVENT_READ)
-        self._former_wakeup = signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
+        self._former_wakeup = signal.set_wakeup_fd(self._alarm, warn_on_full_buffer=False)
         numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGCHLD]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
             numbers.append(signal.SIGHUP)
@@ -89,8 +86,8 @@ class Supervisor:
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._former_wakeup)
         self._selector.close()
-        self._bell.close()
-        self._alarm.close()
+        os.close(self._bell)
+        os.close(self._alarm)
 
     def start(self, child: Child) -> None:
         """Start a child now, and again whenever it dies (unless `once`)."""
@@ -159,7 +156,7 @@ class Supervisor:
         for key, _ in self._selector.select(max(0.0, min(seconds, due - now))):
             if key.data is None:
                 with suppress(BlockingIOError):
-                    self._bell.recv(4096)
+                    os.read(self._bell, 4096)
             else:
                 self._read(key.data)
         self._reap()
