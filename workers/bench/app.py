@@ -17,7 +17,6 @@ from typing import Any
 
 from celery import Celery, signals
 from celery.worker.control import control_command
-from kombu.exceptions import OperationalError
 
 import workers.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
 from methods import protocol, registry
@@ -213,11 +212,8 @@ def refusal(job: protocol.Job) -> str:
 
 def _send(message: Message) -> None:
     task, argument = message
-    try:
-        # Nothing is declared: this Redis user may only put messages on that queue.
-        app.send_task(task, args=[argument], queue="events", declare=[], retry=False)
-    except OperationalError as error:
-        raise ConnectionError(str(error)) from error
+    # Nothing is declared: this Redis user may only put messages on that queue.
+    app.send_task(task, args=[argument], queue="events", declare=[], retry=False)
 
 
 def _key() -> bytes:

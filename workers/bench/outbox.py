@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from kombu.exceptions import OperationalError
+
 from webapp import env
 
 Message = tuple[str, Mapping[str, object]]  # a task's name and its argument
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """A thread that sends messages with `send`, which raises OSError if the broker is unreachable.
+    """A thread that sends messages with `send`, again while the broker is unreachable.
 
     Every `every` seconds it also sends what `heartbeat` returns.
     """
@@ -93,9 +95,8 @@ class Outbox:
         while True:
             try:
                 self._send(message)
-            except OSError as error:  # kombu's OperationalError is wrapped by the caller
+                return
+            except (OperationalError, OSError) as error:
                 log.warning("Broker unreachable, retrying in %.1f s: %s", pause, error)
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-            else:
-                return
