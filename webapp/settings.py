@@ -1,9 +1,9 @@
 """Django's settings. Those that an operator may set come from `webapp.env`."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
+from tempfile import NamedTemporaryFile
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
@@ -18,13 +18,12 @@ DATA_DIR = env.data_directory(BASE_DIR)
 def _kept_secret(path: Path) -> str:
     """The secret in `path`, made on first use; readable by its owner alone."""
     if not path.exists():
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.touch(mode=0o600)
-        draft.write_text(token_urlsafe(50))
-        # Linking is atomic, and of two processes the first wins.
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        draft.unlink()
+        with NamedTemporaryFile("w", dir=path.parent) as draft:
+            draft.write(token_urlsafe(50))
+            draft.flush()
+            # Linking is atomic, and of two processes the first wins.
+            with suppress(FileExistsError):
+                path.hardlink_to(draft.name)
     return path.read_text()
 
 
