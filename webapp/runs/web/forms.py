@@ -145,13 +145,12 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
         "help_text": _help(info, values),
     }
     preset = gettext("as in the preset")
-    if info.kind == "boolean" and not info.many:
-        choices = [("", preset), ("true", gettext("yes")), ("false", gettext("no"))]
-        return forms.ChoiceField(choices=choices, **common)
     offered = settings.RUN_MODELS if info.model else info.choices
-    if offered and not info.many:
-        choices = [("", preset), *((str(c), str(c)) for c in offered)]
-        return forms.ChoiceField(choices=choices, **common)
+    choices = [(str(one), str(one)) for one in offered]
+    if info.kind == "boolean":
+        choices = [("true", gettext("yes")), ("false", gettext("no"))]
+    if choices and not info.many:
+        return forms.ChoiceField(choices=[("", preset), *choices], **common)
     mode = "numeric" if info.kind == "integer" and not info.many else "text"
     widget = forms.TextInput(
         attrs={"inputmode": mode, "placeholder": preset, "autocomplete": "off"}

@@ -16,7 +16,7 @@ from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
 from webapp.runs.queries import spec_of
 from webapp.runs.web import present
-from webapp.runs.web.state_text import ICONS, tone_of, took
+from webapp.runs.web.state_text import look_of, took
 
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
@@ -79,14 +79,12 @@ def listed_run(run: Run) -> dict[str, Any]:
     changed = [p for p in present.parameters_of(run) if p.changed]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
-    tone = tone_of(run, None)
     word = run.get_failure_display() if run.failure else run.get_state_display()
     return {
         "run": run,
         "title": found[1].title if found else run.benchmark,
         "method": found[0].title if found else run.method,
-        "tone": tone,
-        "icon": ICONS[tone],
+        **look_of(run, None),
         "word": "published" if run.imported else word,
         "took": took(run),
         "hardware": run.environment.hardware if run.environment else "",

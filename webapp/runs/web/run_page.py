@@ -9,7 +9,7 @@ from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_canc
 from webapp.runs.times import ALIVE, CANCEL, span
 from webapp.runs.web import present, progress
 from webapp.runs.web.findings import findings
-from webapp.runs.web.state_text import ICONS, title_of, tone_of, took
+from webapp.runs.web.state_text import look_of, title_of, took
 
 MANY_SERIES = 3  # with more, their tables are folded
 
@@ -22,7 +22,6 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     checks = present.checks_of(run)
     where = place(run)
     behind = behind_own(run, where)
-    tone = tone_of(run, where)
     return {
         "run": run,
         "method": method,
@@ -31,8 +30,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "where": where,
         "behind_own": behind,
         "standing": title_of(run, where, behind=behind),
-        "tone": tone,
-        "icon": ICONS[tone],
+        **look_of(run, where),
         "alive": ALIVE.seconds,
         "lease": CANCEL.seconds,
         "took": took(run),

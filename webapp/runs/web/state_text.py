@@ -56,9 +56,10 @@ def _waiting_for(where: Place, *, behind: bool) -> str:
     return gettext("behind another run of yours") if behind else gettext("next in line")
 
 
-def tone_of(run: Run, where: Place | None) -> str:
-    """The tone of a run's state; one that no worker can serve is not simply "waiting"."""
-    return "fair" if where and not where.workers else TONES.get(run.state, "waiting")
+def look_of(run: Run, where: Place | None) -> dict[str, str]:
+    """The tone and icon of a run's state; one that no worker can serve is not simply "waiting"."""
+    tone = "fair" if where and not where.workers else TONES.get(run.state, "waiting")
+    return {"tone": tone, "icon": ICONS[tone]}
 
 
 def took(run: Run) -> str:
