@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
@@ -22,6 +23,14 @@ def visible_runs(visitor: Visitor) -> QuerySet[Run]:
     if visitor.is_staff:
         return Run.objects.all()
     return Run.objects.filter(Q(public=True) | Q(reader=visitor))
+
+
+def with_id(runs: QuerySet[Run], text: str) -> Run | None:
+    """The run of `runs` whose id a text is; None also for a text that is no id."""
+    try:
+        return runs.filter(pk=UUID(text)).first()
+    except ValueError:
+        return None
 
 
 def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
@@ -55,11 +64,9 @@ def place(run: Run) -> Place | None:
     """The place of a queued run; None for any other."""
     if run.state != State.QUEUED:
         return None
-    queue = Run.objects.filter(state=State.QUEUED, device=run.device)
-    before = queue.filter(queued_at__lt=run.queued_at) | queue.filter(
-        queued_at=run.queued_at, pk__lt=run.pk
-    )
-    return Place(before.count(), live_workers().filter(device=run.device).count())
+    earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
+    ahead = Run.objects.filter(earlier, state=State.QUEUED, device=run.device)
+    return Place(ahead.count(), live_workers().filter(device=run.device).count())
 
 
 def behind_own(run: Run, where: Place | None) -> bool:

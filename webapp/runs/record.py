@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -33,6 +32,7 @@ from webapp.runs.models import (
     State,
     Worker,
 )
+from webapp.runs.queries import with_id
 from webapp.runs.standing import update_standing
 from webapp.runs.states import Writer
 from webapp.runs.times import LEASE, OVERTIME
@@ -51,7 +51,7 @@ def store_event(message: object) -> bool:
         log.warning("Dropped an event: %s", error)
         return False
     with transaction.atomic():
-        run = _lock(event.run)
+        run = with_id(Run.objects.select_for_update(), event.run)
         if run is None:
             log.warning("Dropped an event of run %s: no such run", event.run)
             return False
@@ -87,14 +87,6 @@ def store_checks(run: Run, checks: Iterable[protocol.CheckResult]) -> None:
         unique_fields=["run", "name", "label"],
         update_fields=["passed", "data"],
     )
-
-
-def _lock(name: str) -> Run | None:
-    try:
-        key = UUID(name)
-    except ValueError:
-        return None
-    return Run.objects.select_for_update().filter(pk=key).first()
 
 
 def _is_of_this_attempt(run: Run, event: protocol.Event) -> bool:

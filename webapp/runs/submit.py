@@ -12,7 +12,7 @@ from methods import registry
 from methods.protocol import clean
 from methods.spec import InputError
 from webapp.runs import broker, states
-from webapp.runs.models import WITH_WORKER, Device, Run, State
+from webapp.runs.models import Device, Run, State
 from webapp.runs.quota import admit
 from webapp.runs.states import Writer
 
@@ -69,12 +69,10 @@ def cancel(run: Run) -> bool:
         if run.state == State.CANCELLING:
             return True
         if run.state == State.QUEUED:
-            done = states.move(run, State.CANCELLED, Writer.VIEW)
-        else:
-            done = states.move(run, State.CANCELLING, Writer.VIEW, cancelling_at=timezone.now())
-        if done:
-            if run.state in WITH_WORKER:
-                broker.cancel(run.pk, run.token)
+            if states.move(run, State.CANCELLED, Writer.VIEW):
+                return True
+        elif states.move(run, State.CANCELLING, Writer.VIEW, cancelling_at=timezone.now()):
+            broker.cancel(run.pk, run.token)
             return True
         run.refresh_from_db()  # its state has changed meanwhile: try again
     return False

@@ -160,8 +160,7 @@ def _start_worker(sender: Any, **_: object) -> None:
         raise SystemExit("A bench worker serves one device: add -Q bench-cpu or -Q bench-gpu.")
     try:
         machine = hardware.describe(served[0], SETTINGS.worker_memory)
-        name = _required("ASSAY_WORKER_NAME", SETTINGS.worker_name)
-        this_worker = Worker(name, _key(), machine)
+        this_worker = Worker(SETTINGS.worker_name, _key(), machine)
     except (hardware.NoDeviceError, env.SettingError) as error:
         raise SystemExit(str(error)) from error
     # The key is in this process's environment: let only root read it.

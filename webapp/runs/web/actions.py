@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from methods import registry
 from methods.spec import PRESETS, Benchmark, InputError, Method, UnknownNameError
 from webapp.runs import submit
-from webapp.runs.queries import may_cancel, visible_runs
+from webapp.runs.queries import may_cancel, visible_runs, with_id
 from webapp.runs.quota import may_run
 from webapp.runs.web.forms import PREFIX, RunForm
 from webapp.runs.web.present import parameters_of
@@ -62,12 +62,8 @@ def page(
 
 def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[str, Any]:
     """The settings of the run in `?like=`, as initial values of the form."""
-    try:
-        key = UUID(request.GET.get("like", ""))
-    except ValueError:
-        return {}
     runs = visible_runs(request.user).filter(method=method.slug, benchmark=benchmark.slug)
-    run = runs.filter(pk=key).first()
+    run = with_id(runs, request.GET.get("like", ""))
     if run is None:
         return {}
     preset = run.preset if run.preset in benchmark.presets else next(iter(benchmark.presets))

@@ -138,11 +138,10 @@ def _refusal(reason: str, allowed: str, given: str) -> str:
 
 def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
     """An optional field; only pydantic validates its value."""
-    values = [(name, getattr(preset, info.name)) for name, preset in benchmark.presets.items()]
     common: dict[str, Any] = {
         "required": False,
         "label": info.name,
-        "help_text": _help(info, values),
+        "help_text": _help(info, benchmark),
     }
     preset = gettext("as in the preset")
     offered = settings.RUN_MODELS if info.model else info.choices
@@ -158,10 +157,10 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
     return forms.CharField(max_length=2_000, widget=widget, **common)
 
 
-def _help(info: ParameterInfo, values: list[tuple[str, object]]) -> str:
+def _help(info: ParameterInfo, benchmark: Benchmark) -> str:
     """`Heads … Integer from 1 to 64. Presets: 8.`"""
     allowed = info.allowed + (f", {info.unit}" if info.unit else "")
-    shown = {name: written(value) for name, value in values}
+    shown = {name: written(getattr(p, info.name)) for name, p in benchmark.presets.items()}
     if len(set(shown.values())) == 1:
         presets = f"All presets: {next(iter(shown.values()))}"
     else:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from methods.charts import duration
-from methods.protocol import Environment, MachineState, ProtocolError, canonical
+from methods.protocol import Environment, MachineState, canonical
 from webapp.runs.models import Run
 from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place, spec_of
 from webapp.runs.times import ALIVE, CANCEL, span
@@ -67,7 +67,7 @@ def _environment(run: Run) -> list[tuple[str, str]]:
         return []
     try:
         found = Environment.model_validate_json(canonical(run.environment.data))
-    except (ValueError, ProtocolError):
+    except ValueError:
         return [("Hardware", run.environment.hardware)]
     rows = [
         ("Hardware", found.hardware),
