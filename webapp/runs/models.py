@@ -226,11 +226,9 @@ class Series(models.Model):
     def parsed(self) -> protocol.Series:
         """The series, validated again, since an older version may have written it.
 
-        Raises methods.protocol.ProtocolError.
+        Raises ValueError.
         """
-        series = protocol.parse_body("series", self.data)
-        assert isinstance(series, protocol.Series)
-        return series
+        return protocol.Series.model_validate_json(protocol.canonical(self.data))
 
 
 class StandingMeasurement(models.Model):
