@@ -1,9 +1,10 @@
-"""Compresses the logs of runs that ended, and deletes old runs after the configured time."""
+"""Compresses the logs of runs that ended; deletes runs after the configured time, and sessions."""
 
 import zlib
 from datetime import timedelta
 
 from django.conf import settings
+from django.core.management import call_command
 from django.db import transaction
 from django.utils import timezone
 
@@ -18,9 +19,11 @@ BATCH = 200  # runs
 def tidy() -> tuple[int, int]:
     """Compress logs of ended runs and delete runs older than ASSAY_RUNS_KEPT_DAYS; both counts.
 
-    A run with a standing measurement, or published with a result file, is kept for ever.
-    Idempotent; each log is a transaction of its own, so others do not wait for long.
+    Expired sessions are deleted, too. A run with a standing measurement, or published with a result
+    file, is kept for ever. Idempotent; each log is a transaction of its own, so others do not wait
+    for long.
     """
+    call_command("clearsessions")
     return _compress_logs(), _delete_old()
 
 

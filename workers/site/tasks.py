@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
 
 from webapp.catalog import chips, linking
 from webapp.digests import backlog, entries
@@ -23,7 +22,7 @@ from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
 from webapp.readers.links import mail_link
-from webapp.runs import dispatch, heartbeats, record, sweep
+from webapp.runs import dispatch, heartbeats, record, retention, sweep
 from webapp.summaries import queries, queue
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
@@ -82,8 +81,7 @@ def request_summaries() -> None:
 @app.task(name="site.summarise")
 def summarise_paper(summary_id: int) -> None:
     """Write one summary, and store its gist for the digests."""
-    if summarise(summary_id) != "done":
-        return
+    summarise(summary_id)
     for summary in queries.done_lately().filter(id=summary_id):
         _store_gist(summary)
 
@@ -100,12 +98,6 @@ def link_papers() -> None:
     chips.refresh()
 
 
-@app.task(name="site.tidy")
-def tidy() -> None:
-    """Compress logs; delete old runs and expired sessions."""
-    call_command("tidy")
-
-
 BRIEFLY = {"time_limit": BRIEF}
 # Acknowledged late: the broker keeps an event until it is in the database.
 LATE = {**BRIEFLY, "acks_late": True, "reject_on_worker_lost": True}
@@ -118,6 +110,7 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.best_since": (backlog.store_best, {}),
     "site.mail": (deliver_due, {}),
     "site.mail_link": (mail_link, BRIEFLY),
+    "site.tidy": (retention.tidy, {}),
     "runs.record": (record.store_event, LATE),
     "runs.heartbeat": (heartbeats.record_heartbeat, LATE),
     "runs.dispatch": (dispatch.dispatch, BRIEFLY),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from webapp.runs.retention import tidy
@@ -16,6 +15,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         compressed, deleted = tidy()
-        call_command("clearsessions")
         done = f"{compressed} logs compressed, {deleted} runs deleted"
         self.stdout.write(f"{done}, expired sessions deleted.")
