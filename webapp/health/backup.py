@@ -233,14 +233,12 @@ def _refuse_newer(manifest: dict[str, Any]) -> None:
 
 def _refuse_while_running() -> None:
     recent = Heartbeat.objects.filter(at__gte=timezone.now() - SILENCE)
-    names: list[str] = []
     with suppress(DatabaseError):  # damaged, or empty: no site can be running on it
-        names = sorted(recent.values_list("name", flat=True))
-    if names:
-        raise BackupError(
-            f"A site is running on this database ({', '.join(names)}): stop it and wait "
-            f"{SILENCE.seconds} seconds, or add --force if it was killed."
-        )
+        if names := sorted(recent.values_list("name", flat=True)):
+            raise BackupError(
+                f"A site is running on this database ({', '.join(names)}): stop it and wait "
+                f"{SILENCE.seconds} seconds, or add --force if it was killed."
+            )
 
 
 def _pack(content: Path, target: Path) -> None:
