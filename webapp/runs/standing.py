@@ -49,9 +49,7 @@ def _let_stand(series: Series, rank: StandingMeasurement.Rank, *, headline: bool
     )
     challenger = StandingMeasurement(version=run.version, **values)
     if not is_new and _precedence(challenger) > _precedence(row):
-        for name, value in values.items():
-            setattr(row, name, value)
-        row.save()
+        StandingMeasurement.objects.filter(pk=row.pk).update(**values)
 
 
 def _precedence(row: StandingMeasurement) -> tuple[int, int, datetime]:

@@ -37,10 +37,9 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     if form.is_valid():
         try:
             run = submit.submit(request.user, form.request(), form.cleaned_data["key"])
+            return redirect("runs:run", run.pk)
         except InputError as error:
             form.add_error(None, str(error))
-        else:
-            return redirect("runs:run", run.pk)
     return render(request, "runs/ask.html", page(request, *found, form), status=422)
 
 

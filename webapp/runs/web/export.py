@@ -92,8 +92,7 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
         series = row.parsed()
         ours = {variant.name for variant in series.variants if variant.ours}
         for point in series.points:
-            ratio = point.ratio
-            yield common | {
+            line = common | {
                 "series": series.name,
                 "direction": series.direction,
                 "x_label": _inert(series.x.label),
@@ -105,13 +104,13 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
                 **{name: getattr(point, name) for name in ("median", "low", "high", "q1", "q3")},
                 "samples": len(point.samples),
                 "baseline": series.baseline or "",
-                "ratio": ratio.value if ratio else "",
-                "ratio_low": ratio.low if ratio else "",
-                "ratio_high": ratio.high if ratio else "",
-                "verdict": ratio.verdict if ratio else "",
                 "flags": " ".join(point.flags),
                 "partial": "yes" if series.partial else "no",
             }
+            if one := point.ratio:
+                line |= {"ratio": one.value, "ratio_low": one.low, "ratio_high": one.high}
+                line["verdict"] = one.verdict
+            yield line
 
 
 def _inert(text: str) -> str:

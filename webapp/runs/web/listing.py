@@ -24,8 +24,8 @@ GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 class Filters(forms.Form):
     """The filters of the list; an unknown state or device is ignored."""
 
-    method = forms.CharField(required=False, max_length=64, widget=forms.Select)
-    benchmark = forms.CharField(required=False, max_length=64, widget=forms.Select)
+    method = forms.CharField(required=False, max_length=64)
+    benchmark = forms.CharField(required=False, max_length=64)
     state = forms.ChoiceField(
         required=False,
         choices=[("", "Any"), ("open", "waiting or running"), ("ended", "ended"), *State.choices],
@@ -43,9 +43,8 @@ class Filters(forms.Form):
         self.full_clean()
 
     def _offer(self, name: str, titles: Mapping[str, str]) -> None:
-        widget = self.fields[name].widget
-        assert isinstance(widget, forms.Select)
-        widget.choices = [("", "All"), *sorted(titles.items(), key=itemgetter(1))]
+        choices = [("", "All"), *sorted(titles.items(), key=itemgetter(1))]
+        self.fields[name].widget = forms.Select(choices=choices)
 
     def narrow(self, runs: QuerySet[Run], reader: User | AnonymousUser) -> QuerySet[Run]:
         """The runs that match, the latest first."""
