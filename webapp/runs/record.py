@@ -21,17 +21,7 @@ from methods import protocol
 from webapp.runs import broker, states
 from webapp.runs.dispatch import dispatch
 from webapp.runs.keys import key_named
-from webapp.runs.models import (
-    WITH_WORKER,
-    Artefact,
-    Check,
-    Environment,
-    Failure,
-    Run,
-    Series,
-    State,
-    Worker,
-)
+from webapp.runs.models import WITH_WORKER, Check, Environment, Failure, Run, State, Worker
 from webapp.runs.queries import with_id
 from webapp.runs.standing import update_standing
 from webapp.runs.states import Writer
@@ -201,8 +191,7 @@ def _started(run: Run, body: protocol.Started) -> None:
 
 
 def _series(run: Run, body: protocol.Series) -> None:
-    data = body.model_dump(mode="json")
-    Series.objects.update_or_create(run=run, name=body.name, defaults={"data": data})
+    run.series.update_or_create(name=body.name, defaults={"data": body.model_dump(mode="json")})
 
 
 def _check(run: Run, body: protocol.CheckResult) -> None:
@@ -216,7 +205,7 @@ def _artefact(run: Run, body: protocol.Artefact) -> None:
         "content": content,
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    Artefact.objects.update_or_create(run=run, name=body.name, defaults=values)
+    run.artefacts.update_or_create(name=body.name, defaults=values)
 
 
 def _failed(run: Run, body: protocol.Failed) -> None:
