@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    AliasGenerator,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    ValidationError,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -98,7 +91,7 @@ class Settings(BaseSettings):
     """All settings. A variable that is empty counts as unset."""
 
     model_config = SettingsConfigDict(
-        alias_generator=AliasGenerator(validation_alias=_name),
+        alias_generator=_name,
         env_ignore_empty=True,
         case_sensitive=True,
         extra="ignore",
