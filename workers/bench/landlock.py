@@ -8,9 +8,7 @@ Reference: https://docs.kernel.org/userspace-api/landlock.html
 
 import ctypes
 import os
-import stat
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 from workers.parent_death import prctl
@@ -55,8 +53,9 @@ def restrict_writing(folder: Path) -> None:
     rules = _call(CREATE_RULESET, attributes, len(attributes), 0)
     try:
         _allow(rules, folder, everything)
-        for device in _devices():
-            _allow(rules, device, in_files)
+        for pattern in DEVICES:
+            for device in filter(Path.is_char_device, Path("/dev").glob(pattern)):
+                _allow(rules, device, in_files)
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         _call(RESTRICT_SELF, rules, 0)
     finally:
@@ -69,13 +68,6 @@ def _allow(rules: int, path: Path, rights: int) -> None:
         _call(ADD_RULE, rules, PATH_BENEATH, struct.pack("=Qi", rights, beneath), 0)
     finally:
         os.close(beneath)
-
-
-def _devices() -> Iterator[Path]:
-    for pattern in DEVICES:
-        for path in Path("/dev").glob(pattern):
-            if stat.S_ISCHR(path.stat().st_mode):
-                yield path
 
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
