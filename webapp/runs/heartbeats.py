@@ -59,9 +59,7 @@ def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
     """Extend the lease of the attempt that a worker runs; cancel it there if it was given up."""
     if beat.token is None or beat.run is None:
         return
-    held = Run.objects.filter(pk=beat.run, token=beat.token).filter(
-        Q(worker=worker) | Q(worker__isnull=True)
-    )
+    held = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=beat.run, token=beat.token)
     held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
     # One query for both states: the run may move from one to the other between two queries.
     if not held.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():

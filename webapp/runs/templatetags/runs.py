@@ -17,8 +17,8 @@ for words in (charts.check_value, charts.duration, charts.interval, charts.numbe
 @register.inclusion_tag("runs/form.html", takes_context=True)
 def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> dict[str, Any]:
     """The form that runs a benchmark; for anonymous visitors how to sign in."""
-    if not context["request"].user.is_authenticated:
-        return {"user": context["request"].user, "presets": PRESETS}
-    found = registry.find(f"{method_slug}.{benchmark_slug}")
-    panel = actions.page(context["request"], *found)
-    return {**panel, "csrf_token": context.get("csrf_token")}
+    request = context["request"]
+    shown = {"user": request.user, "presets": PRESETS, "csrf_token": context.get("csrf_token")}
+    if request.user.is_authenticated:
+        shown |= actions.page(request, *registry.find(f"{method_slug}.{benchmark_slug}"))
+    return shown

@@ -54,8 +54,6 @@ def page(
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
         "allowed": isinstance(user, User) and may_run(user, method.slug),
         "presets": PRESETS,
-        "user": user,
-        "request": request,
     }
 
 
