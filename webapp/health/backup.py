@@ -243,9 +243,8 @@ def _refuse_while_running() -> None:
 
 def _pack(content: Path, target: Path) -> None:
     with tarfile.open(target, "w:gz", compresslevel=6) as archive:
-        for path in sorted(content.rglob("*")):
-            if path.is_file():
-                archive.add(path, arcname=str(path.relative_to(content)))
+        for path in filter(Path.is_file, sorted(content.rglob("*"))):
+            archive.add(path, arcname=str(path.relative_to(content)))
 
 
 @contextmanager

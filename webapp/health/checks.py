@@ -6,7 +6,6 @@ The results are public and so contain no addresses; the log has the full errors.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -40,19 +39,19 @@ def readiness() -> list[Check]:
     return [
         _check("database", _database),
         _check("broker", _broker),
-        _check("beat", partial(_last_answer, Heartbeat.Kind.BEAT, "beat")),
+        _check("beat", _last_answer, Heartbeat.Kind.BEAT, "beat"),
         *(
-            _check(f"queue {name}", partial(_last_answer, Heartbeat.Kind.QUEUE, name))
+            _check(f"queue {name}", _last_answer, Heartbeat.Kind.QUEUE, name)
             for name in settings.QUEUES
             if name != "summaries" or connections.current().summary_model
         ),
-        *(_check(f"queue bench-{device}", partial(_bench, device)) for device in Device),
+        *(_check(f"queue bench-{device}", _bench, device) for device in Device),
     ]
 
 
-def _check(name: str, look: Callable[[], tuple[bool, str]]) -> Check:
+def _check(name: str, look: Callable[..., tuple[bool, str]], *given: object) -> Check:
     try:
-        return Check(name, *look())
+        return Check(name, *look(*given))
     except DatabaseError as error:
         log.warning("Check of %s: the database does not answer: %s", name, error)
         return Check(name, False, "the database does not answer")

@@ -42,21 +42,17 @@ class Finding:
     todo: str = ""
 
 
-def examine() -> list[Finding]:
+def examine() -> Iterator[Finding]:
     """All findings, in the order in which to fix them."""
-    findings: list[Finding] = []
     looks = (_data_directory, _settings, _database, _processes, _intake, _summaries, _benchmarks)
     for look in looks:
         try:
-            findings += look()
+            yield from look()
         except DatabaseError as error:
-            findings.append(
-                Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
-            )
-            break  # the rest needs the database too
+            yield Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
+            return  # the rest needs the database too
         except OSError as error:
-            findings.append(Finding("problem", f"{look.__name__[1:]}: {error}"))
-    return findings
+            yield Finding("problem", f"{look.__name__[1:]}: {error}")
 
 
 DATABASE_HELP = "Is its server running, and is DATABASE_URL right? docs/settings.md"

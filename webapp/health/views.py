@@ -65,10 +65,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     page = loader.get_template("500.html").render({"status": status, "trouble": trouble})
     if not trouble:
         return HttpResponse(page, status=status)
-    # The log and the API show the reason phrase.
-    response = HttpResponse(page, status=status, reason=f"{REASONS[trouble]}: nothing was changed")
-    response["Retry-After"] = "60"
-    return response
+    reason = f"{REASONS[trouble]}: nothing was changed"  # the log and the API show it
+    return HttpResponse(page, status=status, reason=reason, headers={"Retry-After": "60"})
 
 
 def _is_of_nobody(request: HttpRequest) -> bool:

@@ -20,7 +20,7 @@ class Command(BaseCommand):
         except DatabaseError as error:
             findings = [Finding("problem", str(error))]
         else:
-            findings = examine()
+            findings = list(examine())
         for finding in findings:
             self.stdout.write(f"{MARKS[finding.level]}{finding.what}")
             if finding.todo:
