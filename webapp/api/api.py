@@ -162,6 +162,11 @@ api.add_router("", reading.public_router)
 api.add_router("/library", reading.library_router)
 
 
+def _place(path: tuple[object, ...]) -> str:
+    """Where in a request something is wrong: without the parameter of ours that holds a body."""
+    return ".".join(map(str, path[2:] or path[1:]))
+
+
 def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
     """The response to a refused request."""
     match error:
@@ -175,11 +180,7 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             errors = [vars(one) for one in error.problems]
             problem = ProblemError(422, str(error), errors=errors)
         case ValidationError():
-            places = [one["loc"][2:] or one["loc"][1:] for one in error.errors]
-            errors = [
-                {"name": ".".join(map(str, place)), "reason": one["msg"]}
-                for place, one in zip(places, error.errors, strict=True)
-            ]
+            errors = [{"name": _place(one["loc"]), "reason": one["msg"]} for one in error.errors]
             detail = "The request does not match its schema."
             problem = ProblemError(422, detail, errors=errors)
         case HttpError():

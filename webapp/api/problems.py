@@ -43,9 +43,6 @@ class ProblemMiddleware(MiddlewareMixin):
         details = {404: "There is nothing at this address.", 503: f"{response.reason_phrase}."}
         status = response.status_code
         detail = details.get(status, HTTPStatus(status).description or HTTPStatus(status).phrase)
-        kept = {
-            name: response[name]
-            for name in ("Allow", "Retry-After", "WWW-Authenticate")
-            if name in response
-        }
+        names = ("Allow", "Retry-After", "WWW-Authenticate")
+        kept = {name: response[name] for name in names if name in response}
         return answer(ProblemError(status, detail, headers=kept))
