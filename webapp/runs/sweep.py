@@ -7,7 +7,6 @@ after a pause, a backlog of messages or a step of the clock, all deadlines are e
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -54,17 +53,17 @@ def expire_leases(sent_at: float) -> None:
     unstarted = Q(state=State.DISPATCHED, start_by__lt=now)
     silent = Q(state=State.RUNNING, leased_until__lt=now)
     for overdue in (unstarted, silent):
-        _for_each(Run.objects.filter(overdue), partial(_expire, overdue=overdue))
+        _for_each(Run.objects.filter(overdue), _expire, overdue)
     unanswered = Run.objects.filter(state=State.CANCELLING, cancelling_at__lt=now - CANCEL)
     _for_each(unanswered, lambda run: states.move(run, State.CANCELLED, Writer.SWEEP))
     _for_each(Run.objects.filter(state=State.RUNNING, finish_by__lt=now), _time_out)
 
 
-def _for_each(runs: QuerySet[Run], action: Callable[[Run], object]) -> None:
-    """Apply `action` to each run; an error in one does not affect the others."""
+def _for_each(runs: QuerySet[Run], action: Callable[..., object], *given: object) -> None:
+    """Apply `action` to each run and `given`; an error in one does not affect the others."""
     for run in list(runs.select_related("worker")):
         try:
-            action(run)
+            action(run, *given)
         except Exception:
             log.exception("Run %s skipped in this sweep", run.pk)
 

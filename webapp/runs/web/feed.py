@@ -26,9 +26,8 @@ _made: dict[Hashable, Item] = {}
 def results(request: HttpRequest, suffix: str) -> HttpResponse:
     """Public runs that succeeded."""
     # With `public=True`, Django writes a bare column, for which SQLite does not use the index.
-    public = Run.objects.filter(public__in=[True], finished_at__isnull=False)
-    runs = public.filter(state=State.SUCCEEDED)
-    latest = runs.order_by("-finished_at", "pk")
+    public = Run.objects.filter(public__in=[True], state=State.SUCCEEDED)
+    latest = public.order_by("-finished_at", "pk")
     # With the reader, so that a kept feed no longer names one who deleted their account.
     stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
 
