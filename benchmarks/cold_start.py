@@ -33,8 +33,7 @@ def main() -> int:
     """Measure, print the medians, and fail over a target; the exit status."""
     runs = [measure() for _ in range(arguments(__doc__, runs=3).parse_args().runs)]
     figures = []
-    for number, (name, target) in enumerate(TARGETS.items()):
-        values = [run[number] for run in runs]
+    for (name, target), values in zip(TARGETS.items(), zip(*runs, strict=True), strict=True):
         seen = "runs " + ", ".join(f"{value:.1f}" for value in values)
         figures.append(Figure(name, statistics.median(values), target=target, beside=seen))
     return report(figures)

@@ -105,11 +105,10 @@ def _invite(request: HttpRequest) -> str:
         User.objects.filter(pk=reader.pk).update(email=mail)
         try:
             links.send_link(reader, mail)
-        except OSError as error:
-            failed = _("The mail could not be sent: %(error)s. Please pass on the link yourself.")
-            messages.error(request, failed % {"error": error})
-        else:
             mailed = _("An invitation was mailed to %(address)s.")
             messages.success(request, mailed % {"address": mail})
             return ""
+        except OSError as error:
+            failed = _("The mail could not be sent: %(error)s. Please pass on the link yourself.")
+            messages.error(request, failed % {"error": error})
     return links.address(links.make_link(reader))

@@ -21,8 +21,7 @@ def hold(path: Path) -> Iterator[Callable[[str], None]]:
     file = path.open("a+")  # its folder was made when the settings were read
 
     def record(where: str) -> None:
-        file.seek(0)
-        file.truncate()
+        file.truncate(0)
         file.write(f"(process {os.getpid()}) {where}")
         file.flush()
 
