@@ -8,10 +8,8 @@ from webapp.api.api import api
 
 handler500 = "webapp.health.views.server_error"
 
-ELSEWHERE = {"runs": "runs.web"}  # apps whose `urls` is not in the app's own folder
-
 urlpatterns: list[URLPattern | URLResolver] = [
-    *(path("", include(f"webapp.{ELSEWHERE.get(room, room)}.urls")) for room in settings.ROOMS),
+    *(path("", include(f"webapp.{room}.urls")) for room in settings.ROOMS),
     path("api/v1/", api.urls),  # outside the namespace `api`: ninja reverses from the root
     path("admin/", admin.site.urls),
 ]
