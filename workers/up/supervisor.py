@@ -94,10 +94,7 @@ class Supervisor:
         try:
             process, output = self._fork(child)
         except OSError as error:  # out of memory, processes or descriptors: try again later
-            self.report(
-                "up", f"{child.name} not started, next try in {LONGEST_WAIT:.0f} s: {error}"
-            )
-            self._waiting[child.name] = (time.monotonic() + LONGEST_WAIT, child)
+            self._start_later(child, LONGEST_WAIT, f"not started ({error})")
             return
         os.set_blocking(output.fileno(), False)
         log = LogFile(self.logs / f"{child.name}.log")
@@ -224,7 +221,10 @@ class Supervisor:
         steady = time.monotonic() - running.started > STEADY_SECONDS
         wait = 1.0 if steady else min(2 * self._waits.get(child.name, 0.5), LONGEST_WAIT)
         self._waits[child.name] = wait
-        self.report("up", f"{child.name} died ({how}); starting it again in {wait:.0f} s")
+        self._start_later(child, wait, f"died ({how})")
+
+    def _start_later(self, child: Child, wait: float, what: str) -> None:
+        self.report("up", f"{child.name} {what}; starting it again in {wait:.0f} s")
         self._waiting[child.name] = (time.monotonic() + wait, child)
 
     def _stop_children(self) -> None:
