@@ -159,7 +159,6 @@ CELERY_TASK_DEFAULT_QUEUE = "site"
 QUEUES = ["site", "events", "summaries"]
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is not a warning
-CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds; each loop stores a heartbeat
 
 LOG_LEVEL = ENV.log_level
 # Their lines for each request and each periodic task are of no use.
