@@ -135,8 +135,7 @@ def _dump_postgresql(content: Path) -> None:
                 sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
             )
             with file.open("wb") as target, cursor.cursor.copy(statement) as rows:
-                for piece in rows:
-                    target.write(piece)
+                target.writelines(rows)
 
 
 def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
@@ -197,8 +196,7 @@ def _copy_in(cursor: Any, content: Path, table: str) -> None:
         sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
     with file.open("rb") as rows, cursor.cursor.copy(statement) as copy:
-        while piece := rows.read(PIECE):
-            copy.write(piece)
+        shutil.copyfileobj(rows, copy, PIECE)
 
 
 def _columns(table: str) -> list[str]:

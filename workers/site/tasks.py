@@ -55,15 +55,14 @@ def _say_step(done: int, total: int, step: str) -> None:
 @app.task(name="site.enrich")
 def enrich_papers() -> None:
     """Get from the API what the feeds lack, and put the digests in their final order."""
-    for _ in range(ENRICH_REQUESTS):
-        try:
+    try:
+        for _ in range(ENRICH_REQUESTS):
             answered, dates = enrich()
-        except FetchError as error:
-            log.warning("Enrichment waits for the next tick: %s", error)
-            return
-        build(sorted(dates))
-        if not answered:
-            return
+            build(sorted(dates))
+            if not answered:
+                return
+    except FetchError as error:
+        log.warning("Enrichment waits for the next tick: %s", error)
 
 
 @app.task(name="site.summaries")
