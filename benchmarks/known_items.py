@@ -44,8 +44,6 @@ def store(source: Path, count: int, seed: int) -> list[tuple[str, str]]:
                 arxiv_id=row["id"],
                 title=row["title"],
                 abstract=row["abstract"],
-                title_html="",
-                abstract_html="",
                 authors=[{"name": name} for name in row.get("authors") or []],
                 categories=row.get("categories") or [],
                 announced_on=date.fromisoformat(row["day"]) if "day" in row else None,

@@ -89,9 +89,8 @@ def library(
     reader = reader_of(request)
     kept = library_queries.keys(reader, library_queries.Choice(show, tag))
     shown = library_queries.papers(kept[(page - 1) * A_PAGE : page * A_PAGE])
-    entries = {
-        one.paper_id: one for one in LibraryEntry.objects.filter(reader=reader, paper__in=shown)
-    }
+    mine = LibraryEntry.objects.filter(reader=reader, paper__in=shown)
+    entries = {one.paper_id: one for one in mine}
     saved = library_queries.shelf_of(reader, [one.pk for one in shown]).starred
     return {
         "count": len(kept),

@@ -129,12 +129,11 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
             None,
             [address],
         )
+        mailed = gettext("A link to confirm the address was mailed to %(address)s.")
+        messages.success(request, mailed % {"address": address})
     except OSError as error:
         failed = gettext("The mail could not be sent: %(error)s")
         messages.error(request, failed % {"error": error})
-        return
-    mailed = gettext("A link to confirm the address was mailed to %(address)s.")
-    messages.success(request, mailed % {"address": address})
 
 
 @never_cache

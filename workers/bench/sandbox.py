@@ -19,7 +19,6 @@ from methods.protocol import Job
 from webapp.env import SettingError
 
 ROOT = Path(__file__).resolve().parents[2]
-MIB = 2**20
 REMEMBER = 2 * 86_400  # seconds for which taken tokens are remembered
 
 # The only variables that a benchmark inherits. The broker's address, keys and whatever else an
@@ -149,7 +148,7 @@ def limits(device: str, memory_bytes: int) -> dict[str, int]:
     RLIMIT_DATA counts writable private memory, so an allocation that is too large fails at once
     with a MemoryError that the benchmark can report; RLIMIT_AS would also count mapped files.
     """
-    found = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 512 * MIB, "RLIMIT_NOFILE": 4096}
+    found = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 512 * 2**20, "RLIMIT_NOFILE": 4096}
     return found if device == "gpu" else {**found, "RLIMIT_DATA": memory_bytes}
 
 
