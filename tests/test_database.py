@@ -174,6 +174,7 @@ def test_a_command_that_cannot_work_says_why(
         ("DATABASE_URL", "postgresql://u:secret/word@here/db", "DATABASE_URL='…': no address"),
         ("CELERY_BROKER_URL", "redis://:[secret]x@here/0", "CELERY_BROKER_URL='…': no address"),
         ("ASSAY_SMTP_URL", "smtp://u:secret/word@here", "ASSAY_SMTP_URL='…': no address"),
+        ("ASSAY_SMTP_URL", "mail.example.org", "write smtp+tls://user:password@host:587"),
         ("OPENAI_BASE_URL", "http://u:secret/word@here", "no address"),
         ("ASSAY_LOG_LEVEL", "loud", "ASSAY_LOG_LEVEL='loud': Input should be 'DEBUG', 'INFO'"),
     ],

@@ -47,10 +47,8 @@ def _server(url: SecretStr) -> SecretStr:
 
 
 def _mail_server(url: SecretStr) -> SecretStr:
-    parts = _parts(url.get_secret_value())
-    if parts.scheme not in {"", "smtp", "smtps", "smtp+tls"} or bool(parts.scheme) != bool(
-        parts.hostname
-    ):
+    parts = _parts(text := url.get_secret_value())
+    if text and not (parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname):
         raise ValueError("write smtp+tls://user:password@host:587, or smtps:// or smtp://")
     return url
 

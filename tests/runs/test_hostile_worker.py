@@ -91,3 +91,10 @@ def test_no_heartbeat_breaks_the_recorder_or_a_page(client: Client) -> None:
             if (said := signed(protocol.Heartbeat, changed(message, path, value))) is not None:
                 heartbeats.record_heartbeat(said)
     assert client.get("/workers/").status_code == 200
+
+
+def test_a_heartbeat_of_a_run_without_an_id_of_ours_is_stored() -> None:
+    saying.live_worker()
+    message = {**saying.beat("one", "boot", 1), "run": "no-uuid", "token": "t"}
+    assert heartbeats.record_heartbeat(signed(protocol.Heartbeat, message))
+    assert Worker.objects.get(name="one").boot == "boot"

@@ -1,6 +1,7 @@
 """Heartbeats: which workers are alive, on what hardware, and which attempt each is running."""
 
 import logging
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
@@ -59,7 +60,11 @@ def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
     """Extend the lease of the attempt that a worker runs; cancel it there if it was given up."""
     if beat.token is None or beat.run is None:
         return
-    held = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=beat.run, token=beat.token)
+    try:
+        run = UUID(beat.run)
+    except ValueError:  # signed, but not by our code
+        return
+    held = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=run, token=beat.token)
     held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
     # One query for both states: the run may move from one to the other between two queries.
     if not held.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
