@@ -16,7 +16,7 @@ softmax and autograd.
 """
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from torch import Tensor
 from methods.kit.compiling import uncompiled
 from methods.sparse_attention import kernel
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import Cut, Tile, own_scores, plan, pool_anchors, with_own
+from methods.sparse_attention.tiles import Cut, Tile, added_own, own_scores, plan, pool_anchors
 
 # Few rows waste less on the band's corners; many feed the matrix kernels better, wait less often
 # for all threads and leave fewer gradients to add up. A call's temporaries should fit the cache.
@@ -39,8 +39,11 @@ _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 HAS_FLASH = hasattr(torch.ops.aten, _FLASH) and hasattr(torch.ops.aten, _FLASH + "_backward")
 
 
-class _Saved(NamedTuple):
-    """What the backward pass needs; lse is (batch, heads, n), the others (batch, heads, n, d)."""
+class _Tensors(NamedTuple):
+    """Those of the forward pass, or their gradients: (batch, heads, n, d) all but the logsumexp.
+
+    That is (batch, heads, n), and the forward pass's beside gradients, too.
+    """
 
     q: Tensor
     k: Tensor
@@ -48,34 +51,22 @@ class _Saved(NamedTuple):
     out: Tensor
     lse: Tensor
 
-    def of(self, group: Group) -> Self:
-        return type(self)(*(x[:, group.start : group.stop] for x in self))
-
-
-class _Gradients(NamedTuple):
-    """All (batch, heads, n, d): that of the output, and those to be found."""
-
-    out: Tensor
-    q: Tensor
-    k: Tensor
-    v: Tensor
-
-    def of(self, group: Group) -> Self:
-        return type(self)(*(x[:, group.start : group.stop] for x in self))
-
 
 class _Part(NamedTuple):
     """A group of heads, its part of all tensors, and keys, values as its tiles index them."""
 
     group: Group
-    saved: _Saved
-    k: Tensor
-    v: Tensor
+    own: _Tensors
+    keys: Tensor
+    values: Tensor
 
 
-def _parts(s: _Saved, groups: tuple[Group, ...]) -> list[_Part]:
-    own = [(group, s.of(group)) for group in groups]
-    return [_Part(group, x, _key_side(x.k, group), _key_side(x.v, group)) for group, x in own]
+def _parts(x: _Tensors, groups: tuple[Group, ...]) -> list[_Part]:
+    parts = []
+    for group in groups:
+        own = _Tensors(*(whole[:, group.start : group.stop] for whole in x))
+        parts.append(_Part(group, own, _key_side(own.k, group), _key_side(own.v, group)))
+    return parts
 
 
 @uncompiled
@@ -115,17 +106,17 @@ class _Attention(torch.autograd.Function):
         out = q.new_empty(b, n, h, d).transpose(1, 2)
         # Softmax, L and sums of gradients are float32, or float64 for float64 inputs.
         lse = q.new_empty(b, h, n, dtype=torch.promote_types(q.dtype, torch.float32))
-        saved = _Saved(q, k, v, out, lse)
+        saved = _Tensors(q, k, v, out, lse)
         parts = _parts(saved, groups)
         if compiled:
-            keys, values = [part.k for part in parts], [part.v for part in parts]
+            keys, values = [part.keys for part in parts], [part.values for part in parts]
             seen = [kernel.ranges(group, n) for group in groups]
             torch.ops.assay_sparse_attention.forward(q, keys, values, seen, out, lse)
         for part in parts:
             if not compiled:
                 _forward(part)
             if isinstance(part.group, GlobalGroup) and part.group.include_self:
-                _add_self(part.saved, part.group)
+                _add_self(part.own, part.group)
         ctx.save_for_backward(*saved)
         ctx.groups, ctx.compiled = groups, compiled
         return out
@@ -133,7 +124,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        saved = _Saved(*ctx.saved_tensors)
+        saved = _Tensors(*ctx.saved_tensors)
         if saved.lse.abs().max() > LARGEST_LSE:
             return (*_exact_backward(saved, grad, ctx.groups), None, None)
         b, h, n, d = saved.q.shape
@@ -141,7 +132,8 @@ class _Attention(torch.autograd.Function):
         # Sums over overlapping tiles are kept in the accumulator's precision.
         dk, dv = (saved.lse.new_zeros(b, n, h, d).transpose(1, 2) for _ in "kv")
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-        _backward(saved, _Gradients(grad, dq, dk, dv), ctx.groups, compiled=ctx.compiled)
+        found = _Tensors(dq, dk, dv, grad, saved.lse)
+        _backward(saved, found, ctx.groups, compiled=ctx.compiled)
         return dq, dk.to(saved.k.dtype), dv.to(saved.v.dtype), None, None
 
 
@@ -151,54 +143,53 @@ def _forward(part: _Part) -> None:
     Equation: $S = \frac{Q K^T}{\sqrt{d}} + B, \quad L = \log \sum e^S, \quad O = e^{S - L} V$
     """
     flash = getattr(torch.ops.aten, _FLASH).default
-    group, s, k, v = part
+    group, s, keys, values = part
     batch, _, n, _ = s.q.shape
     for whole in plan(group, n, FORWARD, s.lse.dtype):
         for b, tile in whole.per_call(batch):
             q = tile.queries(s.q[b])
-            out, lse = flash(q, tile.keys(k[b]), tile.keys(v[b]), attn_mask=tile.bias)
+            out, lse = flash(q, tile.keys(keys[b]), tile.keys(values[b]), attn_mask=tile.bias)
             tile.queries(s.out[b]).copy_(out)
             tile.queries(s.lse[b]).copy_(lse)
 
 
-def _backward(s: _Saved, g: _Gradients, groups: tuple[Group, ...], *, compiled: bool) -> None:
+def _backward(s: _Tensors, g: _Tensors, groups: tuple[Group, ...], *, compiled: bool) -> None:
     r"""Fill dQ and add to dK, dV.
 
     Equation: $P = e^{S - L}, \quad D = dO \cdot O, \quad dV = P^T dO, \quad dS = P \circ (dO V^T
     - D), \quad dQ = \frac{dS K}{\sqrt{d}}, \quad dK = \frac{dS^T Q}{\sqrt{d}}$
     """
-    parts, grads = _parts(s, groups), [g.of(group) for group in groups]
     # Tiles add into views of dK and dV; pooled anchors have gradients of their own, zero at first,
     # which are spread over the tokens of each afterwards.
-    dks = [_key_side(own.k, group) for own, group in zip(grads, groups, strict=True)]
-    dvs = [_key_side(own.v, group) for own, group in zip(grads, groups, strict=True)]
+    parts, grads = _parts(s, groups), _parts(g, groups)
     if compiled:
-        keys, values = [part.k for part in parts], [part.v for part in parts]
+        keys, values = [part.keys for part in parts], [part.values for part in parts]
+        dks, dvs = [part.keys for part in grads], [part.values for part in grads]
         seen = [kernel.ranges(group, s.q.shape[2]) for group in groups]
         torch.ops.assay_sparse_attention.backward(
             s.q, keys, values, seen, s.out, s.lse, g.out, g.q, dks, dvs
         )
-    for part, own, dk, dv in zip(parts, grads, dks, dvs, strict=True):
+    for part, (group, own, dk, dv) in zip(parts, grads, strict=True):
         if not compiled:
             _backward_tiles(part, own, dk, dv)
-        if isinstance(part.group, GlobalGroup):
-            if part.group.anchor == "pool":
-                _unpool(dk, own.k, part.group.stride)
-                _unpool(dv, own.v, part.group.stride)
-            if part.group.include_self:
-                _add_self_gradients(part.saved, own, part.group)
+        if isinstance(group, GlobalGroup):
+            if group.anchor == "pool":
+                _unpool(dk, own.k, group.stride)
+                _unpool(dv, own.v, group.stride)
+            if group.include_self:
+                _add_self_gradients(part.own, own, group)
 
 
-def _backward_tiles(part: _Part, g: _Gradients, dk: Tensor, dv: Tensor) -> None:
+def _backward_tiles(part: _Part, g: _Tensors, dk: Tensor, dv: Tensor) -> None:
     """The equations of `_backward` for one group's heads; dk and dv are as its tiles index keys."""
     flash_backward = getattr(torch.ops.aten, _FLASH + "_backward").default
-    group, s, k, v = part
+    group, s, keys, values = part
     batch, _, n, _ = s.q.shape
     for whole in plan(group, n, BACKWARD, s.lse.dtype):
         for b, tile in whole.per_call(batch):
             dout, q, out, lse = (tile.queries(x[b]) for x in (g.out, s.q, s.out, s.lse))
             tile_dq, tile_dk, tile_dv = flash_backward(
-                dout, q, tile.keys(k[b]), tile.keys(v[b]), out, lse.contiguous(),
+                dout, q, tile.keys(keys[b]), tile.keys(values[b]), out, lse.contiguous(),
                 0.0, False, attn_mask=tile.bias,
             )  # fmt: skip
             tile.queries(g.q[b]).copy_(tile_dq)
@@ -206,7 +197,7 @@ def _backward_tiles(part: _Part, g: _Gradients, dk: Tensor, dv: Tensor) -> None:
             tile.add_keys(dv[b], tile_dv)
 
 
-def _exact_backward(s: _Saved, grad: Tensor, groups: tuple[Group, ...]) -> tuple[Tensor, ...]:
+def _exact_backward(s: _Tensors, grad: Tensor, groups: tuple[Group, ...]) -> tuple[Tensor, ...]:
     """dQ, dK, dV with a softmax that never exceeds 1, whatever the scores: slow, rarely needed."""
     with torch.enable_grad():
         inputs = [x.detach().requires_grad_() for x in (s.q, s.k, s.v)]
@@ -231,20 +222,17 @@ def _unpool(part: Tensor, total: Tensor, stride: int) -> None:
     total[:, :, 1 : 1 + m * stride] += spread.flatten(2, 3)
 
 
-def _self_scores(s: _Saved, group: GlobalGroup) -> Tensor:
-    return own_scores(s.q.to(s.lse.dtype), s.k.to(s.lse.dtype), group)
-
-
-def _add_self(s: _Saved, group: GlobalGroup) -> None:
+def _add_self(s: _Tensors, group: GlobalGroup) -> None:
     """Let every token see itself too: one more key each, merged in through the logsumexp."""
-    out, lse = with_own(s.out, s.lse, _self_scores(s, group), s.v)
+    out, lse = added_own(s.out, s.lse, s.q, s.k, s.v, group=group)
     s.out.copy_(out)
     s.lse.copy_(lse)
 
 
-def _add_self_gradients(s: _Saved, g: _Gradients, group: GlobalGroup) -> None:
+def _add_self_gradients(s: _Tensors, g: _Tensors, group: GlobalGroup) -> None:
     """The backward equations above for the one key j = i; L already counts it."""
-    p = torch.exp(_self_scores(s, group) - s.lse)[..., None]
+    own = own_scores(s.q.to(s.lse.dtype), s.k.to(s.lse.dtype), group)
+    p = torch.exp(own - s.lse)[..., None]
     dout = g.out.to(p.dtype)
     ds = p * (dout * (s.v.to(p.dtype) - s.out.to(p.dtype))).sum(-1, keepdim=True)
     ds /= math.sqrt(s.q.shape[-1])

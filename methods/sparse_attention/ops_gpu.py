@@ -63,7 +63,7 @@ def sliding_window(
     b is the block, 1 where the window is not counted in blocks.
     """
     mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
-    return _flex(q, k, v, mask, compiled=compiled)
+    return _flex(q, k, v, mask, compiled=compiled)[0]
 
 
 def strided_anchors(
@@ -83,10 +83,8 @@ def strided_anchors(
     pooled = group.anchor == "pool"
     keys, values = (pool_anchors(x, s) if pooled else x[:, :, ::s] for x in (k, v))
     mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
-    if not group.include_self:
-        return _flex(q, keys, values, mask, compiled=compiled)
-    out, lse = _flex_and_lse(q, keys, values, mask, compiled=compiled)
-    return added_own(out, lse, q, k, v, group=group)
+    out, lse = _flex(q, keys, values, mask, compiled=compiled, with_lse=group.include_self)
+    return added_own(out, lse, q, k, v, group=group)[0] if group.include_self else out
 
 
 @lru_cache(maxsize=64)
@@ -118,20 +116,15 @@ def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
     )
 
 
-def _flex(q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool) -> Tensor:
-    """Attention (b, h, n, d) under a mask, all that FlexAttention compiled for the CPU can do."""
-    if compiled:
-        out: Tensor = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True)
-        return out
-    return _flex_and_lse(q, k, v, mask, compiled=False)[0]
-
-
-def _flex_and_lse(
-    q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool
+def _flex(
+    q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool, with_lse: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The same, and its logsumexp (b, h, n) in float32 or float64."""
+    """Attention (b, h, n, d) under a mask and, where asked for, its logsumexp (b, h, n).
+
+    That is in float32 or float64; FlexAttention compiled for the CPU cannot return it.
+    """
     if compiled:
-        wanted = flex.AuxRequest(lse=True)
+        wanted = flex.AuxRequest(lse=with_lse)
         out, aux = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True, return_aux=wanted)
         return out, aux.lse
     scale = 1 / math.sqrt(q.shape[-1])

@@ -51,7 +51,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, groups: Sequence[Group]) -> Tensor:
         return out
     rest, heads = slice(shared, None), slice(last.start, None)
     parts = out[:, heads], lse[:, heads], q[:, heads], k[:, rest], v[:, rest]
-    added = added_own(*parts, group=last)
+    added, _ = added_own(*parts, group=last)
     return torch.cat((out[:, : last.start], added), 1)
 
 
@@ -182,11 +182,8 @@ def _product(a, b):
 @triton.jit
 def _pattern(PATTERN, head):
     """Stride s, block b and blocks c of a head."""
-    return (
-        tl.load(PATTERN + 3 * head),
-        tl.load(PATTERN + 3 * head + 1),
-        tl.load(PATTERN + 3 * head + 2),
-    )
+    row = PATTERN + 3 * head
+    return tl.load(row), tl.load(row + 1), tl.load(row + 2)
 
 
 @triton.jit
@@ -309,10 +306,8 @@ def _backward_keys(
         for part in tl.static_range(3):
             for begin in range(bounds[part], bounds[part + 1], ROWS):
                 i = begin + tl.arange(0, ROWS)
-                q, grad = (
-                    _read(Q, queries, i, n, D, D_PADDED),
-                    _read(GRAD, grads, i, n, D, D_PADDED),
-                )
+                q = _read(Q, queries, i, n, D, D_PADDED)
+                grad = _read(GRAD, grads, i, n, D, D_PADDED)
                 lse = tl.load(LSE + rows + i, mask=i < n, other=0.0)
                 delta = tl.load(DELTA + rows + i, mask=i < n, other=0.0)
                 scores = _product(k, tl.trans(q)) * (scale * LOG2_E)  # (keys, rows)

@@ -177,30 +177,22 @@ def own_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
     return scores.masked_fill(anchors, -torch.inf)
 
 
-def with_own(out: Tensor, lse: Tensor, own: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Output (batch, heads, n, d) and its logsumexp (batch, heads, n) with one more key each.
-
-    Equation: $L' = \log(e^L + e^{s_{ii}}), \quad O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
-    """
-    total = torch.logaddexp(lse, own)
-    kept, added = torch.exp(lse - total)[..., None], torch.exp(own - total)[..., None]
-    return out * kept + v * added, total
-
-
 def added_own(
     out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *, group: GlobalGroup
-) -> Tensor:
-    r"""What heads of anchors found, and each token's own key beside it: (batch, heads, n, d).
+) -> tuple[Tensor, Tensor]:
+    r"""What heads of anchors found, and each token's own key beside it; the logsumexp of both.
 
     out and q are (batch, heads, n, d), lse (batch, heads, n) in single precision at least, in which
-    the sum is made; k and v are (batch, kv_heads, n, d).
+    the sum is made; k and v are (batch, kv_heads, n, d). Returns the shapes of out and lse.
 
     Equation: $L' = \log(e^L + e^{s_{ii}}), \quad O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
     """
     sharing = q.shape[1] // k.shape[1]
     k, v = (x.repeat_interleave(sharing, 1).to(lse.dtype) for x in (k, v))
     own = own_scores(q.to(lse.dtype), k, group)
-    return with_own(out.to(lse.dtype), lse, own, v)[0].to(q.dtype)
+    total = torch.logaddexp(lse, own)
+    kept, added = torch.exp(lse - total)[..., None], torch.exp(own - total)[..., None]
+    return (out.to(lse.dtype) * kept + v * added).to(q.dtype), total
 
 
 def pool_anchors(x: Tensor, stride: int) -> Tensor:

@@ -47,7 +47,7 @@ def gradients_of_overlaps_left_out(patch):
 def a_wrong_backward(patch):
     right = ops_cpu._backward
 
-    def doubled(s: ops_cpu._Saved, g: ops_cpu._Gradients, *more: object, **options: object) -> None:
+    def doubled(s: ops_cpu._Tensors, g: ops_cpu._Tensors, *more: object, **options: object) -> None:
         right(s, g, *more, **options)  # type: ignore[arg-type]
         g.q.mul_(1.01)
 

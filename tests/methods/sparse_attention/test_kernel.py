@@ -152,7 +152,7 @@ def test_an_anchor_lost_far_down_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_gradients_wrong_at_a_large_batch_alone_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ops_cpu._backward
 
-    def wrong(s: ops_cpu._Saved, g: ops_cpu._Gradients, *more: object, compiled: bool) -> None:
+    def wrong(s: ops_cpu._Tensors, g: ops_cpu._Tensors, *more: object, compiled: bool) -> None:
         right(s, g, *more, compiled=compiled)  # type: ignore[arg-type]
         if compiled and s.q.shape[0] > 4:
             g.k[-1] *= 1.01
