@@ -20,6 +20,7 @@ from methods.sparse_attention.cache import SparseKVCache
 from methods.sparse_attention.checks import BOUNDS, Inputs, at_shape, draw, gate
 from methods.sparse_attention.config import SparseAttentionConfig, flop_limit, resolve_window
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
+from methods.sparse_attention.oracle import head_masks
 from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
 from methods.spec import Case
 
@@ -62,7 +63,6 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
 def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Variants:
     """Every variant at this length, after ours is checked at this very shape."""
     configs, dtype = _configs(params), getattr(torch, params.dtype)
-    peers.forget()
     heads = configs["adaptive"].heads
     shape = params.batch, heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
@@ -85,8 +85,8 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
 
 def _kernelled(ctx: Context, params: LatencyParams) -> bool:
     """Whether our compiled kernel attends, at another rate of operations than PyTorch's."""
-    fits = params.dtype == "float32" and params.d_head % kernel.MULTIPLE == 0
-    return ctx.device == "cpu" and fits and kernel.loaded()
+    dtype = getattr(torch, params.dtype)
+    return kernel.fits(torch.empty(1, 1, 1, params.d_head, dtype=dtype, device=ctx.device))
 
 
 def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> object:
@@ -109,16 +109,18 @@ def _backend(variant: str) -> Backend:
     return "triton" if variant == "triton" else "auto"
 
 
-def _dense_and_ours(configs: Configs, *, masked: bool) -> dict[str, peers.Attention]:
-    """Dense attention, ours by configuration and, if `masked`, ours by n x n masks."""
+def _dense_and_ours(
+    ctx: Context, params: LatencyParams | MemoryParams, configs: Configs, n: int
+) -> dict[str, peers.Attention]:
+    """Dense attention, ours by configuration and, where n is not too long, ours by n x n masks."""
     found: dict[str, peers.Attention] = {"dense": peers.dense}
     found |= {
         name: partial(sparse_attention, config=config, backend=_backend(name))
         for name, config in configs.items()
     }
-    if masked:
-        found["naive"] = partial(peers.naive, configs["adaptive"])
-        found["sdpa_mask"] = partial(peers.sdpa_mask, configs["adaptive"])
+    if n <= params.peers_up_to:
+        mask = head_masks(configs["adaptive"], n, n).to(ctx.device)
+        found |= {"naive": partial(peers.naive, mask), "sdpa_mask": partial(peers.sdpa_mask, mask)}
     return found
 
 
@@ -126,7 +128,7 @@ def _attentions(
     ctx: Context, params: LatencyParams, configs: Configs, n: int, *, backward: bool
 ) -> dict[str, peers.Attention]:
     """The variants that exist at this length, direction and device."""
-    found = _dense_and_ours(configs, masked=n <= params.peers_up_to)
+    found = _dense_and_ours(ctx, params, configs, n)
     if n > params.linear_peers_up_to:
         return found
     adaptive = configs["adaptive"]
@@ -163,7 +165,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
         ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
         qkv, grad = draw(1, heads, n, params.d_head, device=ctx.device, seed=ctx.seed)
         found, inputs = {}, qkv.leaves()
-        for name, attend in _dense_and_ours(configs, masked=n <= params.peers_up_to).items():
+        for name, attend in _dense_and_ours(ctx, params, configs, n).items():
             run = partial(_step, attend, inputs, grad)
             run()
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
@@ -172,7 +174,6 @@ def memory(ctx: Context, params: MemoryParams) -> None:
         cache = partial(SparseKVCache, batch=1, kv_heads=heads, d_head=params.d_head, context=n)
         kept |= {name: cache(config).nbytes for name, config in configs.items()}
         caches.add_exact(n, {name: size / 2**20 for name, size in kept.items()})
-        peers.forget()
     ctx.progress(1, 1)
 
 

@@ -7,7 +7,7 @@ same function; the published libraries compute *their* pattern, and say so in th
 import math
 import shutil
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.sparse_attention.config import SparseAttentionConfig, head_groups
-from methods.sparse_attention.oracle import head_masks
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -29,35 +28,23 @@ def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-@lru_cache(maxsize=2)
-def _masks(config: SparseAttentionConfig, n: int, device: str) -> Tensor:
-    return head_masks(config, n, n).to(device)
-
-
-def forget() -> None:
-    """Free the masks of the last length."""
-    _masks.cache_clear()
-
-
-def naive(config: SparseAttentionConfig, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def naive(mask: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     r"""Scores of all n x n pairs, filled with -inf outside the mask, as in textbooks.
 
-    (batch, heads, n, d) each -> the same. M is the mask of the head's group.
+    (batch, heads, n, d) each -> the same. M is `mask`, (heads, n, n) bool (`oracle.head_masks`).
 
     Equation: $o_i = \sum_j \frac{M_{ij} e^{s_{ij}}}{\sum_l M_{il} e^{s_{il}}} v_j, \quad
     s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}$
     """
-    mask = _masks(config, q.shape[2], str(q.device))
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1) @ v
 
 
-def sdpa_mask(config: SparseAttentionConfig, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    r"""PyTorch's fused attention with the same masks as a bool tensor: the same as `naive`.
+def sdpa_mask(mask: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    r"""PyTorch's fused attention with the same mask as a bool tensor: the same as `naive`.
 
     Equation: $o_i = \sum_j \frac{M_{ij} e^{s_{ij}}}{\sum_l M_{il} e^{s_{il}}} v_j$
     """
-    mask = _masks(config, q.shape[2], str(q.device))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
@@ -91,17 +78,21 @@ def local_attention(window: int) -> Attention:
 class _Given(nn.Module):
     """Replaces a projection of a transformers layer: returns q, k or v unchanged."""
 
-    x: Tensor  # set by `_given` before each call
+    x: Tensor  # set by `_by_layer` before each call
 
     def forward(self, _: Tensor) -> Tensor:
         return self.x.clone()  # Longformer scales its queries in place
 
 
-def _given(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, *, seq_first: bool) -> None:
-    """Set q, k and v (batch, heads, n, d) as what the layer's projections return."""
-    for name, x in (("query", q), ("key", k), ("value", v)):
+def _by_layer(
+    layer: Any, q: Tensor, k: Tensor, v: Tensor, *, seq_first: bool = False, **masks: Any
+) -> Tensor:
+    """What a layer attends to, with q, k, v (batch, heads, n, d) as what its projections return."""
+    for projection, x in ((layer.query, q), (layer.key, k), (layer.value, v)):
         flat = x.transpose(1, 2).flatten(2)  # (batch, n, heads * d)
-        getattr(layer, name).x = flat.transpose(0, 1) if seq_first else flat
+        projection.x = flat.transpose(0, 1) if seq_first else flat
+    out: Tensor = layer(torch.empty_like(flat), **masks)[0]
+    return out
 
 
 def longformer(heads: int, d_head: int, window: int, n: int) -> Attention:
@@ -123,15 +114,13 @@ def longformer(heads: int, d_head: int, window: int, n: int) -> Attention:
     layer.query, layer.key, layer.value = _Given(), _Given(), _Given()
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        _given(layer, q, k, v, seq_first=True)
         batch, _, n, _ = q.shape
-        out: Tensor = layer(
-            q.new_empty(batch, n, heads * d_head),
-            attention_mask=q.new_zeros(batch, n),
-            is_index_masked=torch.zeros(batch, n, dtype=torch.bool, device=q.device),
-            is_global_attn=False,
-        )[0]
-        return out
+        masks = {
+            "attention_mask": q.new_zeros(batch, n),
+            "is_index_masked": torch.zeros(batch, n, dtype=torch.bool, device=q.device),
+            "is_global_attn": False,
+        }
+        return _by_layer(layer, q, k, v, seq_first=True, **masks)
 
     return attend
 
@@ -154,20 +143,17 @@ def big_bird(heads: int, d_head: int, n: int, block: int = 64) -> Attention:
     layer.query, layer.key, layer.value = _Given(), _Given(), _Given()
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        _given(layer, q, k, v, seq_first=False)
-        batch, _, n, _ = q.shape
-        ones = q.new_ones(batch, n)
+        ones = q.new_ones(q.shape[0], q.shape[2])
         blocked, band, from_mask, to_mask = BigBirdModel.create_masks_for_block_sparse_attn(
             ones, block
         )
-        out: Tensor = layer(
-            q.new_empty(batch, n, heads * d_head),
-            band_mask=band,
-            from_mask=from_mask,
-            to_mask=to_mask,
-            from_blocked_mask=blocked,
-            to_blocked_mask=blocked,
-        )[0]
-        return out
+        masks = {
+            "band_mask": band,
+            "from_mask": from_mask,
+            "to_mask": to_mask,
+            "from_blocked_mask": blocked,
+            "to_blocked_mask": blocked,
+        }
+        return _by_layer(layer, q, k, v, **masks)
 
     return attend

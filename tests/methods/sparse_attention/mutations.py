@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 
-from methods.sparse_attention import api, cache, checks, config, ops_cpu, peers, tiles
+from methods.sparse_attention import api, cache, checks, config, ops_cpu, oracle, peers, tiles
 from tests.methods.mutation import Mutation
 
 
@@ -132,8 +132,17 @@ def key_heads_in_the_wrong_order(patch):
 
 
 def memory_that_grows_with_the_square(patch):
+    def naive(
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        c: config.SparseAttentionConfig,
+        context: int,
+    ) -> torch.Tensor:
+        return peers.naive(oracle.head_masks(c, q.shape[2], context), q, k, v)
+
     patch.setattr(checks, "DOUBLED", (512, 1024))
-    patch.setattr(checks, "sparse_attention", lambda q, k, v, c, context: peers.naive(c, q, k, v))
+    patch.setattr(checks, "sparse_attention", naive)
 
 
 def a_closed_form_off_by_one(patch):

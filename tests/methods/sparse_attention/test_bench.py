@@ -15,6 +15,7 @@ from methods.protocol import CheckResult, Failed, Result, Series, Started, Varia
 from methods.sparse_attention import bench, bench_quality, build_kernel, kernel, peers
 from methods.sparse_attention.bench_quality import STRIDE, Needles
 from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.oracle import head_masks
 from methods.sparse_attention.spec import METHOD
 from tests.methods.running import run_here
 
@@ -86,7 +87,8 @@ def test_masked_peers_compute_the_same_function(make: object) -> None:
 
     config = SparseAttentionConfig(local_heads=4, global_heads=2)
     q, k, v = (torch.randn(1, 6, 200, 16) for _ in "qkv")
-    ours, theirs = sparse_attention(q, k, v, config), make(config, q, k, v)  # type: ignore[operator]
+    mask = head_masks(config, 200, 200)
+    ours, theirs = sparse_attention(q, k, v, config), make(mask, q, k, v)  # type: ignore[operator]
     assert relative(ours, theirs) < 1e-5
 
 
@@ -194,4 +196,5 @@ def test_flex_attention_is_compiled_for_the_cpu_and_computes_the_same(
     attend = peers.flex(config, 256) or pytest.skip("needs a C++ compiler")
     q, k, v = (torch.randn(1, config.heads, 256, 16) for _ in range(3))
     with torch.no_grad():
-        assert relative(attend(q, k, v), peers.sdpa_mask(config, q, k, v)) < 1e-5
+        masked = peers.sdpa_mask(head_masks(config, 256, 256), q, k, v)
+        assert relative(attend(q, k, v), masked) < 1e-5
