@@ -203,28 +203,22 @@ def padding(device: str) -> Iterator[Case]:
     sides: tuple[PaddingSide, ...] = ("right", "left")
     pads, singles = [], []
     for side in sides:
-        spoiled = qkv.each(torch.clone)
-        for b, length in enumerate(lengths.tolist()):
-            for x in spoiled:
-                x[b, :, _pad(side, length, n)] = torch.nan
+        real = torch.arange(n, device=device) < lengths[:, None]  # (batch, n)
+        real = real if side == "right" else real.flip(1)
+        pad = ~real[:, None, :, None]  # (batch, 1, n, 1)
+        spoiled = Inputs(*(x.masked_fill(pad, torch.nan) for x in qkv))
         out = sparse_attention(*spoiled, config, key_lengths=lengths, padding_side=side, context=n)
-        for b, length in enumerate(lengths.tolist()):
-            pads.append(float(out[b, :, _pad(side, length, n)].abs().sum()))
-            if length:
-                real = slice(0, length) if side == "right" else slice(n - length, n)
-                alone = Inputs(*(x[b : b + 1, :, real] for x in qkv))
-                single = sparse_attention(*alone, config, context=n)
-                singles.append(relative_error(out[b : b + 1, :, real], single))
+        pads.append(float(out.where(pad, 0.0).abs().sum()))
+        for b in lengths.nonzero().flatten().tolist():
+            alone = Inputs(*(x[b : b + 1, :, real[b]] for x in qkv))
+            single = sparse_attention(*alone, config, context=n)
+            singles.append(relative_error(out[b : b + 1, :, real[b]], single))
     yield Case(largest(pads), 0.0, label="padding rows")
     yield Case(largest(singles), FINE, label="batch against single samples")
     grouped = sparse_attention(*qkv, config)
     copies = Inputs(q, *(x.repeat_interleave(2, 1) for x in qkv[1:]))
     copied = sparse_attention(*copies, config)
     yield Case(relative_error(grouped, copied), FINE, label="GQA against copied heads")
-
-
-def _pad(side: str, length: int, n: int) -> slice:
-    return slice(length, n) if side == "right" else slice(0, n - length)
 
 
 def memory_growth(device: str) -> Iterator[Case]:
