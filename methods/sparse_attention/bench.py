@@ -15,9 +15,9 @@ from methods.measure import memory as measured_memory
 from methods.measure.timing import Comparison, Variants, time_all
 from methods.protocol import Limit
 from methods.sparse_attention import kernel, peers
-from methods.sparse_attention.api import Backend, has_triton, sparse_attention
+from methods.sparse_attention.api import has_triton, sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.checks import BOUNDS, Inputs, at_shape, draw, gate
+from methods.sparse_attention.checks import BOUNDS, Inputs, backend_of, draw, gate
 from methods.sparse_attention.config import SparseAttentionConfig, flop_limit, resolve_window
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.oracle import head_masks
@@ -74,9 +74,7 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
         configs["windows"] = SparseAttentionConfig(heads, 0)
         if has_triton(qkv.q):
             configs["triton"] = configs["adaptive"]
-    for name, config in configs.items():
-        cases = at_shape(qkv, grad, config, _backend(name))
-        ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
+    ctx.check_all("at_shape", gate(configs, qkv, grad))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
     inputs = qkv.leaves(trained=backward)
@@ -105,17 +103,13 @@ def _as_peers(attentions: Mapping[str, peers.Attention], qkv: Inputs) -> Iterato
             yield Case(apart, BOUNDS[qkv.q.dtype], label=f"{name}, n = {qkv.q.shape[2]}")
 
 
-def _backend(variant: str) -> Backend:
-    return "triton" if variant == "triton" else "auto"
-
-
 def _dense_and_ours(
     ctx: Context, params: LatencyParams | MemoryParams, configs: Configs, n: int
 ) -> dict[str, peers.Attention]:
     """Dense attention, ours by configuration and, where n is not too long, ours by n x n masks."""
     found: dict[str, peers.Attention] = {"dense": peers.dense}
     found |= {
-        name: partial(sparse_attention, config=config, backend=_backend(name))
+        name: partial(sparse_attention, config=config, backend=backend_of(name))
         for name, config in configs.items()
     }
     if n <= params.peers_up_to:
@@ -162,8 +156,8 @@ def memory(ctx: Context, params: MemoryParams) -> None:
     caches = charts.open("kv_cache", ("dense", "adaptive", "fixed"), params=params, heads=heads)
     for step, n in enumerate(params.lengths):
         ctx.progress(step, len(params.lengths), f"n = {n}")
-        ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
         qkv, grad = draw(1, heads, n, params.d_head, device=ctx.device, seed=ctx.seed)
+        ctx.check_all("at_shape", gate(configs, qkv, grad))
         found, inputs = {}, qkv.leaves()
         for name, attend in _dense_and_ours(ctx, params, configs, n).items():
             run = partial(_step, attend, inputs, grad)
@@ -196,8 +190,8 @@ def _steps(ctx: Context, params: ModelParams, n: int, training: bool) -> Variant
     """A step of the model with either attention, on the same tokens."""
     # Two thirds are local: `n_head` is a multiple of 3.
     ours = SparseAttentionConfig(2 * params.n_head // 3, params.n_head // 3)
-    shape = params.batch, n, params.n_embd // params.n_head
-    ctx.check_all("at_shape", gate({"adaptive": ours}, *shape, device=ctx.device))
+    shape = params.batch, params.n_head, n, params.n_embd // params.n_head
+    ctx.check_all("at_shape", gate({"adaptive": ours}, *draw(*shape, device=ctx.device)))
     torch.manual_seed(ctx.seed)
     tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
     sizes = params.model_dump(include={"vocab_size", "n_layer", "n_head", "n_embd"})

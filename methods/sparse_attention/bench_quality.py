@@ -17,7 +17,7 @@ from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
 from methods.kit.training import History, Plan, fit
 from methods.protocol import Variant
-from methods.sparse_attention.checks import gate
+from methods.sparse_attention.checks import draw, gate
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.spec import LanguageModelParams, RecallParams
@@ -73,8 +73,8 @@ def _trained(
 ) -> Iterator[tuple[str, int, GPT2]]:
     """Every variant from every seed, each trained on the same draws, once attention is right."""
     params = task.params
-    shape = params.batch, params.context, task.n_embd // HEADS
-    ctx.check_all("at_shape", gate(_sparse_configs(params.window), *shape, device=ctx.device))
+    qkv, grad = draw(params.batch, HEADS, params.context, task.n_embd // HEADS, device=ctx.device)
+    ctx.check_all("at_shape", gate(_sparse_configs(params.window), qkv, grad))
     stages = Stages(ctx, params.seeds * len(variants) * params.steps)
     for seed in range(params.seeds):
         for variant in variants:

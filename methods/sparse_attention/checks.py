@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from methods.kit.compare import largest, relative
-from methods.kit.seeds import generator, randn
+from methods.kit.seeds import generator
 from methods.measure import memory
 from methods.sparse_attention import kernel
 from methods.sparse_attention.api import Backend, PaddingSide, has_triton, sparse_attention
@@ -258,14 +258,18 @@ def two_layer_reach(device: str) -> Iterator[Case]:
     yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
 
 
-def gate(configs: Mapping[str, SparseAttentionConfig], *shape: int, device: str) -> Iterator[Case]:
-    """Every configuration on random inputs of (batch, n, d_head), with gradients."""
-    batch, n, d_head = shape
+def gate(
+    configs: Mapping[str, SparseAttentionConfig], qkv: Inputs, grad: Tensor | None
+) -> Iterator[Case]:
+    """Every variant's configuration `at_shape`."""
     for name, config in configs.items():
-        sizes = batch, config.heads, n, d_head
-        q, k, v, grad = (randn(*sizes, seed=i, device=device) for i in range(4))
-        for case in at_shape(Inputs(q, k, v), grad, config):
+        for case in at_shape(qkv, grad, config, backend_of(name)):
             yield replace(case, label=f"{name}, {case.label}")
+
+
+def backend_of(variant: str) -> Backend:
+    """What a variant of a benchmark is measured by."""
+    return "triton" if variant == "triton" else "auto"
 
 
 def at_shape(

@@ -24,7 +24,7 @@ from torch import Tensor
 from methods.kit.compiling import uncompiled
 from methods.sparse_attention import kernel
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import Cut, Tile, added_own, own_scores, plan, pool_anchors
+from methods.sparse_attention.tiles import Cut, added_own, own_scores, plan, pool_anchors
 
 # Few rows waste less on the band's corners; many feed the matrix kernels better, wait less often
 # for all threads and leave fewer gradients to add up. A call's temporaries should fit the cache.
@@ -258,26 +258,19 @@ def attend_portable(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) 
 def _portable(q: Tensor, k: Tensor, v: Tensor, group: Group) -> Tensor:
     batch, heads, n, d = q.shape
     dtype = torch.promote_types(q.dtype, torch.float32)
-    keys, values = _key_side(k, group), _key_side(v, group)
+    keys, values, own = _key_side(k, group), _key_side(v, group), None
+    if isinstance(group, GlobalGroup) and group.include_self:
+        own = own_scores(q.to(dtype), k.to(dtype), group)  # (batch, heads, n)
     parts = []
     for tile in plan(group, n, FORWARD, dtype):
-        tile_keys, tile_values, bias = tile.keys(keys), tile.keys(values), tile.bias
-        if isinstance(group, GlobalGroup) and group.include_self:
-            tile_keys = torch.cat([tile_keys, tile.queries(k)], dim=2)
-            tile_values = torch.cat([tile_values, tile.queries(v)], dim=2)
-            bias = torch.cat([bias, _own_bias(tile, group)], dim=1)
         queries = tile.queries(q).to(dtype) / math.sqrt(d)
-        scores = queries @ tile_keys.to(dtype).transpose(-1, -2) + bias.to(q.device)
-        part = (torch.softmax(scores, dim=-1) @ tile_values.to(dtype)).to(q.dtype)
-        part = torch.unflatten(part, 0, (-1, tile.count)).transpose(1, 2)
+        scores = queries @ tile.keys(keys).to(dtype).transpose(-1, -2) + tile.bias.to(q.device)
+        if own is not None:  # one more column: the key of each row's own token
+            scores = torch.cat([scores, tile.queries(own)[..., None]], dim=-1)
+        weights = torch.softmax(scores, dim=-1)
+        part = weights[..., : tile.cols] @ tile.keys(values).to(dtype)
+        if own is not None:
+            part = part + weights[..., tile.cols :] * tile.queries(v)
+        part = torch.unflatten(part.to(q.dtype), 0, (-1, tile.count)).transpose(1, 2)
         parts.append(part.reshape(batch, heads, tile.count * tile.rows, d))
     return torch.cat(parts, dim=2)
-
-
-def _own_bias(tile: Tile, group: GlobalGroup) -> Tensor:
-    """(rows, rows) bias by which each row sees its own token, unless that is its anchor already."""
-    own = torch.full((tile.rows, tile.rows), -torch.inf, dtype=tile.bias.dtype)
-    own.fill_diagonal_(0.0)
-    if group.anchor == "stride":
-        own[:: group.stride] = -torch.inf
-    return own

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from methods.errors import InputError
@@ -49,16 +48,14 @@ class Intermediate:
         return head_masks(self.config, self.n, self.context)
 
 
-def reach(config: SparseAttentionConfig, n: int, layers: int = 2) -> float:
-    r"""Share of causal pairs (i, j) where something of token j can arrive at i in `layers` layers.
+def reach(config: SparseAttentionConfig, n: int) -> float:
+    r"""Share of causal pairs (i, j) where something of token j can arrive at i in two layers.
 
-    Equation: $\frac{2}{n (n + 1)} \sum_{j \le i} [\, (A^L)_{ij} > 0 \,], \quad
+    Equation: $\frac{2}{n (n + 1)} \sum_{j \le i} [\, (A^2)_{ij} > 0 \,], \quad
     A_{ij} = \max_h M_{hij}$
 
     Two layers suffice when w >= s: a window brings token j to an anchor, the anchor to i.
     """
     any_head = Intermediate(config, n, n).head_masks().any(0).double()  # (n, n)
-    reached = torch.eye(n, dtype=torch.float64)
-    for _ in range(layers):
-        reached = ((any_head @ reached) > 0).double()
+    reached = any_head @ any_head > 0  # (n, n)
     return float(reached.tril().sum() / (n * (n + 1) / 2))
