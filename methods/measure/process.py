@@ -1,4 +1,4 @@
-"""A fresh process that measures: reads a job from standard input, writes events to standard output.
+"""A fresh process that measures: its argument is the job, it writes events to standard output.
 
 Started by `processes`. Whatever libraries print goes to standard error.
 """
@@ -16,7 +16,7 @@ def main() -> int:
     """Run the job's benchmark in this process; the exit code of the run."""
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    job = json.load(sys.stdin)
+    job = json.loads(sys.argv[1])
     method, benchmark = registry.find(job["name"])
     return run(
         method,

@@ -133,16 +133,13 @@ def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterat
         "number": number,
     }
     with subprocess.Popen(
-        [sys.executable, "-m", "methods.measure.process"],
-        stdin=subprocess.PIPE,
+        [sys.executable, "-m", "methods.measure.process", json.dumps(job)],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         try:
-            assert process.stdin is not None
             assert process.stdout is not None
-            with process.stdin as stream:
-                json.dump(job, stream)
             kind = ""
             for text in process.stdout:
                 line = protocol.Line.parse(text)

@@ -104,7 +104,7 @@ def compare(
         raise ValueError("there is nothing to time")
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
-    clock = _cuda_clock if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
+    clock: Clock = _cuda_clock if device == "cuda" else partial(_cpu_clock, _CPU_CLOCKS[cpu_clock])
     warm = {
         name: warm_up(partial(clock, call, 1), max_warm_up_s) for name, call in variants.items()
     }  # the least time of a call, and whether steady
@@ -213,16 +213,12 @@ def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]
     return tuple(flag for flag, raised in doubts.items() if raised)
 
 
-def _cpu_clock(now: Callable[[], float]) -> Clock:
-    """A function ``(call, calls) -> seconds a call`` by the clock ``now``."""
-
-    def clock(call: Callable[[], object], calls: int) -> float:
-        begin = now()
-        for _ in range(calls):
-            call()
-        return (now() - begin) / calls
-
-    return clock
+def _cpu_clock(now: Callable[[], float], call: Callable[[], object], calls: int) -> float:
+    """Seconds a call by the clock ``now``."""
+    begin = now()
+    for _ in range(calls):
+        call()
+    return (now() - begin) / calls
 
 
 def _cuda_clock(call: Callable[[], object], calls: int) -> float:
