@@ -31,13 +31,9 @@ class Shape:
     def disagrees(self, found: tuple[int, ...], known: dict[str, int]) -> bool:
         """Whether a tensor has another shape. `known` holds what names mean, and learns from it."""
         sizes = list(self.sizes)
-        if "..." in sizes:
-            cut = sizes.index("...")
-            after = sizes[cut + 1 :]
-            if len(found) < len(sizes) - 1:
-                return True
-            found = (*found[:cut], *found[len(found) - len(after) :])
-            sizes = [*sizes[:cut], *after]
+        if "..." in sizes:  # it stands for all that the others leave
+            cut, others = sizes.index("..."), len(sizes) - 1
+            sizes[cut : cut + 1] = map(str, found[cut : cut + len(found) - others])
         if len(sizes) != len(found):
             return True
         for size, number in zip(sizes, found, strict=True):
@@ -76,10 +72,8 @@ def read(path: Path) -> SourceFile:
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             statement = _statement(node, code)
-            for line in range(statement.first, statement.last + 1):
-                known = made.statements.get(line)
-                if known is None or known.last - known.first >= statement.last - statement.first:
-                    made.statements[line] = statement
+            # Whatever stands inside another statement comes after it, and has its lines.
+            made.statements |= dict.fromkeys(range(statement.first, statement.last + 1), statement)
     for line, shapes in _comments(text):
         if line in made.statements:
             made.statements[line].shapes = shapes
