@@ -141,14 +141,9 @@ def causality(device: str) -> Iterator[Case]:
     for backend in backends(device):
         for label, config in (("stride", _fixed(64)), ("pool", _fixed(64, anchor="pool"))):
             qkv, _ = draw(1, config.heads, n, 32, device=device)
-            before = sparse_attention(*qkv, config, backend=backend)
-            changes = []
-            for t in (1, 33, 190, 200, 399):
-                changed = qkv.each(torch.clone)
-                for x in changed:
-                    x[:, :, t:] = 1e3 * torch.randn_like(x[:, :, t:])
-                after = sparse_attention(*changed, config, backend=backend)
-                changes.append(float((after - before)[:, :, :t].abs().max()))
+            attend = partial(sparse_attention, config=config, backend=backend)
+            out = attend(*qkv)
+            changes = [_change(attend, qkv, out, t, -1e3) for t in (1, 33, 190, 200, 399)]
             yield Case(largest(changes), 0.0, label=f"{backend}, {label}")
 
 
@@ -285,6 +280,7 @@ def at_shape(
     into the future is exact: the outputs before t are the same bits whatever follows.
     """
     n, bound = qkv.q.shape[2], BOUNDS[qkv.q.dtype]
+    attend = partial(sparse_attention, config=config, backend=backend)
     even = torch.linspace(0, n - 1, min(n, 48)).long().tolist()
     drawn = torch.randint(n, (16,), generator=generator(n)).tolist()
     rows = torch.tensor(sorted({*even, *drawn}))
@@ -292,10 +288,10 @@ def at_shape(
     exact = qkv.each(torch.Tensor.double).leaves(trained=grad is not None)
     at = rows.to(qkv.q.device)
     with torch.set_grad_enabled(grad is not None):
-        out = sparse_attention(*inputs, config, backend=backend)
+        out = attend(*inputs)
         wanted = oracle_attention(*exact, config, rows=rows)
     yield Case(relative(out[:, :, at], wanted), bound, label=f"n = {n}, output")
-    yield Case(_change(inputs, out, config, backend), 0.0, label=f"n = {n}, the future")
+    yield Case(_change(attend, inputs, out, n * 2 // 3, -3), 0.0, label=f"n = {n}, the future")
     if grad is None:
         return
     upstream = torch.zeros_like(grad)
@@ -307,11 +303,9 @@ def at_shape(
 
 
 @torch.no_grad()
-def _change(inputs: Inputs, out: Tensor, config: SparseAttentionConfig, backend: Backend) -> float:
-    """The largest change of the outputs before t when the inputs from t on change."""
-    t = out.shape[2] * 2 // 3
-    changed = inputs.each(torch.clone)
+def _change(attend: Callable[..., Tensor], qkv: Inputs, out: Tensor, t: int, times: float) -> float:
+    """The largest change of the outputs before t when the inputs from t on are so much larger."""
+    changed = qkv.each(torch.clone)
     for x in changed:
-        x[:, :, t:] *= -3
-    after = sparse_attention(*changed, config, backend=backend)
-    return float((after - out)[:, :, :t].abs().amax()) if t else 0.0
+        x[:, :, t:] *= times
+    return float((attend(*changed) - out)[:, :, :t].abs().amax()) if t else 0.0
