@@ -147,11 +147,9 @@ class GPT2(nn.Module):
         logits = self(tokens, key_lengths=key_lengths, caches=caches)
         last = caches[0].lengths - 1
         logits = logits[torch.arange(tokens.shape[0], device=tokens.device), last]
-        out = []
-        for step in range(new):
-            out.append(logits.argmax(-1))
-            if step + 1 < new:
-                logits = self(out[-1][:, None], caches=caches)[:, -1]
+        out = [logits.argmax(-1)]
+        while len(out) < new:
+            out.append(self(out[-1][:, None], caches=caches)[:, -1].argmax(-1))
         return torch.stack(out, dim=1)
 
     @classmethod

@@ -158,11 +158,8 @@ def _band(group: LocalGroup, rows: int, reach: int, dtype: torch.dtype) -> Tenso
 
 def _stairs(stride: int, rows: int, anchors: int, dtype: torch.dtype) -> Tensor:
     """(rows, m + rows / s) bias: the last rows / s anchors appear one every s rows."""
-    fresh = rows // stride
-    i, t = torch.arange(rows)[:, None], torch.arange(fresh)[None, :]
-    bias = torch.zeros(rows, anchors + fresh, dtype=dtype)
-    bias[:, anchors:].masked_fill_(t * stride > i, -torch.inf)
-    return bias
+    i, t = torch.arange(rows)[:, None], torch.arange(-anchors, rows // stride)[None, :]
+    return torch.zeros(rows, t.shape[1], dtype=dtype).masked_fill(t * stride > i, -torch.inf)
 
 
 def own_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
