@@ -312,11 +312,10 @@ class Method:
 
     def benchmark(self, slug: str) -> Benchmark:
         """The benchmark called ``slug``; raises :class:`UnknownNameError` with the nearest name."""
-        for benchmark in self.benchmarks:
-            if benchmark.slug == slug:
-                return benchmark
-        known = (benchmark.slug for benchmark in self.benchmarks)
-        raise UnknownNameError(f"benchmark of {self.slug}", slug, known)
+        known = {benchmark.slug: benchmark for benchmark in self.benchmarks}
+        if slug not in known:
+            raise UnknownNameError(f"benchmark of {self.slug}", slug, known)
+        return known[slug]
 
 
 def _require(condition: object, message: str) -> None:

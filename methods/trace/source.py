@@ -74,9 +74,10 @@ def read(path: Path) -> SourceFile:
             statement = _statement(node, code)
             # Whatever stands inside another statement comes after it, and has its lines.
             made.statements |= dict.fromkeys(range(statement.first, statement.last + 1), statement)
-    for line, shapes in _comments(text):
-        if line in made.statements:
-            made.statements[line].shapes = shapes
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        beside = made.statements.get(token.start[0])
+        if beside and token.type == tokenize.COMMENT:
+            beside.shapes = parse_comment(token.string) or beside.shapes
     return made
 
 
@@ -104,15 +105,6 @@ def _names(target: ast.expr) -> Iterator[str]:
                 yield part.id
             elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
                 yield f"{part.value.id}.{part.attr}"
-
-
-def _comments(text: str) -> Iterator[tuple[int, tuple[Shape, ...]]]:
-    """Lines with a comment that begins with a shape, or has one after an arrow."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            shapes = parse_comment(token.string)
-            if shapes:
-                yield token.start[0], shapes
 
 
 def parse_comment(comment: str) -> tuple[Shape, ...]:
