@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 NARROW, WIDE = frozenset("iljtfrI.,:;'|!()[] ·"), frozenset("mwMW@%—×")
@@ -127,21 +128,13 @@ def keep_apart(places: Sequence[float], gap: float, low: float, high: float) -> 
     adjacent violators algorithm). If all cannot fit, they are spread evenly.
     """
     order = sorted(range(len(places)), key=lambda i: places[i])
-    if not order:
-        return []
-    if (len(order) - 1) * gap > high - low:
-        gap = (high - low) / max(1, len(order) - 1)
-    blocks: list[tuple[float, int]] = []  # mean of (place - rank * gap) and the number of members
+    last = len(order) - 1
+    gap = min(gap, (high - low) / max(1, last))
+    blocks: list[list[float]] = []  # of place - rank * gap
     for rank, i in enumerate(order):
-        mean, count = places[i] - rank * gap, 1
-        while blocks and blocks[-1][0] > mean:
-            before, members = blocks.pop()
-            mean = (mean * count + before * members) / (count + members)
-            count += members
-        blocks.append((mean, count))
-    room = high - (len(order) - 1) * gap
-    bases = [min(max(mean, low), room) for mean, count in blocks for _ in range(count)]
-    moved = [0.0] * len(places)
-    for rank, i in enumerate(order):
-        moved[i] = bases[rank] + rank * gap
-    return moved
+        blocks.append([places[i] - rank * gap])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    bases = [min(max(fmean(block), low), high - last * gap) for block in blocks for _ in block]
+    moved = {i: bases[rank] + rank * gap for rank, i in enumerate(order)}
+    return [moved[i] for i in range(len(places))]
