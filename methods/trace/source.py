@@ -11,6 +11,8 @@ from pathlib import Path
 from methods.protocol.trace import code_of
 
 _SHAPE = re.compile(r"\(([^()]*)\)")
+# One, or several with commas between them, that no word touches and no product or list goes on.
+_SHAPES = re.compile(r"\([^()]*\)(?:, \([^()]*\))*+(?=$|[ ,:;.])(?! [@x*] |, \()")
 _NAMED = re.compile(r"[^\W\d]\w*")
 # Names and numbers, and sums and products of them: nothing that could do anything when evaluated.
 _SIZE = re.compile(r"\.\.\.|\w+( *(\+|-|\*|//) *\w+)*")
@@ -85,9 +87,8 @@ def _statement(node: ast.stmt, code: frozenset[int]) -> Statement:
     body = getattr(node, "body", None)
     last = node.end_lineno or node.lineno
     if isinstance(body, list) and body:  # of a compound statement only the head
-        last = max(node.lineno, body[0].lineno - 1)
-        while last > node.lineno and last not in code:  # a comment between head and body
-            last -= 1
+        head = range(node.lineno, body[0].lineno)  # and comments between it and the body
+        last = max((line for line in head if line in code), default=node.lineno)
     targets: list[ast.expr] = getattr(node, "targets", [])
     if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
         targets = [node.target]
@@ -113,21 +114,15 @@ def parse_comment(comment: str) -> tuple[Shape, ...]:
     None where it is prose: every size must be a number, a name, a sum or product of those, or an
     ellipsis.
     """
-    words = comment.lstrip("# ").rpartition("-> ")[2]
-    shapes: list[Shape] = []
-    while match := _SHAPE.match(words):
-        sizes = [size.strip() for size in match[1].split(",")]
+    match = _SHAPES.match(comment.lstrip("# ").rpartition("-> ")[2])
+    shapes = []
+    for inside in _SHAPE.findall(match[0]) if match else ():
+        sizes = [size.strip() for size in inside.split(",")]
         if sizes[-1] == "":
             sizes.pop()
         if not all(_SIZE.fullmatch(size) for size in sizes) or sizes.count("...") > 1:
             return ()
-        words = words[match.end() :]
         shapes.append(Shape(tuple(sizes)))
-        if not words.startswith(", ("):
-            break
-        words = words[2:]
-    if words[:1] not in ("", " ", ",", ":", ";", ".") or words.startswith((" @ ", " x ", " * ")):
-        return ()
     return tuple(shapes)
 
 

@@ -46,13 +46,12 @@ class Seen:
             return
         if tensor.device.type == "meta" or type(tensor) not in (Tensor, torch.nn.Parameter):
             return  # it holds no numbers, or it is a stand-in that a compiler looks through
-        with torch.no_grad():
-            numbers = tensor.detach().double()
-            numbers = numbers[numbers.isfinite()]
-            if numbers.numel():
-                low, high = (float(one) for one in numbers.aminmax())
-                self.low = low if self.low is None else min(low, self.low)
-                self.high = high if self.high is None else max(high, self.high)
+        numbers = tensor.detach().double()
+        numbers = numbers[numbers.isfinite()]
+        if numbers.numel():
+            low, high = (float(one) for one in numbers.aminmax())
+            self.low = low if self.low is None else min(low, self.low)
+            self.high = high if self.high is None else max(high, self.high)
 
     def bound(self, name: str) -> Bound:
         """As it is kept, under the name that the line gave it."""
@@ -139,9 +138,8 @@ class _Call:
         place, comments, known = (self.name, statement.last), self.recording.comments, self.known
         if not statement.shapes or comments.get(place):
             return
-        for size, value in frame.f_locals.items():
-            if isinstance(value, int) and not isinstance(value, bool):
-                known[size] = value  # loops give it another each time
+        # Loops give a size another value each time.
+        known |= {name: value for name, value in frame.f_locals.items() if type(value) is int}
         shapes = statement.shapes * (len(tensors) if len(statement.shapes) == 1 else 1)
         comments[place] = ""
         for (bound, tensor), shape in zip(tensors, shapes, strict=False):
