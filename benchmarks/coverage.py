@@ -1,9 +1,10 @@
 """How often intervals cover and verdicts are false, simulated: ``python -m benchmarks.coverage``.
 
 Two variants with a known ratio are "measured" by simulated processes through the very functions
-that real measurements go through (`statistics` and `Looks` in `methods.measure`): five interleaved
-blocks a process, then further processes until a look finds every interval narrow or there are four
-times as many. It is a simulation: it does not depend on the machine and is the same each time.
+that real measurements go through (`statistics` and `processes` in `methods.measure`): five
+interleaved blocks a process, then further processes until a look finds every interval narrow or
+there are four times as many. It is a simulation: it does not depend on the machine and is the same
+each time.
 
 Coverage is the share of charts whose intervals all hold the true ratio; "different" is the share of
 charts of equal variants in which any is called faster or slower. Both are shown for one comparison
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.figures import arguments
-from methods.measure.processes import MOST, Looks
+from methods.measure.processes import MOST, confidence_at
 from methods.measure.statistics import block_ratio, geometric_interval
 
 BLOCKS, PROCESSES, PRECISION = 5, 5, 0.03
@@ -87,10 +88,9 @@ def simulate(
         runs = [
             [one_process(machine, rng, ratio) for _ in range(PROCESSES)] for _ in range(comparisons)
         ]
-        looks = Looks(PROCESSES)
         while True:
             last = not stopping or len(runs[0]) >= MOST * PROCESSES
-            if confidence := looks.confidence(len(runs[0]), last=last):
+            if confidence := confidence_at(len(runs[0]), PROCESSES, last=last):
                 found = [geometric_interval(one, comparisons, confidence) for one in runs]
                 widest = max(math.log(one.high / one.low) / 2 for one in found)
                 if last or widest <= PRECISION:

@@ -35,20 +35,15 @@ MOST = 4  # times the least number of runs
 SHARES = {1: 0.2, 2: 0.3}  # of all errors, at the first looks: after 1 and 2 times the least number
 
 
-class Looks:
-    """The looks at one measurement of at least so many runs, in their order."""
+def confidence_at(runs: int, least: int, *, last: bool) -> float | None:
+    """Of the intervals that are looked at after so many runs; None where no look is due.
 
-    def __init__(self, least: int) -> None:
-        self._errors = {times * least: share * (1 - CONFIDENCE) for times, share in SHARES.items()}
-        self._left = 1 - CONFIDENCE
-
-    def confidence(self, runs: int, *, last: bool) -> float | None:
-        """Of the intervals to be looked at after so many runs; None where no look is due."""
-        error = self._left if last else self._errors.get(runs)
-        if error is None:
-            return None
-        self._left -= error
-        return 1 - error
+    At least ``least`` runs are measured. The last look has what those before it have left.
+    """
+    shares = {times * least: share for times, share in SHARES.items()}
+    left = 1 - sum(share for due, share in shares.items() if due < runs)
+    share = left if last else shares.get(runs)
+    return None if share is None else 1 - share * (1 - CONFIDENCE)
 
 
 # Doubts about one process; they stand where more than a quarter of the processes raise them.
@@ -79,7 +74,7 @@ def measure(ctx: Context, name: str, params: TimedParams) -> Measured:
     Raises:
         ProcessFailedError: where a process did not end with a result.
     """
-    begun, looks = time.monotonic(), Looks(params.processes)
+    begun = time.monotonic()
     runs: list[list[protocol.Series]] = []
     while True:
         number = len(runs)
@@ -91,7 +86,7 @@ def measure(ctx: Context, name: str, params: TimedParams) -> Measured:
                 _relay(ctx, body, number, max(params.processes, number + 1))
         runs.append(series)
         last = _last(params, len(runs), time.monotonic() - begun)
-        confidence = looks.confidence(len(runs), last=bool(last))
+        confidence = confidence_at(len(runs), params.processes, last=bool(last))
         joined = join(runs, confidence or CONFIDENCE)
         ctx.adopt(joined)
         if confidence and widest(joined) <= params.precision:

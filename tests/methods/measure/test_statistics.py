@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import MACHINES, one_process, simulate
-from methods.measure.processes import Looks
+from methods.measure.processes import confidence_at
 from methods.measure.statistics import (
     Interval,
     block_ratio,
@@ -52,18 +52,16 @@ def test_stopping_when_intervals_are_narrow_costs_no_coverage(machine) -> None:
 
 
 def test_the_errors_of_all_looks_are_those_of_one() -> None:
-    looks = Looks(5)
-    due = {runs: looks.confidence(runs, last=runs == 20) for runs in range(5, 21)}
+    due = {runs: confidence_at(runs, 5, last=runs == 20) for runs in range(5, 21)}
     seen = {runs: sure for runs, sure in due.items() if sure is not None}
     assert list(seen) == [5, 10, 20]
     assert sum(1 - sure for sure in seen.values()) == pytest.approx(0.05)
     assert min(seen[5], seen[10]) > 0.95
     # One look that is the last has all of it, at whatever number the time ends.
-    assert Looks(5).confidence(5, last=True) == pytest.approx(0.95)
-    early = Looks(5)
-    assert early.confidence(5, last=False) == pytest.approx(0.99)
-    assert early.confidence(7, last=False) is None
-    assert early.confidence(7, last=True) == pytest.approx(0.96)
+    assert confidence_at(5, 5, last=True) == pytest.approx(0.95)
+    assert confidence_at(5, 5, last=False) == pytest.approx(0.99)
+    assert confidence_at(7, 5, last=False) is None
+    assert confidence_at(7, 5, last=True) == pytest.approx(0.96)
 
 
 def test_a_chart_of_many_equal_variants_shows_no_false_difference() -> None:
