@@ -29,7 +29,7 @@ class OpenSeries:
 
     def __init__(self, context: "Context", series: protocol.Series) -> None:
         self._context, self._series = context, series
-        self._points: list[protocol.Point] = list(series.points)
+        self._points = {(point.variant, point.x): point for point in series.points}
 
     def add(self, *points: protocol.Point) -> None:
         """Put in measured points, in the place of earlier ones of the same variant and x.
@@ -38,9 +38,7 @@ class OpenSeries:
         """
         if not self._context.checks:
             raise CheckFailedError("a benchmark checks its results before it measures")
-        anew = {(point.variant, point.x) for point in points}
-        kept = [point for point in self._points if (point.variant, point.x) not in anew]
-        self._points = [*kept, *points]
+        self._points |= {(point.variant, point.x): point for point in points}
         self.snapshot(partial=True)  # refuses a wrong point here, where its author sees it
 
     def add_exact(self, x: float | str, values: Mapping[str, float]) -> None:
@@ -59,7 +57,7 @@ class OpenSeries:
     def snapshot(self, *, partial: bool) -> protocol.Series:
         """The series with the points so far."""
         return protocol.Series(
-            **{**dict(self._series), "points": tuple(self._points), "partial": partial}
+            **{**dict(self._series), "points": tuple(self._points.values()), "partial": partial}
         )
 
 

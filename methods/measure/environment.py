@@ -8,12 +8,12 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import psutil
 
@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"
 PACKAGES = ("torch", "numpy", "transformers", "peft", "triton", "local-attention")
 _TIMEOUT_S = 20
-T = TypeVar("T")
 _GPU_STATE = (
     *("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw"),
     "clocks_throttle_reasons.active",
@@ -113,15 +112,16 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
         }
     frequency = psutil.cpu_freq()
     gpu = nvidia_smi(_GPU_STATE, _gpu_id()) if device == "cuda" else {}
+    reasons = gpu.get("clocks_throttle_reasons.active", "")
     return MachineState(
         **spent,
         cpu_mhz=float(frequency.current) if frequency else None,
         load=psutil.getloadavg()[0],
-        gpu_mhz=_read(gpu.get("clocks.sm"), float),
-        gpu_memory_mhz=_read(gpu.get("clocks.mem"), float),
-        gpu_celsius=_read(gpu.get("temperature.gpu"), float),
-        gpu_watts=_read(gpu.get("power.draw"), float),
-        gpu_throttled=_read(gpu.get("clocks_throttle_reasons.active"), _throttled),
+        gpu_mhz=_number(gpu.get("clocks.sm")),
+        gpu_memory_mhz=_number(gpu.get("clocks.mem")),
+        gpu_celsius=_number(gpu.get("temperature.gpu")),
+        gpu_watts=_number(gpu.get("power.draw")),
+        gpu_throttled=bool(int(reasons, 16) & _THROTTLED) if reasons.startswith("0x") else None,
         gpu_other_processes=_other_processes() if gpu else None,
     )
 
@@ -176,7 +176,7 @@ def _gpu() -> Gpu:
         name=properties.name,
         memory_bytes=int(properties.total_memory),
         driver=smi.get("driver_version", "")[:200],
-        power_limit_watts=_read(smi.get("power.limit"), float),
+        power_limit_watts=_number(smi.get("power.limit")),
         capability=f"{properties.major}.{properties.minor}",
         l2_bytes=int(properties.L2_cache_size),
     )
@@ -204,14 +204,10 @@ def _other_processes() -> int | None:
     return sum(pid.strip() not in ("", str(os.getpid())) for pid in text.splitlines())
 
 
-def _throttled(reasons: str) -> bool:
-    return bool(int(reasons, 16) & _THROTTLED)
-
-
-def _read(text: str | None, reading: Callable[[str], T]) -> T | None:
-    """What nvidia-smi wrote, as a reading; None where it wrote none."""
+def _number(text: str | None) -> float | None:
+    """What nvidia-smi wrote; None where that is no number."""
     try:
-        return reading(text or "")
+        return float(text or "")
     except ValueError:
         return None
 

@@ -9,6 +9,7 @@ backward in one call. On CUDA it is the caching allocator's peak of allocated by
 
 import os
 from collections.abc import Callable
+from itertools import accumulate
 
 import psutil
 import torch
@@ -50,11 +51,8 @@ def _cpu_peak(call: Callable[[], object]) -> int:
         for event in inner.kineto_results.events()
         if event.name() == "[memory]" and event.device_type() == DeviceType.CPU
     ]
-    live = highest = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        live += event.nbytes()
-        highest = max(highest, live)
-    return highest
+    events.sort(key=lambda event: event.start_ns())
+    return int(max(accumulate((event.nbytes() for event in events), initial=0)))
 
 
 def available(device: str = "cpu") -> int:
