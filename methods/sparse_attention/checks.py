@@ -177,12 +177,10 @@ def decoding(device: str) -> Iterator[Case]:
         cache = SparseKVCache(
             config, batch=2, kv_heads=config.heads, d_head=32, context=n, device=device
         )
-        outs, start = [], 0
-        for new in [60, *[1] * 150, 17, *[1] * 73]:  # a prompt, tokens, a second prompt, tokens
-            q, k, v = (x[:, :, start : start + new] for x in qkv)
-            outs.append(cache.attend(q, k, v))
-            start += new
-        yield Case(relative_error(torch.cat(outs, 2), full), FINE, label=f"cache, {label}")
+        sizes = [60, *[1] * 150, 17, *[1] * 73]  # a prompt, tokens, a second prompt, tokens
+        chunks = zip(*(torch.split(x, sizes, dim=2) for x in qkv), strict=True)
+        out = torch.cat([cache.attend(*chunk) for chunk in chunks], dim=2)
+        yield Case(relative_error(out, full), FINE, label=f"cache, {label}")
     qkv, _ = draw(1, SMALL.heads, 700, 32, device=device)
     long = sparse_attention(*qkv, SMALL, context=1024)
     short = sparse_attention(*qkv.each(lambda x: x[:, :, :600]), SMALL, context=1024)

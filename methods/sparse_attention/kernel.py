@@ -18,12 +18,9 @@ MULTIPLE = 16  # of d_head: two vectors
 @lru_cache(maxsize=1)
 def loaded() -> bool:
     """Whether this process has the kernel; it never builds it."""
-    built = place()
-    if not built.exists():
-        return False
     try:
-        torch.ops.load_library(built)  # type: ignore[no-untyped-call]
-    except (OSError, RuntimeError):  # built for libraries that have been removed since
+        torch.ops.load_library(place())  # type: ignore[no-untyped-call]
+    except (OSError, RuntimeError):  # not built, or for libraries that have been removed since
         return False
     return True
 
