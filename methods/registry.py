@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
 import warnings
 from functools import cache
 from pathlib import Path
@@ -112,6 +113,5 @@ def find(name: str) -> tuple[Method, Benchmark]:
 
 def load(slug: str, entry: str) -> Callable[..., Any]:
     """The function that ``"module:function"`` names inside the method ``slug``; imports torch."""
-    place, _, name = entry.partition(":")
-    loaded: Callable[..., Any] = getattr(importlib.import_module(f"{package(slug)}.{place}"), name)
+    loaded: Callable[..., Any] = pkgutil.resolve_name(f"{package(slug)}.{entry}")
     return loaded

@@ -6,9 +6,9 @@ A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``, written
 """
 
 import dataclasses
-import importlib
 import math
 import operator
+import pkgutil
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -332,8 +332,7 @@ def read_method(spec: str) -> Method:
     """
 
     def named(place: str) -> Any:
-        module, _, name = place.partition(":")
-        return getattr(importlib.import_module(f"{spec.rpartition('.')[0]}.{module}"), name)
+        return pkgutil.resolve_name(f"{spec.rpartition('.')[0]}.{place}")
 
     file = Path(str(sys.modules[spec].__file__))
     declared = tomllib.loads(file.with_name("spec.toml").read_text("utf-8"))
