@@ -162,17 +162,12 @@ class Context:
 
 def check_result(name: str, case: Case) -> protocol.CheckResult:
     """The event that reports a case."""
+    measured = case.measured if isinstance(case.measured, bool) else float(case.measured)
     return protocol.CheckResult(
         name=name,
         label=case.label[:200],
-        measured=_finite(case.measured),
+        measured=measured if math.isfinite(measured) else None,
         bound=case.bound,
         relation=case.relation,
         passed=bool(case.passed),
     )
-
-
-def _finite(value: float | bool) -> float | bool | None:
-    if isinstance(value, bool):
-        return value
-    return float(value) if math.isfinite(value) else None

@@ -1,5 +1,6 @@
 """Runs a method's example line by line, and keeps what every line bound to a name."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,8 +32,8 @@ class Seen:
 
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     dtype: str = ""
-    low: float | None = None
-    high: float | None = None
+    low: float = math.inf
+    high: float = -math.inf
     visits: int = 0
 
     def look(self, tensor: Tensor) -> None:
@@ -50,12 +51,12 @@ class Seen:
         numbers = numbers[numbers.isfinite()]
         if numbers.numel():
             low, high = (float(one) for one in numbers.aminmax())
-            self.low = low if self.low is None else min(low, self.low)
-            self.high = high if self.high is None else max(high, self.high)
+            self.low, self.high = min(low, self.low), max(high, self.high)
 
     def bound(self, name: str) -> Bound:
         """As it is kept, under the name that the line gave it."""
-        low, high = (None if x is None else float(f"{x:.3g}") for x in (self.low, self.high))
+        ends = self.low, self.high
+        low, high = (float(f"{x:.3g}") if math.isfinite(x) else None for x in ends)
         shape, *others = self.shapes
         return Bound(
             name=name, shape=shape, dtype=self.dtype, low=low, high=high, others=len(others)
