@@ -133,11 +133,10 @@ def _attentions(
     if params.dtype == "float32" and n % 64 == 0 and n >= 12 * 64:
         found["big_bird"] = peers.big_bird(adaptive.heads, params.d_head, n)
     if params.flex and ctx.device == "cpu" and not backward:
-        flex = peers.flex(adaptive, n)
-        if flex is None:
-            ctx.log("FlexAttention is left out: it needs a C++ compiler on the CPU.")
-        else:
+        if flex := peers.flex(adaptive, n):
             found["flex"] = flex
+        else:
+            ctx.log("FlexAttention is left out: it needs a C++ compiler on the CPU.")
     return found
 
 

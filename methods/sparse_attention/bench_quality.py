@@ -191,8 +191,6 @@ def _answer(net: GPT2, params: RecallParams, ctx: Context) -> tuple[Tensor, Need
 def _distances(task: Needles, context: int) -> Iterator[tuple[float, Tensor]]:
     """Eighths of the context: their middle, and which needles lie that far from their question."""
     asked = torch.arange(context - NEEDLES, context)
-    distance = asked - task.places  # (samples, 4)
-    width = context / 8
+    eighths = (asked - task.places) * 8 // context  # (samples, 4)
     for eighth in range(8):
-        chosen = (distance >= eighth * width) & (distance < (eighth + 1) * width)
-        yield (eighth + 0.5) * width, chosen
+        yield (eighth + 0.5) * context / 8, eighths == eighth
