@@ -23,8 +23,8 @@ from torch import Tensor
 
 from methods.kit.compiling import uncompiled
 from methods.sparse_attention import kernel
-from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import Cut, added_own, own_scores, plan, pool_anchors
+from methods.sparse_attention.config import GlobalGroup, Group
+from methods.sparse_attention.tiles import Cut, added_own, key_side, own_scores, plan
 
 # Few rows waste less on the band's corners; many feed the matrix kernels better, wait less often
 # for all threads and leave fewer gradients to add up. A call's temporaries should fit the cache.
@@ -65,7 +65,7 @@ def _parts(x: _Tensors, groups: tuple[Group, ...]) -> list[_Part]:
     parts = []
     for group in groups:
         own = _Tensors(*(whole[:, group.start : group.stop] for whole in x))
-        parts.append(_Part(group, own, _key_side(own.k, group), _key_side(own.v, group)))
+        parts.append(_Part(group, own, key_side(own.k, group), key_side(own.v, group)))
     return parts
 
 
@@ -205,15 +205,6 @@ def _exact_backward(s: _Tensors, grad: Tensor, groups: tuple[Group, ...]) -> tup
         return tuple(torch.autograd.grad(out, inputs, grad))
 
 
-def _key_side(x: Tensor, group: Group) -> Tensor:
-    """What a group's tiles index: all keys for windows, one row an anchor for global heads."""
-    if isinstance(group, LocalGroup):
-        return x
-    if group.anchor == "pool":
-        return pool_anchors(x, group.stride)
-    return x[:, :, :: group.stride]
-
-
 def _unpool(part: Tensor, total: Tensor, stride: int) -> None:
     """Add the transpose of `pool_anchors`: an anchor's gradient, spread over the s tokens in it."""
     m = part.shape[2] - 1
@@ -258,7 +249,7 @@ def attend_portable(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) 
 def _portable(q: Tensor, k: Tensor, v: Tensor, group: Group) -> Tensor:
     batch, heads, n, d = q.shape
     dtype = torch.promote_types(q.dtype, torch.float32)
-    keys, values, own = _key_side(k, group), _key_side(v, group), None
+    keys, values, own = key_side(k, group), key_side(v, group), None
     if isinstance(group, GlobalGroup) and group.include_self:
         own = own_scores(q.to(dtype), k.to(dtype), group)  # (batch, heads, n)
     parts = []

@@ -22,7 +22,7 @@ from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_
 from torch.nn.attention import flex_attention as flex
 
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import added_own, pool_anchors
+from methods.sparse_attention.tiles import added_own, key_side
 
 SHAPES = 512  # compiled at most; beyond, an error
 
@@ -62,8 +62,7 @@ def sliding_window(
 
     b is the block, 1 where the window is not counted in blocks.
     """
-    mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
-    return _flex(q, k, v, mask, compiled=compiled)[0]
+    return _flex(q, k, v, group, compiled=compiled)[0]
 
 
 def strided_anchors(
@@ -79,11 +78,8 @@ def strided_anchors(
 
     Equation: $L' = \log(e^L + e^{s_{ii}}), \quad o'_i = e^{L - L'} o_i + e^{s_{ii} - L'} v_i$
     """
-    s = group.stride
-    pooled = group.anchor == "pool"
-    keys, values = (pool_anchors(x, s) if pooled else x[:, :, ::s] for x in (k, v))
-    mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
-    out, lse = _flex(q, keys, values, mask, compiled=compiled, with_lse=group.include_self)
+    keys, values = key_side(k, group), key_side(v, group)
+    out, lse = _flex(q, keys, values, group, compiled=compiled, with_lse=group.include_self)
     return added_own(out, lse, q, k, v, group=group)[0] if group.include_self else out
 
 
@@ -117,12 +113,13 @@ def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
 
 
 def _flex(
-    q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool, with_lse: bool = False
+    q: Tensor, k: Tensor, v: Tensor, group: Group, *, compiled: bool, with_lse: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Attention (b, h, n, d) under a mask and, where asked for, its logsumexp (b, h, n).
+    """Attention (b, h, n, d) under a group's mask and, where asked for, its logsumexp (b, h, n).
 
     That is in float32 or float64; FlexAttention compiled for the CPU cannot return it.
     """
+    mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
     if compiled:
         wanted = flex.AuxRequest(lse=with_lse)
         out, aux = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True, return_aux=wanted)

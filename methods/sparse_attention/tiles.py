@@ -192,6 +192,21 @@ def added_own(
     return (out.to(lse.dtype) * kept + v * added).to(q.dtype), total
 
 
+def key_side(x: Tensor, group: Group) -> Tensor:
+    r"""What a group's tiles index: all keys for windows, one row an anchor for global heads.
+
+    (batch, heads, n, d) -> (batch, heads, n or ceil(n / s), d).
+
+    Equation: $y_j = x_j \;\mathrm{for\ windows}, \quad y_t = x_{t s} \;\mathrm{or}\; \bar x_t
+    \;\mathrm{for\ anchors}$
+    """
+    if isinstance(group, LocalGroup):
+        return x
+    if group.anchor == "pool":
+        return pool_anchors(x, group.stride)
+    return x[:, :, :: group.stride]
+
+
 def pool_anchors(x: Tensor, stride: int) -> Tensor:
     r"""Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
 

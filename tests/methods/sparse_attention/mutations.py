@@ -21,12 +21,12 @@ def a_window_off_by_one(patch):
 
 def a_stride_off_by_one(patch):
     few_shapes(patch)
-    right = ops_cpu._key_side
+    right = ops_cpu.key_side
 
     def shifted(x: torch.Tensor, group: config.Group) -> torch.Tensor:
         return right(x.roll(1, 2) if isinstance(group, config.GlobalGroup) else x, group)
 
-    patch.setattr(ops_cpu, "_key_side", shifted)
+    patch.setattr(ops_cpu, "key_side", shifted)
 
 
 def a_dropped_scale(patch):
@@ -66,7 +66,7 @@ def a_pooled_anchor_that_starts_at_its_token(patch):
         whole = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[2] % stride))
         return whole.unflatten(2, (-1, stride)).mean(3)  # tokens t s .. (t + 1) s - 1
 
-    patch.setattr(ops_cpu, "pool_anchors", early)
+    patch.setattr(tiles, "pool_anchors", early)
 
 
 def a_finite_fill_in_half_precision(patch):
