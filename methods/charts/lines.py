@@ -47,19 +47,17 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     for variant in plot.variants:
         placed = [(x(float(dot.x)), y(dot.estimate), dot) for dot in plot.of(variant)]
         ends.append(placed[-1][:2])
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b, _ in placed)
+        curve = marks.polyline("line", [(a, b) for a, b, _ in placed])
         whiskers = "".join(marks.whisker(a, y(dot.low), y(dot.high)) for a, _, dot in placed)
         shapes = "".join(
             marks.mark(plot.shape(variant), a, b, hollow=bool(dot.flags))
             for a, b, dot in (placed if len(placed) <= MARKS else placed[-1:])
         )
-        curve = f'<polyline class="line" points="{path}"/>'
         parts.append(f'<g class="{plot.classes(variant)}">{curve}{whiskers}{shapes}</g>')
     for _, points in plot.limits:
         inside = [(x(float(a)), y(b)) for a, b in sorted(points, key=lambda p: float(p[0]))]
         ends.append(inside[-1])
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in inside)
-        parts.append(f'<polyline class="limit" points="{path}"/>')
+        parts.append(marks.polyline("limit", inside))
     # Names that would overlap move apart, and a thin line leads to each.
     places = keep_apart([place for _, place in ends], gap, top + gap / 2, bottom + 6 - gap / 2)
     named = [*plot.variants, *[None] * len(plot.limits)]
@@ -78,10 +76,8 @@ def _end_labels(plot: Plot, labels: Iterable[Label], right: float) -> Iterable[s
     """Names at their places beside the ends of their lines; a leader where they had to move."""
     for variant, lines, (x, y), place in labels:
         if abs(place - y) > 3 or right - x > 14:
-            yield (
-                f'<polyline class="leader" points="{x + 6:.1f},{y:.1f} '
-                f'{max(x + 6, right - 3):.1f},{y:.1f} {right + 9:.1f},{place:.1f}"/>'
-            )
+            bend = max(x + 6, right - 3), y
+            yield marks.polyline("leader", [(x + 6, y), bend, (right + 9, place)])
         first = place + 4.5 - LINE * (len(lines) - 1) / 2
         if variant is None:
             yield marks.text_lines("limit-label", lines, right + 12, first)

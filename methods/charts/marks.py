@@ -41,6 +41,12 @@ def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
+def polyline(kind: str, points: Iterable[tuple[float, float]]) -> str:
+    """A line through points, of one of the style's classes."""
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline class="{kind}" points="{path}"/>'
+
+
 def tick_label(label: str, x: float, y: float, anchor: str = "middle") -> str:
     """A number at an axis, or at the end of a row."""
     place = f'text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}"'
