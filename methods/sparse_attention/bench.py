@@ -40,17 +40,17 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 
 
 def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
-    configs = _configs(params)
-    limit = partial(flop_limit, configs["adaptive"])
-    kernelled = _kernelled(ctx, params)
+    adaptive, dtype = _configs(params)["adaptive"], getattr(torch, params.dtype)
+    # Our compiled kernel attends at another rate of operations than PyTorch's.
+    kernelled = kernel.fits(torch.empty(1, 1, 1, params.d_head, dtype=dtype, device=ctx.device))
     bound = Limit(
         label="FLOP limit, adaptive" + ", at our kernel's rate" * kernelled,
-        points=tuple((float(n), limit(n)) for n in params.lengths),
+        points=tuple((float(n), flop_limit(adaptive, n)) for n in params.lengths),
         of="ratio",
         at="dense_kernel" if kernelled else None,
         variant="adaptive",
     )
-    words: dict[str, Any] = {"params": params, "heads": configs["adaptive"].heads}
+    words: dict[str, Any] = {"params": params, "heads": adaptive.heads}
     charts = Charts(ctx, __file__)
     forward = charts.open("forward", limits=[bound], way="Forward", **words)
     both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **words)
@@ -67,7 +67,7 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
     shape = params.batch, heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
     grad = upstream if backward else None
-    if _kernelled(ctx, params) and n <= params.linear_peers_up_to:
+    if kernel.fits(qkv.q) and n <= params.linear_peers_up_to:
         # Dense attention as a pattern of ours: every token is an anchor of every head.
         configs["dense_kernel"] = SparseAttentionConfig(0, heads, global_token_ratio=1.0)
     if ctx.device == "cuda":
@@ -79,12 +79,6 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
     inputs = qkv.leaves(trained=backward)
     return {name: partial(_step, attend, inputs, grad) for name, attend in attentions.items()}
-
-
-def _kernelled(ctx: Context, params: LatencyParams) -> bool:
-    """Whether our compiled kernel attends, at another rate of operations than PyTorch's."""
-    dtype = getattr(torch, params.dtype)
-    return kernel.fits(torch.empty(1, 1, 1, params.d_head, dtype=dtype, device=ctx.device))
 
 
 def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> object:

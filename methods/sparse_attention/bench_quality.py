@@ -17,7 +17,7 @@ from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
 from methods.kit.training import History, Plan, fit
 from methods.protocol import Variant
-from methods.sparse_attention.checks import draw, gate
+from methods.sparse_attention import checks
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.spec import LanguageModelParams, RecallParams
@@ -50,12 +50,6 @@ class _Task:
     rate: float
     loss_of: Callable[[GPT2, torch.Generator], Tensor]
 
-    def network(self, name: str) -> GPT2:
-        """The model with a variant's attention."""
-        config = _sparse_configs(self.params.window).get(name)
-        shape = self.vocab, self.params.context, self.n_layer, HEADS, self.n_embd
-        return GPT2(GPT2Config(*shape).attending(config))
-
     def train(self, net: GPT2, draw: torch.Generator, on_step: Callable[..., None]) -> None:
         """AdamW, a tenth of warm-up, then a cosine to a tenth."""
         steps = self.params.steps
@@ -73,13 +67,15 @@ def _trained(
 ) -> Iterator[tuple[str, int, GPT2]]:
     """Every variant from every seed, each trained on the same draws, once attention is right."""
     params = task.params
-    qkv, grad = draw(params.batch, HEADS, params.context, task.n_embd // HEADS, device=ctx.device)
-    ctx.check_all("at_shape", gate(_sparse_configs(params.window), qkv, grad))
+    configs = _sparse_configs(params.window)
+    shape = params.batch, HEADS, params.context, task.n_embd // HEADS
+    ctx.check_all("at_shape", checks.gate(configs, *checks.draw(*shape, device=ctx.device)))
+    plain = GPT2Config(task.vocab, params.context, task.n_layer, HEADS, task.n_embd)
     stages = Stages(ctx, params.seeds * len(variants) * params.steps)
     for seed in range(params.seeds):
         for variant in variants:
             torch.manual_seed(ctx.seed + seed)
-            net = task.network(variant.name).to(ctx.device)
+            net = GPT2(plain.attending(configs.get(variant.name))).to(ctx.device)
             on_step = stages.begin(params.steps, f"{variant.label}, seed {seed}")
             task.train(net, generator(1000 + ctx.seed + seed), on_step)
             yield variant.name, seed, net
