@@ -69,6 +69,12 @@ def _parts(x: _Tensors, groups: tuple[Group, ...]) -> list[_Part]:
     return parts
 
 
+def _for_kernel(parts: list[_Part]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """The keys and values of all parts, and which of them each query sees (`kernel.ranges`)."""
+    seen = [kernel.ranges(part.group, part.own.q.shape[2]) for part in parts]
+    return [part.keys for part in parts], [part.values for part in parts], seen
+
+
 @uncompiled
 def attend(
     q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...], *, compiled: bool = False
@@ -109,9 +115,7 @@ class _Attention(torch.autograd.Function):
         saved = _Tensors(q, k, v, out, lse)
         parts = _parts(saved, groups)
         if compiled:
-            keys, values = [part.keys for part in parts], [part.values for part in parts]
-            seen = [kernel.ranges(group, n) for group in groups]
-            torch.ops.assay_sparse_attention.forward(q, keys, values, seen, out, lse)
+            torch.ops.assay_sparse_attention.forward(q, *_for_kernel(parts), out, lse)
         for part in parts:
             if not compiled:
                 _forward(part)
@@ -163,11 +167,9 @@ def _backward(s: _Tensors, g: _Tensors, groups: tuple[Group, ...], *, compiled: 
     # which are spread over the tokens of each afterwards.
     parts, grads = _parts(s, groups), _parts(g, groups)
     if compiled:
-        keys, values = [part.keys for part in parts], [part.values for part in parts]
         dks, dvs = [part.keys for part in grads], [part.values for part in grads]
-        seen = [kernel.ranges(group, s.q.shape[2]) for group in groups]
         torch.ops.assay_sparse_attention.backward(
-            s.q, keys, values, seen, s.out, s.lse, g.out, g.q, dks, dvs
+            s.q, *_for_kernel(parts), s.out, s.lse, g.out, g.q, dks, dvs
         )
     for part, (group, own, dk, dv) in zip(parts, grads, strict=True):
         if not compiled:
