@@ -176,8 +176,7 @@ def recall(ctx: Context, params: RecallParams) -> None:
 @torch.no_grad()
 def _answer(net: GPT2, params: RecallParams, ctx: Context) -> tuple[Tensor, Needles]:
     """(samples, 4) 1.0 where right, over the same samples for every model."""
-    draw = generator(7)
-    task = Needles.draw(ASKED, params.context, draw, stride=STRIDE)
+    task = Needles.draw(ASKED, params.context, generator(7), stride=STRIDE)
     logits = [
         net(part.to(ctx.device))[:, -NEEDLES:, :VALUES].cpu() for part in task.tokens.chunk(16)
     ]

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_flex
 from torch.nn.attention import flex_attention as flex
 
-from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
+from methods.sparse_attention.config import GlobalGroup, Group
 from methods.sparse_attention.tiles import added_own, key_side
 
 SHAPES = 512  # compiled at most; beyond, an error
@@ -45,30 +45,19 @@ def attend(
     for group in groups:
         heads, shared = (slice(group.start // by, group.stop // by) for by in (1, sharing))
         parts = q[:, heads], k[:, shared], v[:, shared]
-        if isinstance(group, LocalGroup):
-            outs.append(sliding_window(*parts, group, compiled=compiled))
-        else:
-            outs.append(strided_anchors(*parts, group, compiled=compiled))
+        outs.append(attend_group(*parts, group, compiled=compiled))
     return torch.cat(outs, dim=1)
 
 
-def sliding_window(
-    q: Tensor, k: Tensor, v: Tensor, group: LocalGroup, *, compiled: bool = False
+def attend_group(
+    q: Tensor, k: Tensor, v: Tensor, group: Group, *, compiled: bool = False
 ) -> Tensor:
-    r"""Windowed attention, (batch, heads, n, d) -> the same.
+    r"""Attention of one group's heads, (batch, heads, n, d) -> the same. To a window:
 
     Equation: $o_i = \sum_{j = a_i}^{i} \frac{e^{s_{ij}}}{\sum_{l = a_i}^{i} e^{s_{il}}} v_j, \quad
     a_i = \max(0, (\lfloor i / b \rfloor - \lceil w / b \rceil + 1) b)$
 
-    b is the block, 1 where the window is not counted in blocks.
-    """
-    return _flex(q, k, v, group, compiled=compiled)[0]
-
-
-def strided_anchors(
-    q: Tensor, k: Tensor, v: Tensor, group: GlobalGroup, *, compiled: bool = False
-) -> Tensor:
-    r"""Attention to every s-th token, (batch, heads, n, d) -> the same.
+    b is the block, 1 where the window is not counted in blocks. To every s-th token:
 
     Equation: $o_i = \sum_{u s \le i} \frac{e^{q_i \cdot k_{u s} / \sqrt{d}}}
     {\sum_{u' s \le i} e^{q_i \cdot k_{u' s} / \sqrt{d}}} v_{u s}$
@@ -79,8 +68,10 @@ def strided_anchors(
     Equation: $L' = \log(e^L + e^{s_{ii}}), \quad o'_i = e^{L - L'} o_i + e^{s_{ii} - L'} v_i$
     """
     keys, values = key_side(k, group), key_side(v, group)
-    out, lse = _flex(q, keys, values, group, compiled=compiled, with_lse=group.include_self)
-    return added_own(out, lse, q, k, v, group=group)[0] if group.include_self else out
+    if isinstance(group, GlobalGroup) and group.include_self:
+        out, lse = _flex(q, keys, values, group, compiled=compiled, with_lse=True)
+        return added_own(out, lse, q, k, v, group=group)[0]
+    return _flex(q, keys, values, group, compiled=compiled)[0]
 
 
 @lru_cache(maxsize=64)

@@ -38,9 +38,7 @@ class Tile:
 
     def per_call(self, batch: int) -> Iterator[tuple[slice, Self]]:
         """Kernels take one leading dimension: all samples of one run, or all runs of one sample."""
-        if self.count == 1:
-            yield slice(None), self
-        elif batch <= self.count:
+        if batch <= self.count:
             for b in range(batch):
                 yield slice(b, b + 1), self
         else:

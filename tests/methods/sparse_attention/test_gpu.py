@@ -21,7 +21,7 @@ def test_a_rectangle_of_anchors_is_attention_to_them(n: int, include_self: bool)
     q = torch.randn(2, 4, n, 8, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, 2, n, 8, dtype=torch.float64, requires_grad=True) for _ in "kv")
     group = GlobalGroup(0, 4, 10, include_self=include_self)
-    out = ops_gpu.strided_anchors(q, k, v, group)
+    out = ops_gpu.attend_group(q, k, v, group)
     mask = group_mask(group, n)
     wanted = masked_attention(q, *(x.repeat_interleave(2, 1) for x in (k, v)), mask)
     torch.testing.assert_close(out, wanted)
@@ -61,7 +61,7 @@ def test_the_ninth_shape_is_compiled_too() -> None:
         q, k, v = (torch.randn(1, 1, n, 16) for _ in "qkv")
         mask = ops_gpu._block_mask(LocalGroup(0, 1, 9), n, "cpu")
         found = compiled(q, k, v, block_mask=mask)
-        assert relative_error(found, ops_gpu.sliding_window(q, k, v, LocalGroup(0, 1, 9))) < 1e-5
+        assert relative_error(found, ops_gpu.attend_group(q, k, v, LocalGroup(0, 1, 9))) < 1e-5
     assert lengths == [*range(40, 52)]
 
 
@@ -83,5 +83,5 @@ def test_compiled_windows_agree_with_tiles() -> None:
     group = LocalGroup(0, 4, 300)
     tiles = attend_portable(q, k, v, (group,))
     assert (
-        relative_error(ops_gpu.sliding_window(q, k, v, group, compiled=True), tiles) < 2e-3
+        relative_error(ops_gpu.attend_group(q, k, v, group, compiled=True), tiles) < 2e-3
     )  # TF32 products
