@@ -60,10 +60,6 @@ class ParameterError(InputError):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
-class DeviceUnavailableError(InputError):
-    """The device asked for is not on this machine."""
-
-
 class NotEnoughMemoryError(InputError):
     """The run is estimated to need more memory than the device has free."""
 

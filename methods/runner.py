@@ -14,7 +14,7 @@ import numpy as np
 
 from methods import registry
 from methods.context import Context, Device, Emit
-from methods.errors import DeviceUnavailableError, MethodsError
+from methods.errors import InputError, MethodsError
 from methods.interrupts import Interruptible
 from methods.measure import environment, processes
 from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
@@ -25,10 +25,10 @@ EXIT_OF = {"check": EXIT_CHECK, "input": EXIT_INPUT, "memory": EXIT_INPUT}
 
 
 def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Device:
-    """The device for ``auto``, ``cpu`` or ``cuda``; raises DeviceUnavailableError."""
+    """The device for ``auto``, ``cpu`` or ``cuda``; raises InputError."""
     if asked not in ("auto", *offered):
         devices = " or ".join(offered)
-        raise DeviceUnavailableError(f"this runs on {devices} only, not on {asked[:40]!r}")
+        raise InputError(f"this runs on {devices} only, not on {asked[:40]!r}")
     if asked == "cpu" or "cuda" not in offered:
         return "cpu"
     import torch  # noqa: PLC0415 - not every benchmark needs it, and it takes seconds
@@ -36,9 +36,9 @@ def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Dev
     if torch.cuda.is_available():
         return "cuda"
     if asked == "cuda":
-        raise DeviceUnavailableError("torch sees no CUDA device here; use --device cpu or auto")
+        raise InputError("torch sees no CUDA device here; use --device cpu or auto")
     if "cpu" not in offered:
-        raise DeviceUnavailableError("this needs a GPU and torch sees none on this machine")
+        raise InputError("this needs a GPU and torch sees none on this machine")
     return "cpu"
 
 
