@@ -48,8 +48,6 @@ def package(slug: str) -> str:
 
 def folder(slug: str) -> Path:
     """The folder of the method ``slug``; raises :class:`UnknownNameError`."""
-    if slug in _folders():
-        return _folders()[slug]
     found = importlib.util.find_spec(package(slug))
     if found is None or not found.submodule_search_locations:
         raise InputError(f"the entry point of {slug!r} names {package(slug)!r}: no package")
