@@ -79,9 +79,8 @@ def short(value: float) -> str:
         return "0"
     if value >= 1024 and value % 1024 == 0 and value < 1024**2:
         return f"{value / 1024:g}k"
-    for size, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            unit = 1e3 if sign == "k" else size
+    for least, unit, sign in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
             return f"{value / unit:.3g}{sign}"
     return f"{value:.4g}"
 

@@ -79,11 +79,8 @@ def _end_labels(plot: Plot, labels: Iterable[Label], right: float) -> Iterable[s
             bend = max(x + 6, right - 3), y
             yield marks.polyline("leader", [(x + 6, y), bend, (right + 9, place)])
         first = place + 4.5 - LINE * (len(lines) - 1) / 2
-        if variant is None:
-            yield marks.text_lines("limit-label", lines, right + 12, first)
-        else:
-            named = marks.text_lines("name", lines, right + 12, first)
-            yield f'<g class="{plot.classes(variant)}">{named}</g>'
+        name = marks.text_lines("name" if variant else "limit-label", lines, right + 12, first)
+        yield f'<g class="{plot.classes(variant)}">{name}</g>' if variant else name
 
 
 def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iterable[str]:

@@ -34,7 +34,7 @@ def check_value(value: float | bool | None) -> str:
         return "not finite"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "0" if value == 0 else number(value, digits=3)
+    return number(value, digits=3)
 
 
 def interval(point: Point) -> str:
