@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse: 0 after help, 2 after wrong usage, already reported
         return int(stop.code or 0)
     try:
-        code: int = COMMANDS[args.command].main(args)
+        return int(COMMANDS[args.command].main(args))
     except MethodsError as error:
         print(f"methods: {error}", file=sys.stderr)
         return error.exit_code
@@ -54,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:  # a bug of ours or of a method; exit code 1 would mean a failed check
         traceback.print_exc()
         return 3
-    return code
 
 
 if __name__ == "__main__":

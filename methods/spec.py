@@ -251,9 +251,8 @@ class Benchmark:
         for info in self.parameters():
             value = getattr(params, info.name)
             presets = [getattr(preset, info.name) for preset in self.presets.values()]
-            if not (info.local or info.model) or value in presets:
-                continue
-            if info.model and value in models:
+            everyones = not (info.local or info.model) or value in presets
+            if everyones or (info.model and value in models):
                 continue
             reason = "only the command line may set it"
             if info.model:

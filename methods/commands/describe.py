@@ -35,10 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print the description."""
     method = registry.get(args.method)
-    if args.json:
-        sys.stdout.write(json.dumps(as_dict(method), indent=2) + "\n")
-    else:
-        sys.stdout.write(in_words(method) + "\n")
+    text = json.dumps(as_dict(method), indent=2) if args.json else in_words(method)
+    sys.stdout.write(text + "\n")
     return 0
 
 
