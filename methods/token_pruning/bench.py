@@ -144,12 +144,7 @@ def _note(values: list[float], name: str, exam: Exam, stages: list[Stage], draws
     """Add a seed's accuracy in per cent, the mean of several draws where chance decides."""
     many = range(draws if name.startswith("random") else 1)
     right = [exam.accuracy(stages, draw) for draw in many]
-    values += _per_cent([sum(right) / len(right)])
-
-
-def _per_cent(shares: Sequence[float]) -> list[float]:
-    """In per cent, and at least 0.01: a ratio to 0 is undefined."""
-    return [100 * max(share, 1e-4) for share in shares]
+    values.append(100 * sum(right) / len(right))
 
 
 def in_words(kinds: dict[str, float]) -> str:
@@ -196,7 +191,9 @@ def training(ctx: Context, params: TrainingParams) -> None:
     for name, figure in WATCHED.items():
         shown = LOSSES[:1] if name == "judge" else LOSSES[:3]
         charts.seeds(name, _curve({loss: curves[loss] for loss in shown}, figure, params.watch))
-    right = {(name, "held out"): _per_cent(values) for name, values in final.items()}
+    right = {
+        (name, "held out"): [100 * share for share in values] for name, values in final.items()
+    }
     charts.seeds("final", right, budget=FINAL_BUDGET)
 
 
