@@ -230,6 +230,9 @@ def with_intervals(
     )
 
 
+SINGULAR = {"processes": "process", "seeds": "seed"}
+
+
 def hold_together(series: Series, confidence: float = CONFIDENCE) -> Series:
     """The series with intervals that all cover at once in 95 of 100 series."""
     compared = [point for point in series.points if point.ratio and point.ratio.runs]
@@ -245,7 +248,7 @@ def hold_together(series: Series, confidence: float = CONFIDENCE) -> Series:
     )
     runs, of = len(measured[0].runs), measured[0].of
     what = "geometric mean" if of == "processes" else "mean"
-    how = f"{what} of {runs} {of if runs > 1 else of.removesuffix('es')}"
+    how = f"{what} of {runs} {of if runs > 1 else SINGULAR[of]}"
     if runs > 1:
         how += f"; 95 % intervals (Student) of {comparisons} that hold together"
         if confidence > CONFIDENCE:

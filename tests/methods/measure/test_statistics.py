@@ -171,6 +171,11 @@ def test_values_that_may_be_zero_have_an_interval_but_no_ratio() -> None:
     assert found.ratio is None
 
 
+def test_one_seed_is_one() -> None:
+    shown = hold_together(series([over_seeds("a", 1, [30.0])]))
+    assert shown.estimator == "mean of 1 seed"
+
+
 def test_intervals_of_a_chart_hold_together_and_stay_within_what_can_be() -> None:
     seeds = [30.0, 350.0, 386.0]
     points = [over_seeds(f"v{i}", 1, seeds, baseline=[100.0, 110.0, 120.0]) for i in range(8)]
