@@ -48,26 +48,22 @@ class Plain:
         self.model, self.token, self.tokens = model, prompt[:, 0], tokens
         rows, n = prompt.shape
         self.cache = SlotCache(rows, n + tokens)
-        self._run(prompt, torch.arange(n, device=prompt.device)[None])
+        self.read(prompt)
         self.lengths = self.cache.lengths.clone() if lengths is None else lengths
 
-    def step(self, token: Tensor) -> Tensor:
-        """One token of each row: (B,) -> logits (B, V)."""
-        return self._run(token[:, None], self.cache.lengths[:, None].to(token.device))
+    @torch.no_grad()
+    def read(self, x: Tensor) -> Tensor:
+        """The next tokens of each row: (B, n) -> logits of what follows, (B, V)."""
+        qwen = self.model.qwen
+        h = self.model.run_layers(qwen.layers, qwen.embed_tokens(x), cache=self.cache)
+        self.cache.advance(x.shape[1])
+        return self.model.read_out(h[:, -1:])[:, 0]
 
     def burst(self) -> None:
         """Go back to where bursts begin, and decode so many tokens of every row."""
         self.cache.lengths = self.lengths.clone()
         for _ in range(self.tokens):
-            self.step(self.token)
-
-    @torch.no_grad()
-    def _run(self, x: Tensor, positions: Tensor) -> Tensor:
-        qwen = self.model.qwen
-        self.cache.open(x.shape[1])
-        h = self.model.run_layers(qwen.layers, qwen.embed_tokens(x), positions, cache=self.cache)
-        self.cache.advance(x.shape[1])
-        return self.model.read_out(h[:, -1:])[:, 0]
+            self.read(self.token[:, None])
 
 
 class Ours:
@@ -191,7 +187,7 @@ def at_shape(
     waits = (0,) if lengths is None else (0, max(rules) - 1)
     if lengths is None:
         base, wanted = Plain(ours, prompt), exact.causal_lm(torch.cat([prompt, more], 1)).logits
-        steps = torch.stack([base.step(token) for token in more.T], 1)
+        steps = torch.stack([base.read(token[:, None]) for token in more.T], 1)
         yield Case(relative(steps, wanted[:, T:]), 1e-4, label=f"the base, {T} tokens")
         lengths = torch.full((rows,), T)
     every = zip(prompt, lengths.tolist(), more, strict=True)

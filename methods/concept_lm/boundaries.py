@@ -101,13 +101,8 @@ class Autoregressive(Boundary):
         Equation: $s_t = -\sum_v p_{tv} \log p_{tv}, \quad
         p_t = \mathrm{softmax}(W \, \mathrm{norm}(\mathrm{Deep}(h_{\le t})))$
         """
-        places = torch.zeros(1, 1, dtype=torch.long)
-        if probe is not None:
-            places = probe.lengths[:, None]
-            probe.open(h.shape[1])
-        positions = (places + torch.arange(h.shape[1])).to(h.device)
         with torch.no_grad():
-            out = model.run_layers(model.deep, h, positions, cache=probe)
+            out = model.run_layers(model.deep, h, cache=probe)
             p = at_least_single(model.read_out(out)).softmax(-1)
         return entropy(p)[..., None]
 

@@ -29,15 +29,23 @@ class SlotCache:
         self._places: list[tuple[int, int]] = []  # row and pointer of each row that is opened
         self._together = True  # all rows, and all at one pointer
 
-    def open(self, new: int, rows: Tensor | None = None) -> None:
-        """Announce that `new` entries of `rows` come next; all rows where not given."""
+    def open(self, new: int, rows: Tensor | None = None) -> Tensor:
+        r"""Announce that `new` entries of `rows` come next, of all where not given: their slots.
+
+        Equation: $\mathrm{slot}_{bi} = l_b + i, \quad 0 \le i < \mathrm{new}$
+
+        Returns:
+            (rows, new).
+        """
         self._rows = torch.arange(len(self.lengths)) if rows is None else rows
-        at = self.lengths[self._rows].tolist()
+        first = self.lengths[self._rows]
+        at = first.tolist()
         self._places = list(zip(self._rows.tolist(), at, strict=True))
-        self._together = rows is None and len(set(at)) == 1
+        self._together = len(at) == len(self.lengths) and len(set(at)) == 1
         while self.capacity < max(at) + new:
             self.capacity *= 2
             self.buffers = {layer: self._wider(*pair) for layer, pair in self.buffers.items()}
+        return first[:, None] + torch.arange(new)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
         r"""Write new keys and values at the pointers, and let their queries look at what is there.

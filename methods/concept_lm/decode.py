@@ -85,34 +85,29 @@ def prefill(
     config, device = model.config, x.device
     state = DecodeState(B, T + room, config.shallow_window)
 
-    state.shallow.open(T)
-    positions = torch.arange(T, device=device)[None]
-    h = model.qwen.embed_tokens(x)
-    h = model.run_layers(model.shallow, h, positions, cache=state.shallow)
+    h = model.run_shallow(x, state.shallow)
     state.shallow.advance(lengths)
     routing = model.route(h, x, None, lengths.to(device), state.probe)
     state.probe.advance(lengths)
     state.memory = routing.memory
-    packed = pack(routing.is_concept)
+    packed, counts = pack(routing.is_concept), routing.is_concept.sum(1)
     tail = since(routing.is_concept).cpu()[torch.arange(B), lengths - 1]
 
     m, given = model.run_middle(h, routing, packed, state.middle)
-    state.middle.advance(packed.counts.cpu())
+    state.middle.advance(counts.cpu())
     if m.shape[1]:
-        ends = (packed.counts - 1).clamp_min(0)
+        ends = (counts - 1).clamp_min(0)
         state.given = given[torch.arange(B, device=device), ends]
     # [concepts | tail | the last token's own query], each row left-packed.
     C = m.shape[1]
     begin = lengths - (tail.clamp_min(1) if config.readout == "token" else tail)
-    spans = zip(packed.counts.tolist(), begin.tolist(), lengths.tolist(), strict=True)
+    spans = zip(counts.tolist(), begin.tolist(), lengths.tolist(), strict=True)
     picks = [torch.tensor([*range(n), *range(C + start, C + end)]) for n, start, end in spans]
     index = torch.nn.utils.rnn.pad_sequence(picks, batch_first=True).to(device)
     seen = gather(torch.cat([m, h], 1), index)
-    at_all = torch.cat([packed.index, positions.expand(B, T)], 1).gather(1, index)
-    if config.positions == "compact":
-        at_all = torch.arange(seen.shape[1], device=device)[None]
-    state.deep.open(seen.shape[1])
-    out = model.run_layers(model.deep, seen, at_all, cache=state.deep)
+    places = torch.cat([packed, torch.arange(T, device=device).expand(B, T)], 1).gather(1, index)
+    positions = None if config.positions == "compact" else places
+    out = model.run_layers(model.deep, seen, positions, cache=state.deep)
     state.deep.advance(state.middle.lengths + tail)
     ends = torch.tensor([len(pick) - 1 for pick in picks], device=device)
     return model.read_out(out[torch.arange(B, device=device), ends][:, None])[:, 0], state
@@ -154,11 +149,7 @@ def step_ready(
     active = torch.ones_like(state.waited, dtype=torch.bool) if active is None else active
     if int(state.shallow.lengths[active].max()) >= model.base_config.max_position_embeddings:
         raise InputError(f"the base has {model.base_config.max_position_embeddings} positions")
-    B = len(token)
-    here = state.shallow.lengths[:, None].to(device)  # (B, 1)
-    h = model.qwen.embed_tokens(token[:, None])  # (B, 1, d)
-    state.shallow.open(1)
-    h = model.run_layers(model.shallow, h, here, cache=state.shallow)
+    h = model.run_shallow(token[:, None], state.shallow)  # (B, 1, d)
 
     logits = model.head(h)  # (B, 1, K + 1)
     memory = state.memory
@@ -178,44 +169,36 @@ def step_ready(
         state.memory = torch.where(ready.to(device)[:, None], memory, state.memory)
     rows = is_concept.nonzero()[:, 0]
     D = _concept(model, h, logits[:, 0], rows, state) if len(rows) else h
-    # Deep positions: absolute, or the place in [concepts | tail].
-    if config.positions == "compact":
-        here = state.deep.lengths[:, None].to(device)
     pair = len(rows) > 0 and config.readout == "token"
     if pair:  # the token asks beside its concept; what it writes is not kept
-        beside = here + int(config.positions == "compact")
-        D, here = torch.cat([D, h], 1), torch.cat([here, beside], 1)
-    state.deep.open(D.shape[1])
+        D = torch.cat([D, h], 1)
+    # Deep positions: the place in [concepts | tail], or absolute.
+    here = None if config.positions == "compact" else state.shallow.lengths[:, None].to(device)
     out = model.run_layers(model.deep, D, here, cache=state.deep)
     for cache in (state.shallow, state.probe, state.deep):
         cache.advance(ready.long())
     state.waited = torch.where(ready, 0, state.waited + 1)
     asked = (is_concept & pair).long().to(device)
-    return model.read_out(out[torch.arange(B, device=device), asked][:, None])[:, 0], ready
+    return model.read_out(out[torch.arange(len(out), device=device), asked][:, None])[:, 0], ready
 
 
 def _concept(
     model: ConceptLM, h: Tensor, logits: Tensor, rows: Tensor, state: DecodeState
 ) -> Tensor:
     """Run the middle layers for the rows that met a concept, and evict their tails."""
-    device = h.device
-    on_device = rows.to(device)
-    every = len(rows) == len(h)
-    ids = model.head.route(logits[on_device, None], None).ids  # (rows, 1)
+    here = rows.to(h.device)
+    ids = model.head.route(logits[here, None], None).ids  # (rows, 1)
     e = model.head.embed(ids, None)  # (rows, 1, d)
-    before = state.middle if model.config.positions == "compact" else state.shallow
-    places, first = before.lengths[rows], state.middle.lengths[rows] == 0
+    compact = model.config.positions == "compact"
+    places = None if compact else state.shallow.lengths[rows, None].to(h.device)
     state.deep.evict(state.tail[rows], rows)
-    state.middle.open(1, None if every else rows)
-    m = model.run_layers(model.middle, e, places[:, None].to(device), cache=state.middle)
+    m = model.run_layers(model.middle, e, places, cache=state.middle, rows=rows)
     state.middle.advance(1)
-    if isinstance(model.boundary, HNet) and state.memory is not None:
-        given = h.new_zeros(len(h), h.shape[-1]) if state.given is None else state.given
-        last = torch.where(first.to(device)[:, None], m[:, 0], given[on_device])
-        m = HNet.smooth(m, state.memory[on_device, -1:], last)
-        state.given = given.index_copy(0, on_device, m[:, 0])
-    m = model.stand_in(h[on_device], m)
-    return m if every else h.index_copy(0, on_device, m)
+    # H-Net's first token is a concept, so that there is one before this.
+    if isinstance(model.boundary, HNet) and state.memory is not None and state.given is not None:
+        m = HNet.smooth(m, state.memory[here, -1:], state.given[here])
+        state.given = state.given.index_copy(0, here, m[:, 0])
+    return h.index_copy(0, here, model.stand_in(h[here], m))
 
 
 @torch.no_grad()

@@ -42,15 +42,7 @@ class ConceptOutput:
     h: Tensor  # (B, T, d) shallow hidden states
 
 
-@dataclass
-class Packed:
-    """The concepts of each row, moved to the left."""
-
-    index: Tensor  # (B, C) position of each concept, 0 where unused
-    counts: Tensor  # (B,) concepts in each row
-
-
-def pack(is_concept: Tensor) -> Packed:
+def pack(is_concept: Tensor) -> Tensor:
     r"""Positions of the concepts, left-packed: (B, T) bool -> (B, C), C the most in any row.
 
     Slots j and positions count from 0; unused slots hold 0.
@@ -62,7 +54,7 @@ def pack(is_concept: Tensor) -> Packed:
     C = int(counts.max())
     order = torch.sort((~is_concept).to(torch.uint8), dim=1, stable=True).indices[:, :C]
     used = torch.arange(C, device=is_concept.device) < counts[:, None]
-    return Packed(torch.where(used, order, 0), counts)
+    return torch.where(used, order, 0)
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:
@@ -146,9 +138,11 @@ class ConceptLM(nn.Module):
         self,
         layers: Any,
         x: Tensor,
-        positions: Tensor,
+        positions: Tensor | None = None,
+        *,
         mask: Any = None,
         cache: SlotCache | None = None,
+        rows: Tensor | None = None,
     ) -> Tensor:
         r"""Run decoder layers on x: (B, n, d) -> (B, n, d).
 
@@ -158,28 +152,30 @@ class ConceptLM(nn.Module):
         Args:
             layers: a slice of the base's layers.
             x: hidden states.
-            positions: (B, n) or (1, n), for RoPE.
+            positions: (B or 1, n or 1), for RoPE; where not given entries count themselves, from 0
+                or on from those that are cached.
             mask: bool, broadcast to (B, 1, n, keys), a flex block mask, or None for causal.
-            cache: opened for these n; it stores keys and values and masks attention itself.
+            cache: stores keys and values, and masks attention itself.
+            rows: of the cache that x are; all where not given.
         """
-        rope = self.qwen.rotary_emb(x, positions)
+        n = x.shape[1]
+        slots = torch.arange(n)[None] if cache is None else cache.open(n, rows)
+        rope = self.qwen.rotary_emb(x, slots.to(x.device) if positions is None else positions)
         if cache is not None:
             return run_cached(layers, rope, x, cache)
         for layer in layers:
             x = layer(x, attention_mask=mask, position_embeddings=rope)
         return x
 
-    def run_shallow(self, x: Tensor) -> Tensor:
+    def run_shallow(self, x: Tensor, cache: SlotCache | None = None) -> Tensor:
         r"""Embed tokens and run the shallow layers: (B, T) -> (B, T, d).
 
         Equation: $h = \mathrm{Shallow}(x)$
         """
-        T = x.shape[1]
-        mask = None
-        if self.config.shallow_window:
-            mask = masks.window_allow(T, self.config.shallow_window, x.device)[None, None]
-        positions = torch.arange(T, device=x.device)[None]
-        return self.run_layers(self.shallow, self.qwen.embed_tokens(x), positions, mask)
+        window, mask = self.config.shallow_window, None
+        if window and cache is None:
+            mask = masks.window_allow(x.shape[1], window, x.device)[None, None]
+        return self.run_layers(self.shallow, self.qwen.embed_tokens(x), mask=mask, cache=cache)
 
     def route(
         self,
@@ -208,7 +204,7 @@ class ConceptLM(nn.Module):
         return routing
 
     def run_middle(
-        self, h: Tensor, routing: Routing, packed: Packed, cache: SlotCache | None = None
+        self, h: Tensor, routing: Routing, packed: Tensor, cache: SlotCache | None = None
     ) -> tuple[Tensor, Tensor]:
         r"""Embed the chosen concepts and run the middle layers on them alone: twice (B, C, d).
 
@@ -218,25 +214,20 @@ class ConceptLM(nn.Module):
         Equation: $m = \mathrm{Middle}(\mathrm{gather}(e)), \quad D_p = m \;\mathrm{or}\;
         h_p + \gamma \odot m$
         """
-        ids = routing.ids.gather(1, packed.index)
-        e = self.head.embed(ids, gather(routing.noisy, packed.index))
-        C = e.shape[1]
-        if not C:
+        ids = routing.ids.gather(1, packed)
+        e = self.head.embed(ids, gather(routing.noisy, packed))
+        if not e.shape[1]:
             return e, e
         if self.boundary is not None and routing.signal is not None:
             gain = self.boundary.gain(routing.signal)  # (B, T, 1)
-            e = e if gain is None else e * gather(gain, packed.index)
-        positions = packed.index
-        if self.config.positions == "compact":
-            positions = torch.arange(C, device=e.device)[None]
+            e = e if gain is None else e * gather(gain, packed)
         # Unused slots lie to the right of the used ones, so the causal mask already hides them.
-        if cache is not None:
-            cache.open(C)
+        positions = None if self.config.positions == "compact" else packed
         m = self.run_layers(self.middle, e, positions, cache=cache)
         if isinstance(self.boundary, boundaries.HNet) and routing.signal is not None:
-            p = self.boundary.share(routing.signal).gather(1, packed.index)
+            p = self.boundary.share(routing.signal).gather(1, packed)
             m = self.boundary.smooth(m, p, m[:, 0])
-        return self.stand_in(gather(h, packed.index), m), m
+        return self.stand_in(gather(h, packed), m), m
 
     def stand_in(self, h: Tensor, m: Tensor) -> Tensor:
         r"""What stands for a token that became a concept: (B, C, d), (B, C, d) -> (B, C, d).
@@ -295,7 +286,7 @@ class ConceptLM(nn.Module):
         logits = self.read_out(self.run_deep(h, m, routing.is_concept, packed))
         return ConceptOutput(logits, routing, h)
 
-    def run_deep(self, h: Tensor, m: Tensor, is_concept: Tensor, packed: Packed) -> Tensor:
+    def run_deep(self, h: Tensor, m: Tensor, is_concept: Tensor, packed: Tensor) -> Tensor:
         r"""The deep layers over concepts and tails at once: (B, T, d) -> (B, T, d).
 
         Equation: $D_t = m_c \;\mathrm{where\ a\ concept\ stands}, \quad D_t = h_t
@@ -312,23 +303,23 @@ class ConceptLM(nn.Module):
             # For these layers alone: the others give no mask, which FlexAttention takes for none.
             self.base_config._attn_implementation = "flex_attention"
             try:
-                return self.run_layers(self.deep, D, positions, block_mask)
+                return self.run_layers(self.deep, D, positions, mask=block_mask)
             finally:
                 self.base_config._attn_implementation = "sdpa"
         allow = masks.deep_allow(is_concept)  # (B, T, T)
         if self.config.readout == "seed" or not C:
-            return self.run_layers(self.deep, D, positions, allow[:, None])
+            return self.run_layers(self.deep, D, positions, mask=allow[:, None])
         # The token itself asks beside its concept: an extra query that is never a key.
-        allow = masks.with_readout(allow, is_concept, packed.index)
+        allow = masks.with_readout(allow, is_concept, packed)
         positions = positions.expand(is_concept.shape)
-        extra = positions.gather(1, packed.index)
+        extra = positions.gather(1, packed)
         if self.config.positions == "compact":
             extra = extra + 1
         out = self.run_layers(
             self.deep,
-            torch.cat([D, gather(h, packed.index)], 1),  # (B, T + C, d)
+            torch.cat([D, gather(h, packed)], 1),  # (B, T + C, d)
             torch.cat([positions, extra], 1),
-            allow[:, None],
+            mask=allow[:, None],
         )
         return torch.where(is_concept[..., None], gather(out[:, T:], slot), out[:, :T])
 
