@@ -23,7 +23,7 @@ class HNet(Boundary):
 
     def __init__(self, rho: float, d: int) -> None:
         super().__init__(rho)
-        self.width, self.memory = 2 * d, d + 1
+        self.memory = d + 1
         self.query, self.key = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
         nn.init.eye_(self.query.weight)
         nn.init.eye_(self.key.weight)
@@ -130,7 +130,7 @@ class MultiToken(Boundary):
 
     def __init__(self, rho: float, d: int, horizon: int = 8) -> None:
         super().__init__(rho)
-        self.width = horizon
+        self.horizon = horizon
         self.heads = nn.ModuleList(nn.Linear(d, d, bias=False) for _ in range(horizon))
         for weight in self.heads.parameters():
             nn.init.eye_(weight)
@@ -164,7 +164,7 @@ class MultiToken(Boundary):
         left = state[:, 0]
         fires = left <= 0
         unsure = s > self.threshold  # (B, horizon)
-        foreseen = torch.where(unsure.any(-1), unsure.int().argmax(-1), self.width)
+        foreseen = torch.where(unsure.any(-1), unsure.int().argmax(-1), self.horizon)
         return fires, torch.where(fires, foreseen.to(left.dtype), left - 1)[:, None]
 
     def observe(self, signal: Tensor, is_concept: Tensor) -> None:

@@ -26,8 +26,7 @@ class SlotCache:
         self.capacity, self.window = capacity, window
         self.buffers: dict[int, tuple[Tensor, Tensor]] = {}  # by layer: keys, values
         self._rows = torch.arange(rows)  # those that are opened
-        self._places: list[tuple[int, int]] = []  # row and pointer of each row that is opened
-        self._together = True  # all rows, and all at one pointer
+        self._places: list[tuple[slice, slice, int]] = []  # their rows here, in x, and pointer
 
     def open(self, new: int, rows: Tensor | None = None) -> Tensor:
         r"""Announce that `new` entries of `rows` come next, of all where not given: their slots.
@@ -40,8 +39,10 @@ class SlotCache:
         self._rows = torch.arange(len(self.lengths)) if rows is None else rows
         first = self.lengths[self._rows]
         at = first.tolist()
-        self._places = list(zip(self._rows.tolist(), at, strict=True))
-        self._together = len(at) == len(self.lengths) and len(set(at)) == 1
+        each = [slice(row, row + 1) for row in range(len(self.lengths))]
+        self._places = [(each[row], each[i], at[i]) for i, row in enumerate(self._rows.tolist())]
+        if len(at) == len(each) and len(set(at)) == 1:  # all rows, at one pointer
+            self._places = [(slice(None), slice(None), at[0])]
         while self.capacity < max(at) + new:
             self.capacity *= 2
             self.buffers = {layer: self._wider(*pair) for layer, pair in self.buffers.items()}
@@ -68,17 +69,11 @@ class SlotCache:
             shape = (len(self.lengths), k.shape[1], self.capacity, k.shape[3])
             self.buffers[layer] = k.new_zeros(shape), v.new_zeros(shape)
         keys, values = self.buffers[layer]
-        if self._together:
-            at = self._places[0][1]
-            end = at + k.shape[2]
-            keys[:, :, at:end], values[:, :, at:end] = k, v
-            return attention(q, keys[:, :, :end], values[:, :, :end], self.window)
         out = []
-        for i, (row, at) in enumerate(self._places):
+        for own, part, at in self._places:
             end = at + k.shape[2]
-            keys[row, :, at:end], values[row, :, at:end] = k[i], v[i]
-            own = keys[row : row + 1, :, :end], values[row : row + 1, :, :end]
-            out.append(attention(q[i : i + 1], *own, self.window))
+            keys[own, :, at:end], values[own, :, at:end] = k[part], v[part]
+            out.append(attention(q[part], keys[own, :, :end], values[own, :, :end], self.window))
         return torch.cat(out)
 
     def advance(self, counts: Tensor | int) -> None:

@@ -87,7 +87,7 @@ def prefill(
 
     h = model.run_shallow(x, state.shallow)
     state.shallow.advance(lengths)
-    routing = model.route(h, x, None, lengths.to(device), state.probe)
+    routing = model.route(h, x, lengths=lengths.to(device), probe=state.probe)
     state.probe.advance(lengths)
     state.memory = routing.memory
     packed, counts = pack(routing.is_concept), routing.is_concept.sum(1)
@@ -150,25 +150,18 @@ def step_ready(
     if int(state.shallow.lengths[active].max()) >= model.base_config.max_position_embeddings:
         raise InputError(f"the base has {model.base_config.max_position_embeddings} positions")
     h = model.run_shallow(token[:, None], state.shallow)  # (B, 1, d)
-
-    logits = model.head(h)  # (B, 1, K + 1)
-    memory = state.memory
-    if model.boundary is None or memory is None:
-        is_concept = model.head.decide(logits)[:, 0].cpu()
-    else:
-        signal = model.boundary.signal(model, h, token[:, None], state.probe)
-        fires, memory = model.boundary.step(signal[:, 0], memory)
-        is_concept = fires.cpu()
+    routing = model.route(h, token[:, None], probe=state.probe, memory=state.memory)
+    is_concept = routing.chosen[:, 0].cpu()
     if config.run_cap:
         is_concept = is_concept | (state.tail >= config.run_cap)
     waiting = is_concept & active
     together = bool(waiting[active].all()) or bool((state.waited[waiting] >= patience).any())
     ready = active if together else active & ~is_concept
     is_concept = is_concept & ready
-    if memory is not None and state.memory is not None:
-        state.memory = torch.where(ready.to(device)[:, None], memory, state.memory)
+    if routing.memory is not None and state.memory is not None:
+        state.memory = torch.where(ready.to(device)[:, None], routing.memory, state.memory)
     rows = is_concept.nonzero()[:, 0]
-    D = _concept(model, h, logits[:, 0], rows, state) if len(rows) else h
+    D = _concept(model, h, routing.ids, rows, state) if len(rows) else h
     pair = len(rows) > 0 and config.readout == "token"
     if pair:  # the token asks beside its concept; what it writes is not kept
         D = torch.cat([D, h], 1)
@@ -182,13 +175,10 @@ def step_ready(
     return model.read_out(out[torch.arange(len(out), device=device), asked][:, None])[:, 0], ready
 
 
-def _concept(
-    model: ConceptLM, h: Tensor, logits: Tensor, rows: Tensor, state: DecodeState
-) -> Tensor:
+def _concept(model: ConceptLM, h: Tensor, ids: Tensor, rows: Tensor, state: DecodeState) -> Tensor:
     """Run the middle layers for the rows that met a concept, and evict their tails."""
     here = rows.to(h.device)
-    ids = model.head.route(logits[here, None], None).ids  # (rows, 1)
-    e = model.head.embed(ids, None)  # (rows, 1, d)
+    e = model.head.embed(ids[here], None)  # (rows, 1, d)
     compact = model.config.positions == "compact"
     places = None if compact else state.shallow.lengths[rows, None].to(h.device)
     state.deep.evict(state.tail[rows], rows)

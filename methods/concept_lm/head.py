@@ -135,28 +135,21 @@ class ConceptHead(nn.Module):
         """
         return logits[..., -1] - logits[..., :-1].logsumexp(-1)
 
-    def decide(self, logits: Tensor) -> Tensor:
-        r"""Where concepts stand at evaluation, by the controller's threshold: (B, T) bool.
-
-        Equation: $c_t = [\, \mathrm{margin}_t < \theta \,]$
-        """
-        return self.margin(logits) < self.control.threshold
-
     def route(self, logits: Tensor, noise: Tensor | None) -> Routing:
         r"""Choose NULL or a concept at every position.
 
-        k is one of the K concepts. At evaluation g is 0 and c that of `decide`.
+        k is one of the K concepts. At evaluation g is 0, and the controller's threshold decides.
 
         Equation: $c_t = [\, \max_k (l_{tk} + g_{tk}) > l_{t, \mathrm{NULL}}
-        + g_{t, \mathrm{NULL}} \,], \quad \mathrm{id}_t = \arg\max_k (l_{tk} + g_{tk})$
+        + g_{t, \mathrm{NULL}} \,] \;\mathrm{or}\; [\, \mathrm{margin}_t < \theta \,], \quad
+        \mathrm{id}_t = \arg\max_k (l_{tk} + g_{tk})$
 
         Args:
             logits: (B, T, K + 1) from `forward`.
-            noise: (B, T, K + 1) Gumbel noise in training; None at evaluation, where the
-                controller's threshold decides.
+            noise: (B, T, K + 1) Gumbel noise in training; None at evaluation.
         """
         if noise is None:
-            is_concept = self.decide(logits)
+            is_concept = self.margin(logits) < self.control.threshold
             noisy = logits
         else:
             noisy = logits + noise

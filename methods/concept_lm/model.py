@@ -181,14 +181,17 @@ class ConceptLM(nn.Module):
         self,
         h: Tensor,
         x: Tensor,
-        noise: Tensor | None,
+        noise: Tensor | None = None,
+        *,
         lengths: Tensor | None = None,
         probe: SlotCache | None = None,
+        memory: Tensor | None = None,
     ) -> Routing:
         r"""Decide the concepts of a batch from its shallow hidden states (B, T, d) and ids (B, T).
 
         The rule is the boundary's, or the head's own choice of NULL, which the noise g takes part
-        in: (B, T, K + 1). A row has n = `lengths` (B,) tokens; `probe` is a cache while decoding.
+        in: (B, T, K + 1). A row has n = `lengths` (B,) tokens. While decoding `probe` is a cache,
+        and `memory` what the rule remembers of the tokens before: (B, memory).
 
         Equation: $c_t = \mathrm{cap}_R(\mathrm{rule}(h_1, \dots, h_t)) \wedge t < n, \quad
         \mathrm{id}_t = \arg\max_k (\mathrm{Head}(h_t) + g_t)_k$
@@ -196,7 +199,7 @@ class ConceptLM(nn.Module):
         routing: Routing = self.head.route(self.head(h), noise)
         if self.boundary is not None:
             routing.signal = self.boundary.signal(self, h, x, probe)
-            routing.chosen, routing.memory = self.boundary.packed(routing.signal, lengths)
+            routing.chosen, routing.memory = self.boundary.packed(routing.signal, lengths, memory)
         routing.is_concept = cap_runs(routing.chosen, self.config.run_cap)
         if lengths is not None:
             inside = torch.arange(h.shape[1], device=h.device) < lengths[:, None]
@@ -276,7 +279,7 @@ class ConceptLM(nn.Module):
         h = self.run_shallow(x)  # (B, T, d)
         if isinstance(noise, str):
             noise = gumbel(h, (*x.shape, self.config.n_concepts + 1))
-        routing = self.route(h, x, noise, lengths)
+        routing = self.route(h, x, noise, lengths=lengths)
         if is_concept is not None:
             routing.is_concept = is_concept
         if codes is not None:

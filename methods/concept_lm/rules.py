@@ -19,10 +19,9 @@ from methods.kit.precision import unrounded
 class Boundary(Threshold):
     """Base of the rules that do not use NULL.
 
-    `width` is how many numbers a signal has a token, `memory` how many the state has a row.
+    A signal has `width` numbers a token, as each rule says; the state has `memory` a row.
     """
 
-    width = 1
     memory = 1
 
     def __init__(self, rho: float, d: int = 0) -> None:
@@ -32,11 +31,11 @@ class Boundary(Threshold):
     def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         r"""What the rule reads: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
 
-        A rule may read the past and the token itself, nothing later; this one reads nothing.
+        A rule may read the past and the token itself, nothing later; this one reads nothing: 0.
 
         Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t, x_t) = 0$
         """
-        return h.new_zeros(*h.shape[:2], self.width)
+        return h.new_zeros(*h.shape[:2], 1)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         r"""One token of each row: (B, width), (B, memory) -> is_concept (B,), new state.
@@ -47,15 +46,18 @@ class Boundary(Threshold):
         raise NotImplementedError
 
     @torch.no_grad()
-    def packed(self, signal: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    def packed(
+        self, signal: Tensor, lengths: Tensor | None = None, state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         r"""Every token of a batch: (B, T, width) -> is_concept (B, T), state after `lengths`.
 
-        The state is 0 before the first token; past the n tokens of a row it stays as it is.
+        The state (B, memory) is 0 before the first token; past the n tokens of a row it stays as it
+        is.
 
         Equation: $(c_t, \mathrm{state}_t) = \mathrm{step}(s_t, \mathrm{state}_{t - 1})
         \;\mathrm{for}\; t \le n$
         """
-        state = signal.new_zeros(len(signal), self.memory)
+        state = signal.new_zeros(len(signal), self.memory) if state is None else state
         steps = []
         for t in range(signal.shape[1]):
             is_concept, new = self.step(signal[:, t], state)
