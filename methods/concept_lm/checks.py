@@ -84,11 +84,9 @@ def oracle(device: str) -> Iterator[Case]:
             where = f"{family} {label} cap {cap} window {window} rho {rho}"
             with torch.no_grad():
                 for how, drawn in (("training", noise), ("evaluation", None)):
-                    packed, wanted = (
-                        model(x, noise=drawn).logits,
-                        sequential_logits(model, x, drawn),
-                    )
-                    yield Case(difference(packed, wanted), 1e-12, label=f"{where}, {how}")
+                    wanted = sequential_logits(model, x, drawn)
+                    error = difference(model(x, noise=drawn).logits, wanted)
+                    yield Case(error, 1e-12, label=f"{where}, {how}")
 
 
 def gradients(device: str) -> Iterator[Case]:

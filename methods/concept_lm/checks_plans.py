@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -87,16 +88,13 @@ def flow(em: HardEM, loss: Tensor, part: nn.Module) -> float:
 def objectives(device: str) -> Iterator[Case]:
     """The losses hide what they should, and the E-step weighs log p(z | u) by beta."""
     with seeded(0):
-        for when in ("em_loss", "warm_up_loss"):
-            hidden = small(drop=1.0, warm_up_drop=1.0)
-            seen = small()
-            for em, hides in ((hidden, True), (seen, False)):
-                reached = flow(em, getattr(em, when)(0), em.executor.tokens)
-                yield Case(reached == 0, hides, label=f"{when}: text all dropped {hides}")
-            for drop in (1.0, 0.0):
-                em = small(plan_drop=drop)
-                reached = flow(em, getattr(em, when)(0), em.executor.concepts)
-                yield Case(reached == 0, drop == 1, label=f"{when}: plans dropped {drop}")
+        for when, drop in product(("em_loss", "warm_up_loss"), (1.0, 0.0)):
+            em = small(drop=drop, warm_up_drop=drop)
+            reached = flow(em, getattr(em, when)(0), em.executor.tokens)
+            yield Case(reached == 0, drop == 1, label=f"{when}: text all dropped {drop == 1}")
+            em = small(plan_drop=drop)
+            reached = flow(em, getattr(em, when)(0), em.executor.concepts)
+            yield Case(reached == 0, drop == 1, label=f"{when}: plans dropped {drop}")
     em = small()
     with torch.no_grad():
         for p in em.planner.heads.parameters():

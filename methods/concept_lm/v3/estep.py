@@ -46,12 +46,11 @@ class EStep:
         (k, s, c) \sim \mathrm{Uniform}$
         """
         z = z.clone()
-        rows = torch.arange(len(z))
         kind = torch.randint(self.shape.types, (len(z),))
         slot = torch.randint(self.shape.slots, (len(z),))
         new = torch.randint(self.shape.codes, (len(z),))
-        keep = z[rows, kind, slot] == self.shape.eos
-        z[rows, kind, slot] = torch.where(keep, self.shape.eos, new)
+        place = torch.arange(len(z)), kind, slot
+        z[place] = torch.where(z[place] == self.shape.eos, self.shape.eos, new)
         return z
 
     def variants(self, z: Tensor, kind: int, slot: int) -> Tensor:

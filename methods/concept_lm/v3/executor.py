@@ -93,11 +93,9 @@ class Executor(nn.Module):
         ends = self.separator.weight[types].expand(B, 1, d)
         x = torch.cat([self.bos.expand(B, 1, d), body, ends], 1)
         restart = torch.arange(1, slots + 2, device=e.device).repeat(types)
-        edge = restart.new_tensor([0]), restart.new_tensor([slots + 2])
-        positions = torch.cat([edge[0], restart, edge[1]])
-        true = used.new_ones(B, types, 1)
-        seen = torch.cat([true, used], 2).flatten(1)
-        return x, positions, torch.cat([true[:, 0], seen, true[:, 0]], 1)
+        positions = F.pad(F.pad(restart, (1, 0)), (0, 1), value=slots + 2)
+        seen = F.pad(used, (1, 0), value=True).flatten(1)  # a type's separator is
+        return x, positions, F.pad(seen, (1, 1), value=True)
 
     def logits(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
         r"""Predictions of every token of y: (B, L, y_vocab).
@@ -118,11 +116,8 @@ class Executor(nn.Module):
             hidden = torch.rand(read.shape[:2], device=read.device) < drop
             read = torch.where(hidden[..., None], self.dropped, read)
         positions = torch.cat([places, places[-1] + torch.arange(1, L, device=y.device)])
-        n = P + L - 1
-        allow = torch.ones(n, n, dtype=torch.bool, device=y.device).tril()[None]
-        keys = torch.cat([seen, seen.new_ones(len(y), L - 1)], 1)
-        mask = (allow & keys[:, None]) | torch.eye(n, dtype=torch.bool, device=y.device)
-        out = run(self.backbone, torch.cat([x, read], 1), positions[None], mask)
+        allow = look_back(F.pad(seen, (0, L - 1), value=True))
+        out = run(self.backbone, torch.cat([x, read], 1), positions[None], allow)
         return at_least_single(self.head(out[:, P - 1 :]))
 
     def nll(self, z: Tensor, y: Tensor) -> Tensor:
@@ -150,19 +145,25 @@ class Executor(nn.Module):
         \arg\max_v \mathrm{logits}_{tv} \;\mathrm{at}\; \tau = 0$
         """
         x, places, seen = self.prefix(*self.read(z))
-        B, P = seen.shape
         cache = DynamicCache()
         out, position = [], int(places[-1])
         for t in range(n):
-            keys = torch.cat([seen, seen.new_ones(B, t)], 1)[:, None]  # (B, 1, P + t)
-            if t == 0:
-                itself = torch.eye(P, dtype=torch.bool, device=x.device)
-                keys = (keys & torch.ones_like(itself).tril()) | itself
-            logits = self.head(run(self.backbone, x, places[None], keys, cache)[:, -1])
+            keys = F.pad(seen, (0, t), value=True)  # (B, P + t)
+            allow = look_back(keys) if t == 0 else keys[:, None]
+            logits = self.head(run(self.backbone, x, places[None], allow, cache)[:, -1])
             token = draw(logits, temperature, generator)
             out.append(token)
             x, places = self.tokens(token)[:, None], places.new_tensor([position + t + 1])
         return torch.stack(out, 1)
+
+
+def look_back(seen: Tensor) -> Tensor:
+    r"""Causal, at what is `seen` (B, n) and at oneself: (B, n, n) bool.
+
+    Equation: $\mathrm{allow}(q, k) = k = q \vee (k < q \wedge \mathrm{seen}_k)$
+    """
+    itself = torch.eye(seen.shape[1], dtype=torch.bool, device=seen.device)
+    return (seen[:, None] & torch.ones_like(itself).tril()) | itself
 
 
 class Recogniser(nn.Module):

@@ -182,11 +182,9 @@ class Planner(nn.Module):
         h = self.states(u, z)
         mask = sequence_mask(z, self.shape.eos)
         total = h.new_zeros(())
-        for ahead in range(len(self.mtp) + 1):
+        for ahead in range(min(len(self.mtp) + 1, z.shape[2])):
             g = h if ahead == 0 else h + self.mtp[ahead - 1](h)
             n = z.shape[2] - ahead
-            if n < 1:
-                break
             logits = typed_logits(self.heads, g[:, :, :n])  # (B, types, n, codes + 1)
             ce = F.cross_entropy(logits.flatten(0, 2), z[:, :, ahead:].flatten(), reduction="none")
             counted = ce * mask[:, :, ahead:].flatten()
