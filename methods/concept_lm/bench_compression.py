@@ -61,7 +61,6 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             learner = candidate(name, base, config, *sizes, seed + 1_000)
             on_step = stages.begin(params.steps, name)
             train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=on_step)
-            learner.settle()
             found[name].append(judge(learner, params.judged))
     charts = Charts(ctx, __file__)
     charts.seeds("pareto", front(found))
@@ -172,7 +171,6 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
             learner = make(name, params, corpus, seed)
             plan = Plan(params.steps, params.lr, seed=seed)
             train(learner, plan, on_step=stages.begin(params.steps, f"{name}, seed {seed}"))
-            learner.settle()
             judged.append(judge(learner, params.judged))
     baseline = f"dense_{params.dense[-1]}"
     charts.seeds("scratch", front(found), variants=variants, baseline=baseline)

@@ -56,7 +56,7 @@ class HNet(Boundary):
         p = torch.where(first, 1.0, (1 - (q * before).sum(-1)) / 2)
         return p >= 0.5, torch.cat([k, p[:, None]], -1)
 
-    def gain(self, signal: Tensor) -> Tensor | None:
+    def gain(self, signal: Tensor) -> Tensor:
         r"""1 + p - stopgrad(p): (B, T, 2 d) -> (B, T, 1).
 
         Equation: $g_t = 1 + p_t - \mathrm{sg}(p_t)$
@@ -64,7 +64,7 @@ class HNet(Boundary):
         p = self.share(signal)[..., None]
         return 1 + p - p.detach()
 
-    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
+    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor:
         r"""The ratio loss, least where a share 1 / N of tokens are boundaries: scalar.
 
         Equation: $0.03 \, \frac{N}{N - 1} ((N - 1) F G + (1 - F) (1 - G)), \quad
@@ -174,7 +174,7 @@ class MultiToken(Boundary):
         """
         self.threshold += 0.5 * (is_concept.float().mean() - self.rho)
 
-    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
+    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor:
         r"""A tenth of the heads' cross entropy, which does not train h (B, T, d): scalar nats.
 
         Equation: $L = -\frac{0.1}{n} \sum_{k = 1}^{n} \operatorname{mean}_{t \le T - k} \log

@@ -10,7 +10,7 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import since
-from methods.concept_lm.model import ConceptLM, token_nll
+from methods.concept_lm.model import ConceptLM, ConceptOutput, token_nll
 from methods.concept_lm.synthetic import RECALL_VOCAB, PlanTask, recall
 from methods.concept_lm.train import OnText, train
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
@@ -57,23 +57,22 @@ def bottleneck(device: str) -> Iterator[Case]:
 
 def null_rate(device: str) -> Iterator[Case]:
     """The share of concepts stays at its target in training and on unseen text; runs end at R."""
+    rates: list[float] = []
+
+    def note(_model: Any, _given: Any, output: ConceptOutput) -> None:
+        rates.append(float(output.routing.chosen.float().mean()))
+
     for rho, cap in ((0.25, 0), (0.4, 4)):
+        rates.clear()
         base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
         config = ConceptConfig(1, 1, 1, n_concepts=64, rho=rho, run_cap=cap)
         learner = OnText(ConceptLM(base, config).to(device), stdlib(), 8, 64, 0)
-        rates: list[float] = []
-        hook = learner.model.register_forward_hook(
-            lambda _model, _given, output, rates=rates: rates.append(
-                float(output.routing.chosen.float().mean())
-            )
-        )
+        learner.model.register_forward_hook(note)
         train(learner, Plan(80, 3e-3))
-        hook.remove()
-        learner.settle()
+        trained = sum(rates[40:]) / len(rates[40:])
         with torch.no_grad():
             routing = learner.run(learner.corpus.judged(64, 64).to(device)).routing
         label = f"rho {rho}, cap {cap}"
-        trained = sum(rates[40:]) / len(rates[40:])
         yield Case(abs(trained - rho), 0.03, label=f"{label}: training")
         seen = float(routing.chosen.float().mean())
         yield Case(abs(seen - rho), 0.03, label=f"{label}: evaluation")

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from methods.errors import InputError
 from methods.kit.config import Count, Positive, Some, configuration
 
 Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"]
@@ -61,23 +60,6 @@ class ConceptConfig:
     def places(self) -> int:
         """Numbers that make a code of fsq, of 4 values each."""
         return (self.n_concepts.bit_length() - 1) // 2
-
-    @property
-    def layers(self) -> int:
-        """How many decoder layers the base must have."""
-        return self.shallow + self.middle + self.deep
-
-    def fit(self, base_layers: int) -> None:
-        """Check the split against a base model.
-
-        Raises:
-            InputError: when the split does not add up to the base's layers.
-        """
-        if self.layers != base_layers:
-            raise InputError(
-                f"split {self.shallow}/{self.middle}/{self.deep} adds up to {self.layers} layers; "
-                f"the base model has {base_layers}"
-            )
 
 
 def recommended(shallow: int, middle: int, deep: int, **changes: Any) -> ConceptConfig:

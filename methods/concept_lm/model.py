@@ -79,7 +79,10 @@ class ConceptLM(nn.Module):
 
     def __init__(self, base: Any, config: ConceptConfig, *, seed: int = 0) -> None:
         super().__init__()
-        config.fit(base.config.num_hidden_layers)
+        split, count = (config.shallow, config.middle, config.deep), base.config.num_hidden_layers
+        if sum(split) != count:
+            adds_up = f"split {'/'.join(map(str, split))} adds up to {sum(split)} layers"
+            raise InputError(f"{adds_up}; the base model has {count}")
         self.config = config
         self.base_config = base.config
         self.peft = add_lora(base, config, seed=seed)
@@ -222,8 +225,7 @@ class ConceptLM(nn.Module):
         if not e.shape[1]:
             return e, e
         if self.boundary is not None and routing.signal is not None:
-            gain = self.boundary.gain(routing.signal)  # (B, T, 1)
-            e = e if gain is None else e * gather(gain, packed)
+            e = e * gather(self.boundary.gain(routing.signal), packed)
         # Unused slots lie to the right of the used ones, so the causal mask already hides them.
         positions = None if self.config.positions == "compact" else packed
         m = self.run_layers(self.middle, e, positions, cache=cache)
@@ -338,8 +340,7 @@ class ConceptLM(nn.Module):
         if self.config.usage_bonus and bool(routing.is_concept.any()):
             named = routing.logits[..., :-1][routing.is_concept]  # (N, K)
             loss = loss - self.config.usage_bonus * usage(named)
-        extra = None if self.boundary is None else self.boundary.loss(self, output, x)
-        return loss if extra is None else loss + extra
+        return loss if self.boundary is None else loss + self.boundary.loss(self, output, x)
 
     @torch.no_grad()
     def observe(self, output: ConceptOutput) -> None:

@@ -127,7 +127,6 @@ def compress(
     edge = params.edge or max(1, layers // 7)
     split = edge, layers - 2 * edge, edge
     config = recommended(*split, rho=params.rho, n_concepts=params.n_concepts)
-    config.fit(layers)
     x = corpus.judged(params.judged, params.length).to(base.device)
     sizes = size(tokenizer, x[:, 1:])
     before = bits(lambda row: base(row, use_cache=False).logits, x, sizes)
@@ -144,7 +143,6 @@ def compress(
             on_step=on_step,
             checkpoint=checkpoint(params, {"model": asdict(config)}, corpus),
         )
-        learner.settle()
         after = bits(lambda row: model(row).logits, x, sizes)
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
         shown = x[0, :128]
@@ -208,8 +206,7 @@ def plan(
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
-    about: dict[str, Any] = {"shape": asdict(shape), "curriculum": asdict(curriculum)}
-    kept = checkpoint(params, about, corpus)
+    kept = checkpoint(params, {"shape": asdict(shape), "curriculum": asdict(curriculum)}, corpus)
     with precision(base):
         em.train(lambda step, total: on_progress(step, total, "v3"), watch=0, kept=kept)
         with torch.no_grad():

@@ -75,21 +75,21 @@ class Boundary(Threshold):
         Equation: $\mathbb{E}[c_t] \to \rho$
         """
 
-    def gain(self, signal: Tensor) -> Tensor | None:
-        r"""A factor of value 1 that carries gradient to the rule, (B, T, 1), or None.
+    def gain(self, signal: Tensor) -> Tensor:
+        r"""A factor of value 1 that carries gradient to the rule: (B, T, width) -> (B, T, 1).
 
-        None stands for a rule that has nothing to learn from it, as this one.
+        This one has nothing to learn from it.
 
         Equation: $e_t \leftarrow g_t e_t, \quad g_t = 1$
         """
-        return None
+        return torch.ones_like(signal[..., :1])
 
-    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
-        r"""What the rule adds to the loss of a batch (B, T), a scalar, or None for nothing.
+    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor:
+        r"""What the rule adds to the loss of a batch (B, T): a scalar, here nothing.
 
         Equation: $L_{rule} = 0$
         """
-        return None
+        return x.new_zeros((), dtype=torch.float32)
 
 
 class Fixed(Boundary):
@@ -152,7 +152,7 @@ class Accumulate(Boundary):
         """
         self.follow(signal.mean() / self.rho)
 
-    def gain(self, signal: Tensor) -> Tensor | None:
+    def gain(self, signal: Tensor) -> Tensor:
         r"""1 + alpha - stopgrad(alpha): (B, T, 1) -> (B, T, 1).
 
         Equation: $g_t = 1 + \alpha_t - \mathrm{sg}(\alpha_t)$

@@ -77,7 +77,7 @@ def train(
     on_step: Callable[[int, History], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> History:
-    r"""Train to the end of the plan, from its beginning or from a checkpoint.
+    r"""Train to the end of the plan, from its beginning or from a checkpoint, and settle.
 
     Equation: $\theta \leftarrow \mathrm{AdamW}(\theta, \, g
     \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L_i$
@@ -96,7 +96,7 @@ def train(
     module = learner.model
     learnt = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(learnt, betas=(0.9, 0.95), weight_decay=0.0)
-    loss = learner.training_loss
-    return fit(
-        loss, optimiser, plan, History(), module=module, on_step=on_step, checkpoint=checkpoint
-    )
+    loss, history = learner.training_loss, History()
+    fit(loss, optimiser, plan, history, module=module, on_step=on_step, checkpoint=checkpoint)
+    learner.settle()
+    return history
