@@ -33,7 +33,6 @@ def tiny_config(
     max_positions: int = 4096,
 ) -> Any:
     """A small Qwen configuration for tests and CPU benchmarks."""
-    extra = {"head_dim": d // heads} if family == "qwen3" else {}
     return MODELS[family].config_class(
         vocab_size=vocab,
         hidden_size=d,
@@ -41,10 +40,10 @@ def tiny_config(
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
+        head_dim=d // heads,
         max_position_embeddings=max_positions,
         tie_word_embeddings=True,
         attn_implementation="sdpa",
-        **extra,
     )
 
 
@@ -89,7 +88,6 @@ def add_lora(
     base: Any, config: ConceptConfig, *, seed: int = 0, names: Sequence[str] = ("default",)
 ) -> Any:
     """Freeze a base and put LoRA on every linear map of its layers, an adapter for each name."""
-    first, *others = names
     lora = LoraConfig(
         r=config.lora_rank,
         lora_alpha=config.lora_alpha,
@@ -98,8 +96,8 @@ def add_lora(
         task_type="CAUSAL_LM",
     )
     with seeded(seed):
-        peft = get_peft_model(base, lora, adapter_name=first)
-        for name in others:
+        peft = get_peft_model(base, lora, adapter_name=names[0])
+        for name in names[1:]:
             peft.add_adapter(name, lora)
     return peft
 

@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from methods.concept_lm.base import add_lora
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
 from methods.concept_lm.head import entropy, since
-from methods.concept_lm.model import Codes, ConceptLM, token_nll
+from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
 from methods.kit.corpus import Corpus
@@ -28,16 +29,12 @@ WITH_CONCEPTS = ("stride", "hnet", "random", "faithful", "recommended")
 NAMES = ("plain", "dropped", "equal", *WITH_CONCEPTS)
 
 
-def random_codes(n_concepts: int) -> Codes:
-    r"""Codes without content, drawn anew at every use.
+def random_codes(ids: Tensor, is_concept: Tensor, n_concepts: int) -> Tensor:
+    r"""Codes without content, drawn anew at every use: (B, T), (B, T) -> (B, T).
 
     Equation: $\mathrm{id}_t \sim \mathrm{Uniform}\{0, \dots, K - 1\}$
     """
-
-    def draw(ids: Tensor, is_concept: Tensor) -> Tensor:
-        return torch.randint_like(ids, n_concepts)
-
-    return draw
+    return torch.randint_like(ids, n_concepts)
 
 
 def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
@@ -127,5 +124,5 @@ def candidate(name: str, base: Any, config: ConceptConfig, corpus: Corpus, *size
     """One of `NAMES` with its own copy of a base, which stays frozen."""
     base = copy.deepcopy(base)
     model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
-    codes = random_codes(config.n_concepts) if name == "random" else None
+    codes = partial(random_codes, n_concepts=config.n_concepts) if name == "random" else None
     return OnText(model, corpus, *sizes, concepts=name in WITH_CONCEPTS, codes=codes)

@@ -96,8 +96,7 @@ def prefill(
     m, given = model.run_middle(h, routing, packed, state.middle)
     state.middle.advance(counts.cpu())
     if m.shape[1]:
-        ends = (counts - 1).clamp_min(0)
-        state.given = given[torch.arange(B, device=device), ends]
+        state.given = gather(given, (counts - 1).clamp_min(0)[:, None])[:, 0]
     # [concepts | tail | the last token's own query], each row left-packed.
     C = m.shape[1]
     begin = lengths - (tail.clamp_min(1) if config.readout == "token" else tail)
@@ -110,7 +109,7 @@ def prefill(
     out = model.run_layers(model.deep, seen, positions, cache=state.deep)
     state.deep.advance(state.middle.lengths + tail)
     ends = torch.tensor([len(pick) - 1 for pick in picks], device=device)
-    return model.read_out(out[torch.arange(B, device=device), ends][:, None])[:, 0], state
+    return model.read_out(gather(out, ends[:, None]))[:, 0], state
 
 
 def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
@@ -172,7 +171,7 @@ def step_ready(
         cache.advance(ready.long())
     state.waited = torch.where(ready, 0, state.waited + 1)
     asked = (is_concept & pair).long().to(device)
-    return model.read_out(out[torch.arange(len(out), device=device), asked][:, None])[:, 0], ready
+    return model.read_out(gather(out, asked[:, None]))[:, 0], ready
 
 
 def _concept(model: ConceptLM, h: Tensor, ids: Tensor, rows: Tensor, state: DecodeState) -> Tensor:

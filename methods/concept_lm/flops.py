@@ -23,8 +23,7 @@ QWEN3_SMALL = Qwen3Config(  # Qwen3-0.6B
 
 def head_width(base: Any) -> int:
     """Size of a head of a Qwen configuration; Qwen2's does not state it."""
-    own = getattr(base, "head_dim", None)
-    return int(own or base.hidden_size // base.num_attention_heads)
+    return int(getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads)
 
 
 def linear_maps(base: Any) -> int:

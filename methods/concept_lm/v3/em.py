@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from methods.concept_lm.head import entropy
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.estep import Choice, EStep
+from methods.concept_lm.v3.estep import EStep
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape
@@ -92,8 +92,7 @@ class HardEM(WarmUp):
         self.chosen = nn.Module()  # what a checkpoint keeps beside weights and optimiser
         self.chosen.register_buffer("z", self.z)
         self.chosen.register_buffer("age", self.age)
-        self.last: Choice | None = None
-        self.flips = math.nan
+        self.chose: dict[str, float] = {}  # the monitors of the last E-step
         self.history = PlannerHistory()
 
     # -- training -------------------------------------------------------------------------------
@@ -160,10 +159,13 @@ class HardEM(WarmUp):
         if bool(due.any()):
             rows = index[due]
             choice = self.search.choose(u[due], y[due], self.z[rows], plan.beta(step))
-            self.flips = float((choice.z != self.z[rows]).flatten(1).any(1).float().mean())
+            self.chose = {
+                "margin": float(choice.margin.mean()),
+                "staleness": float((choice.score - choice.old).mean()),
+                "flips": float((choice.z != self.z[rows]).flatten(1).any(1).float().mean()),
+            }
             self.z[rows] = choice.z
             self.age[rows] = 0
-            self.last = choice
         z = self.z[index]
         ids = z[:, :, :-1]
         nll = self.executor.token_nll(self.executor.embed(ids), self.seen(ids), y, plan.drop)
@@ -232,7 +234,7 @@ class HardEM(WarmUp):
         soft = self.executor.mixed(logits.softmax(-1))
         hard = self.executor.embed(logits.argmax(-1))
         width = 64 if L >= 128 else max(1, L // 4)
-        stats = Stats(
+        return Stats(
             progress=progress,
             shuffled=self.nll(z[order]) / L - nll,
             masked=free - nll,
@@ -247,12 +249,8 @@ class HardEM(WarmUp):
             codes=kept,
             bucket_width=width,
             buckets=[float(part.mean()) for part in torch.split(token, width, 1)],
+            **self.chose,
         )
-        if self.last is not None:
-            stats.margin = float(self.last.margin.mean())
-            stats.staleness = float((self.last.score - self.last.old).mean())
-            stats.flips = self.flips
-        return stats
 
 
 def gradient_norm(module: nn.Module) -> float:

@@ -35,8 +35,7 @@ class EStep:
         Equation: $z_{ks} \sim \mathrm{Uniform}\{0, \dots, V - 1\}, \quad
         z_{k, S + 1} = \mathrm{EOS}$
         """
-        size = (n, self.shape.types, self.shape.slots)
-        ids = torch.randint(self.shape.codes, size)
+        ids = torch.randint(self.shape.codes, (n, self.shape.types, self.shape.slots))
         return close(ids, self.shape.eos)
 
     def mutated(self, z: Tensor) -> Tensor:

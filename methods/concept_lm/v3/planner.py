@@ -135,14 +135,12 @@ class Planner(nn.Module):
         """
         B, types, n = z.shape
         U = u.shape[1]
-        kind = torch.arange(types, device=z.device)
-        offset = (kind * (self.shape.codes + 1))[:, None]
+        offset = (torch.arange(types, device=z.device) * (self.shape.codes + 1))[:, None]
         read = self.concepts(z[:, :, :-1] + offset)  # (B, types, slots, d)
         first = self.start.weight[:types][None, :, None].expand(B, types, 1, -1)
         x = torch.cat([self.prompt(u), torch.cat([first, read], 2).flatten(1, 2)], 1)
-        positions = torch.cat(
-            [torch.arange(U, device=u.device), U + torch.arange(n, device=u.device).repeat(types)]
-        )
+        places = torch.arange(U + n, device=u.device)
+        positions = torch.cat([places[:U], places[U:].repeat(types)])
         seen = None  # by later types: START and concepts
         if self.shape.sequence:
             seen = F.pad(z[:, :, :-1] != self.shape.eos, (1, 0), value=True)
