@@ -49,9 +49,8 @@ def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:
     lines = []
     for item in refused.errors(include_url=False):
         first, *rest = item["loc"] or ("",)
-        name = ".".join(
-            str(part) for part in (names[first] if isinstance(first, int) else first, *rest)
-        )
+        field = names[first] if isinstance(first, int) else first
+        name = ".".join(map(str, (field, *rest)))
         message = item["msg"].removeprefix("Value error, ")
         given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
         lines.append(f"{name}: {message}{given}"[:300] if name else message)
