@@ -82,20 +82,18 @@ class Ours:
     ) -> None:
         self.model, self.rule, self.token, self.tokens = model, rule, prompt[:, 0], tokens
         model.boundary = rule
-        self.state = state = prefill(model, prompt, lengths, room=tokens)[1]
-        self.lengths = [cache.lengths.clone() for cache in state.caches]
-        self.kept = {name: t.clone() for name, t in vars(state).items() if isinstance(t, Tensor)}
+        self.state = prefill(model, prompt, lengths, room=tokens)[1]
+        self.lengths = [cache.lengths.clone() for cache in self.state.caches]
 
     @torch.no_grad()
     def burst(self, patience: int = 0) -> None:
-        """Decode so many tokens of every row, and go back."""
+        """Go back to where bursts begin, and decode so many tokens of every row."""
         self.model.boundary = self.rule
-        for _ in walk(self.model, self.state, self.token[:, None], self.tokens, patience):
-            pass
         for cache, length in zip(self.state.caches, self.lengths, strict=True):
             cache.lengths = length.clone()
-        for name, value in self.kept.items():
-            setattr(self.state, name, value.clone())
+        state = copy.copy(self.state)  # a step replaces all that is no cache
+        for _ in walk(self.model, state, self.token[:, None], self.tokens, patience):
+            pass
 
 
 def build(params: DecodeParams, device: str) -> ConceptLM:
@@ -205,31 +203,27 @@ def _comparisons(
     charts: Charts, params: DecodeParams, model: ConceptLM, rules: dict[int, Fixed]
 ) -> Iterator[Comparison]:
     """Decoding and prefill at every context; the size of the caches is recorded on the way."""
-    ctx, base = charts.ctx, model.base_config
+    ctx, shape = charts.ctx, model.base_config
     limits = []
     for n in rules:
-        found = ((float(T), speedup_bound(base, model.config, T, 1 / n)) for T in params.contexts)
+        found = ((float(T), speedup_bound(shape, model.config, T, 1 / n)) for T in params.contexts)
         limits.append(Limit(label=f"operations allow, every {n}", points=tuple(found), of="ratio"))
     plain, theirs, planned = charts.variants("decode")
+    ours = [*_ours(rules), planned]
     v3 = planning(params, model)
     batch = f"{params.batch} {'row' if params.batch == 1 else 'rows'}"
-    speed = charts.open(
-        "speed", variants=[plain, theirs, *_ours(rules), planned], limits=limits, batch=batch
-    )
-    kept, reading = (
-        charts.open(name, variants=[plain, *_ours(rules), planned])
-        for name in ("kv_bytes", "prefill")
-    )
+    speed = charts.open("speed", variants=[plain, theirs, *ours], limits=limits, batch=batch)
+    kept = charts.open("kv_bytes", variants=[plain, *ours])
+    reading = charts.open("prefill", variants=[plain, *ours])
     for T in params.contexts:
         size = (params.batch, T)
-        prompt = torch.randint(base.vocab_size, size).to(ctx.device)
+        prompt = torch.randint(shape.vocab_size, size).to(ctx.device)
         bursts = partial(_bursts, ctx, model, rules, prompt, kept=kept, v3=v3)
         yield Comparison(speed, T, bursts, work=BURST * params.batch)
         if params.longest_prompt >= T:
-            calls: dict[str, Callable[[], object]] = {"plain": partial(Plain, model, prompt)}
-            calls["v3"] = partial(v3[0].sample, prompt, 0.0)
-            calls |= {f"tokens_{n}": partial(Ours, model, r, prompt) for n, r in rules.items()}
-            yield Comparison(reading, T, partial(dict, calls))
+            v2 = {f"tokens_{n}": partial(Ours, model, r, prompt) for n, r in rules.items()}
+            base, plan = partial(Plain, model, prompt), partial(v3[0].sample, prompt, 0.0)
+            yield Comparison(reading, T, partial(dict, plain=base, v3=plan, **v2))
 
 
 @torch.no_grad()
@@ -301,6 +295,6 @@ def _packed_against_loop(charts: Charts, params: DecodeParams) -> None:
 
     packed, loop = partial(model, x), partial(sequential_logits, model, x)
     ctx.check("oracle", difference(packed().logits, loop()), 1e-5, label="the two that are timed")
-    calls: dict[str, Callable[[], object]] = {"loop": loop, "packed": packed}
-    once = Comparison(charts.open("packed_pass"), params.oracle, partial(dict, calls))
+    series = charts.open("packed_pass")
+    once = Comparison(series, params.oracle, partial(dict, loop=loop, packed=packed))
     time_all(ctx, [once], params, baseline="loop")
