@@ -9,13 +9,15 @@ import torch
 from methods.concept_lm import checks_plans
 from methods.concept_lm.spec import PlannerParams
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum, EMSettings
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
-from methods.concept_lm.v3.monitors import Trace, diagnose, measured
+from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
 from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
 from methods.protocol import Limit
+
+Priced = dict[str, dict[str, float]]  # by series, what plans of a kind cost or use
 
 
 def asked(params: PlannerParams) -> PlanTask:
@@ -27,9 +29,9 @@ def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     """Planner, executor and recogniser for the benchmark's task."""
     task = asked(params)
     shape = replace(task.shape(), **params.model_dump(include={"sequence", "mtp"}))
-    if naive:
-        plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
-        return HardEM(task, shape, replace(NAIVE, seed=seed), plan)
+    if naive:  # without all that keeps it from collapsing
+        plan = Curriculum(warm_up=0, steps=params.naive_steps, drop=0.0, anneal=0.0)
+        return HardEM(task, shape, EMSettings(seed=seed, usage_bonus=0.0, recogniser=False), plan)
     plan = Curriculum(**params.model_dump(include={"warm_up", "through", "steps", "cool", "grow"}))
     return HardEM(task, shape, EMSettings(seed=seed, beams=params.beams), plan)
 
@@ -40,18 +42,18 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
     charts, seconds = Charts(ctx, __file__), []
     compared = ("ours", "naive") if params.naive_steps else ("ours",)
-    runs: dict[str, list[HardEM]] = {name: [] for name in compared}
+    runs: dict[str, list[Priced]] = {name: [] for name in compared}
     traces: dict[str, Trace] = {}
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps + params.naive_steps))
     for seed in range(ctx.seed, ctx.seed + params.seeds):
-        for name, trained in runs.items():
+        for name, found in runs.items():
             em = make(params, seed, naive=name == "naive")
             on_step = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
             begun = time.process_time()
             trace = em.train(on_step, watch=params.watch)
             if name == "ours":
                 seconds.append(time.process_time() - begun)
-            trained.append(em)
+            found.append(priced(em, ctx.seed))
             traces.setdefault(name, trace)
             for action in diagnose(list(trace.values())[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
@@ -63,15 +65,11 @@ def planner(ctx: Context, params: PlannerParams) -> None:
 def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
     """A series for each monitor that was measured in `traces`, by variant; and NLL by position."""
     variants = charts.variants("planner", traces)
-    rows = [
-        (name, float(step), measured(stats))
-        for name, trace in traces.items()
-        for step, stats in trace.items()
-    ]
-    last = max(step for _, step, _ in rows)
+    rows = [(name, step, stats) for name, trace in traces.items() for step, stats in trace.items()]
+    last = max(float(step) for _, step, _ in rows)
     for declared in charts.declared["series"]:
         monitor = declared.removeprefix("monitor_")
-        if monitor == declared or not any(monitor in stats for _, _, stats in rows):
+        if monitor in (declared, "buckets"):
             continue
         words = charts.words(declared)
         limits = [
@@ -81,18 +79,17 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
         ]
         series = charts.open(declared, variants=variants, limits=limits)
         for name, step, stats in rows:
-            if math.isfinite(stats.get(monitor, math.nan)):
-                series.add_exact(step, {name: stats[monitor]})
+            if math.isfinite(value := getattr(stats, monitor)):
+                series.add_exact(float(step), {name: value})
     buckets = charts.open("monitor_buckets", variants=variants)
     for name, trace in traces.items():
         for i, value in enumerate(list(trace.values())[-1].buckets):
             buckets.add_exact(float(i), {name: value})
 
 
-def _report(charts: Charts, runs: dict[str, list[HardEM]], task: PlanTask) -> None:
+def _report(charts: Charts, runs: dict[str, list[Priced]], task: PlanTask) -> None:
     """What the plans carry, and how many codes they use."""
     (known, free), codes = task.floors, float(task.codes)
-    found = {name: [priced(em, charts.ctx.seed) for em in ems] for name, ems in runs.items()}
     limits = {
         "nll": {"H(y | z), computed": known, "H(y), computed": free},
         "gain": {"I(u; y), computed": free - known},
@@ -102,13 +99,13 @@ def _report(charts: Charts, runs: dict[str, list[HardEM]], task: PlanTask) -> No
     for name, lines in limits.items():
         table = {
             (variant, key): [one[name][key] for one in seeds]
-            for variant, seeds in found.items()
+            for variant, seeds in runs.items()
             for key in seeds[0][name]
         }
         charts.seeds(name, table, limits=lines, most=codes if name == "codes" else None)
 
 
-def priced(em: HardEM, seed: int) -> dict[str, dict[str, float]]:
+def priced(em: HardEM, seed: int) -> Priced:
     """What plans for the held-out texts cost, nats, and how many codes they use, by series.
 
     The plans are chosen for the text itself, written by the planner, or another text's. Codes are

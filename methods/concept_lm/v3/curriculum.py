@@ -50,7 +50,7 @@ class Curriculum:
 
 @configuration
 class EMSettings:
-    """How Hard-EM is run; `naive` turns off all that keeps it from collapsing.
+    """How Hard-EM is run.
 
     Raises:
         InputError: for values with which nothing would be learnt.
@@ -71,7 +71,3 @@ class EMSettings:
     def __post_init__(self) -> None:
         if self.samples < self.batch:
             raise ValueError(f"samples >= batch is needed, not {self.samples} and {self.batch}")
-
-
-NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)
-NAIVE_CURRICULUM = Curriculum(warm_up=0, drop=0.0, anneal=0.0)

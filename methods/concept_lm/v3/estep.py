@@ -111,7 +111,6 @@ class EStep:
         """
         plans = self.candidates(u, y, z)  # (K, B, types, slots + 1)
         score = self.score(u, y, plans, beta)  # (K, B)
-        old = score[0]
         rows = torch.arange(len(z))
         places = [(k, s) for k in range(self.shape.types) for s in range(self.shape.slots)]
         for kind, slot in places if sweep else []:
@@ -122,4 +121,4 @@ class EStep:
         other = (plans != chosen).flatten(2).any(-1)  # distinct from the choice
         second = torch.where(other, score, -math.inf).amax(0)
         top = score.amax(0)
-        return Choice(chosen, top, old, (top - second)[second > -math.inf])
+        return Choice(chosen, top, score[0], (top - second)[second > -math.inf])

@@ -36,8 +36,7 @@ class Executor(nn.Module):
             self.dropped = nn.Parameter(torch.zeros(shape.d))  # stands for a dropped token of y
             self.head = nn.Linear(shape.d, shape.y_vocab, bias=False)
             if role is not None:
-                fit(self, role)
-                self.tokens = role.causal_lm.get_input_embeddings()
+                self.tokens = fit(self, role)
                 self.head = role.causal_lm.get_output_embeddings()
         self.backbone: Any = shape.backbone(seed + 1) if role is None else role
 
@@ -145,15 +144,14 @@ class Executor(nn.Module):
         \arg\max_v \mathrm{logits}_{tv} \;\mathrm{at}\; \tau = 0$
         """
         x, places, seen = self.prefix(*self.read(z))
-        cache = DynamicCache()
-        out, position = [], int(places[-1])
+        cache, out = DynamicCache(), list[Tensor]()
         for t in range(n):
             keys = F.pad(seen, (0, t), value=True)  # (B, P + t)
             allow = look_back(keys) if t == 0 else keys[:, None]
             logits = self.head(run(self.backbone, x, places[None], allow, cache)[:, -1])
             token = draw(logits, temperature, generator)
             out.append(token)
-            x, places = self.tokens(token)[:, None], places.new_tensor([position + t + 1])
+            x, places = self.tokens(token)[:, None], places[-1:] + 1
         return torch.stack(out, 1)
 
 
@@ -177,8 +175,7 @@ class Recogniser(nn.Module):
             self.ask = nn.Embedding(shape.types * shape.slots, shape.d)
             self.heads = shape.heads()
             if role is not None:
-                fit(self, role)
-                self.tokens = role.causal_lm.get_input_embeddings()
+                self.tokens = fit(self, role)
         self.backbone: Any = shape.backbone(seed + 2) if role is None else role
 
     def logits(self, y: Tensor) -> Tensor:

@@ -84,9 +84,3 @@ def diagnose(stats: Stats) -> list[Action]:
     figures = vars(s) | {"others": others, "first": first, "rest": rest, "leap": leap}
     found = [WORDS[name] for name, is_so in present.items() if is_so]
     return [Action(**row | {"symptom": row["symptom"].format(**figures)}) for row in found]
-
-
-def measured(stats: Stats) -> dict[str, float]:
-    """The numbers of `stats` that were measured, by name."""
-    values = {name: value for name, value in vars(stats).items() if not name.startswith("bucket")}
-    return {name: value for name, value in values.items() if not math.isnan(value)}

@@ -113,8 +113,7 @@ class Planner(nn.Module):
             self.heads = shape.heads()
             self.mtp = nn.ModuleList(nn.Linear(shape.d, shape.d) for _ in range(shape.mtp))
             if role is not None:
-                fit(self, role)
-                self.prompt = role.causal_lm.get_input_embeddings()
+                self.prompt = fit(self, role)
         self.backbone: Any = shape.backbone(seed) if role is None else role
 
     def states(self, u: Tensor, z: Tensor, cache: Any = None) -> Tensor:

@@ -60,9 +60,11 @@ def adapters(base: Any, rank: int = 16, seed: int = 0) -> dict[str, Role]:
     return {name: Role(peft, name, config.lora_alpha / rank) for name in ROLES}
 
 
-def fit(module: nn.Module, role: Role) -> None:
-    """Scale new embeddings to the base's: a Qwen's are some fifty times smaller than torch's."""
-    std = float(role.causal_lm.get_input_embeddings().weight.float().std())
+def fit(module: nn.Module, role: Role) -> nn.Embedding:
+    """Scale new embeddings to the base's, a Qwen's are some fifty times smaller; and give those."""
+    words: nn.Embedding = role.causal_lm.get_input_embeddings()
+    std = float(words.weight.float().std())
     for part in module.children():
         if isinstance(part, nn.Embedding) and part.weight.requires_grad:
             nn.init.normal_(part.weight, std=std)
+    return words
