@@ -1,7 +1,5 @@
 """Bits a byte against operations a byte: v2 and its baselines from one base, and from nothing."""
 
-import math
-from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -135,11 +133,6 @@ CONCEPTS: dict[str, dict[str, Any]] = {  # what each changes in v2 as the notes 
     "hnet": {"boundary": "hnet"},
     "ours": {"boundary": "words", "codes": "fsq", "residual": True},
 }
-GIVEN: dict[str, Callable[[Judgement], float]] = {  # nats a byte lost
-    "as trained": lambda judged: 0.0,
-    "codes shuffled": lambda judged: judged.shuffled,
-    "codes removed": lambda judged: judged.removed,
-}
 
 
 def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> OnText:
@@ -175,8 +168,8 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     baseline = f"dense_{params.dense[-1]}"
     charts.seeds("scratch", front(found), variants=variants, baseline=baseline)
     bits = {
-        (name, given): [judged.bits + lost(judged) / math.log(2) for judged in found[name]]
+        (name, given): [judged.controls[given] for judged in found[name]]
         for name in CONCEPTS
-        for given, lost in GIVEN.items()
+        for given in found[name][0].controls
     }
     charts.seeds("controls", bits)

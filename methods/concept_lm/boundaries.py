@@ -196,8 +196,3 @@ RULES: dict[str, type[Boundary]] = {
     "words": Words,
     "hnet": HNet,
 }
-
-
-def make(name: str, rho: float, d: int) -> Boundary | None:
-    """The rule of this name; None for `null`, which the concept head decides."""
-    return None if name == "null" else RULES[name](rho, d)

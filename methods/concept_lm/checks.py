@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from methods.concept_lm import masks
 from methods.concept_lm.base import load_base, tiny_config, widen_norms
-from methods.concept_lm.config import BOUNDARIES, ConceptConfig
+from methods.concept_lm.boundaries import RULES
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.decode import prefill, walk
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.reference import sequential_logits
@@ -108,7 +109,7 @@ def gradients(device: str) -> Iterator[Case]:
 
 def decoding(device: str) -> Iterator[Case]:
     """Packed prefill then cached steps == full forward, rows ragged, in step and waiting."""
-    for rule in BOUNDARIES:
+    for rule in ("null", *RULES):
         model = example(device, boundary=rule)
         x = tokens(device, rows=3)
         with torch.no_grad():
@@ -187,8 +188,7 @@ def dropped_layers(device: str) -> Iterator[Case]:
     for family, (label, split) in product(FAMILIES, splits.items()):
         ours, theirs = (load_base(tiny_config(family)).to(device) for _ in range(2))
         model = ConceptLM(ours, ConceptConfig(*split, n_concepts=8)).to(device).eval()
-        kept = theirs.model.layers[: split[0]], theirs.model.layers[-split[2] :]
-        theirs.model.layers = nn.ModuleList([*kept[0], *kept[1]])
+        del theirs.model.layers[split[0] : -split[2]]
         theirs.config.num_hidden_layers = len(theirs.model.layers)
         x = tokens(device)
         with torch.no_grad():

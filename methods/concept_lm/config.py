@@ -1,13 +1,12 @@
 """The configuration of a concept language model, validated before any work starts."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from methods.kit.config import Count, Positive, Some, configuration
 
 Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"]
-BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 
 
 @configuration

@@ -112,31 +112,26 @@ def prefill(
     return model.read_out(gather(out, ends[:, None]))[:, 0], state
 
 
-def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
-    r"""Decode one token of each row: (B,) ids -> (B, V) logits of the next.
+@torch.no_grad()
+def step(
+    model: ConceptLM,
+    token: Tensor,
+    state: DecodeState,
+    patience: int = 0,
+    active: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Decode one token of each row: (B,) -> logits (B, V) of the next, and who took the step (B,).
 
     What precedes D_t in the deep layers is cached; a concept evicts the tail before it enters. With
     the token readout h_t asks beside its concept.
 
-    Equation: $D_t = c_t m_t + (1 - c_t) h_t, \quad
-    \mathrm{logits}_t = W \, \mathrm{norm}(\mathrm{Deep}([m_1, \dots, m_n, h_{\tau(t) + 1}, \dots,
-    h_t])_{-1})$
-
-    Raises:
-        InputError: when the base has no position left.
-    """
-    return step_ready(model, token, state, 0)[0]
-
-
-@torch.no_grad()
-def step_ready(
-    model: ConceptLM, token: Tensor, state: DecodeState, patience: int, active: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    r"""`step` for the rows that need not wait: (B, V) logits, and which rows took the step (B,).
-
     A row that met a concept waits until all have, or until one has waited `patience` steps; then
     all that wait go on together. A row that waited is given the same token again: nothing of it
     was kept, and its logits mean nothing. Rows that are not `active` (B,) wait for ever.
+
+    Equation: $D_t = c_t m_t + (1 - c_t) h_t, \quad
+    \mathrm{logits}_t = W \, \mathrm{norm}(\mathrm{Deep}([m_1, \dots, m_n, h_{\tau(t) + 1}, \dots,
+    h_t])_{-1})$
 
     Equation: $\mathrm{ready}_b = \neg c_b \vee \min_{b'} c_{b'} = 1 \vee
     \max_{b' : c_{b'}} \mathrm{waited}_{b'} \ge \mathrm{patience}$
@@ -231,6 +226,6 @@ def walk(
     done = torch.zeros_like(state.waited)
     while bool((active := done < n).any()):
         at = done.clamp_max(tokens.shape[1] - 1)[:, None].to(tokens.device)
-        logits, ready = step_ready(model, tokens.gather(1, at)[:, 0], state, patience, active)
+        logits, ready = step(model, tokens.gather(1, at)[:, 0], state, patience, active)
         yield done, logits, ready
         done = done + ready

@@ -29,7 +29,7 @@ def compress() -> None:
     with torch.no_grad():
         logits, state = prefill(model, x, torch.tensor([length, 9]), room=4)  # (rows, 256)
         for _ in range(2):
-            logits = step(model, logits.argmax(-1), state)  # (rows, 256)
+            logits, _ = step(model, logits.argmax(-1), state)  # (rows, 256)
 
 
 def plan() -> None:

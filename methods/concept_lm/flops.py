@@ -55,8 +55,7 @@ def concept_token(
 
     2P (L_s + L_d + rho L_m) + attention over (T, rho T, rho T + tail) + lm_head + head.
     """
-    window = config.shallow_window
-    near = min(context, window) if window else context
+    near = min(context, config.shallow_window or context)
     linear = 2 * linear_maps(base) * (config.shallow + config.deep + rho * config.middle)
     attention = (
         config.shallow * attend(base, near)

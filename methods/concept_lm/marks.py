@@ -27,8 +27,6 @@ def marks(model: ConceptLM, x: Tensor, most: int = 3) -> list[Mark]:
     """
     routing = model(x[None]).routing
     places = routing.is_concept[0].nonzero()[:, 0]
-    if not len(places):
-        return []
     codes = routing.ids[0, places]
     near = nearest(model.head.embed(codes[None], None)[0], model.qwen.embed_tokens.weight, most)
     rows = zip(places.tolist(), codes.tolist(), near.tolist(), strict=True)

@@ -95,11 +95,9 @@ class ConceptLM(nn.Module):
         with seeded(seed):
             d = base.config.hidden_size
             kind: Any = ConceptHead if config.codes == "softmax" else FSQHead
-            self.head = kind(d, config, float(table.float().std()))
-            self.boundary = boundaries.make(config.boundary, config.rho, d)
-        for new in (self.head, self.boundary):
-            if new is not None:
-                new.to(device=table.device, dtype=table.dtype)
+            self.head = kind(d, config, float(table.float().std())).to(table)
+            rule = boundaries.RULES.get(config.boundary)  # none for NULL: the head decides
+            self.boundary = rule(config.rho, d).to(table) if rule else None
         self.gate = nn.Parameter(table.new_zeros(d)) if config.residual else None
         self.attention: Literal["sdpa", "flex"] = "sdpa"  # of the deep layers in a packed pass
 
@@ -317,9 +315,7 @@ class ConceptLM(nn.Module):
         # The token itself asks beside its concept: an extra query that is never a key.
         allow = masks.with_readout(allow, is_concept, packed)
         positions = positions.expand(is_concept.shape)
-        extra = positions.gather(1, packed)
-        if self.config.positions == "compact":
-            extra = extra + 1
+        extra = positions.gather(1, packed) + int(self.config.positions == "compact")
         out = self.run_layers(
             self.deep,
             torch.cat([D, gather(h, packed)], 1),  # (B, T + C, d)

@@ -47,45 +47,38 @@ def rotated(x: Tensor, places: Tensor, theta: float) -> Tensor:
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def decoder_layer(
-    layer: Any, config: Any, x: Tensor, places: Tensor, *, window: int, scale: float
-) -> Tensor:
-    r"""One Qwen layer over (n, d): entry i looks at j <= i, at `window` of them where that is set.
-
-    Equation: $a = x + W_o \mathrm{softmax}(q k^\top / \sqrt{D}) v, \quad
-    y = a + W_{down} (\mathrm{silu}(W_{gate} \hat a) \odot W_{up} \hat a)$
-    """
-    n, heads, theta = len(x), config.num_attention_heads, config.rope_parameters["rope_theta"]
-    eps, own, mlp = config.rms_norm_eps, layer.self_attn, layer.mlp
-    seen = normalised(x, layer.input_layernorm.weight, eps)
-    q, k, v = (
-        linear(part, seen, scale).view(n, -1, own.head_dim)
-        for part in (own.q_proj, own.k_proj, own.v_proj)
-    )
-    if hasattr(own, "q_norm"):
-        q, k = normalised(q, own.q_norm.weight, eps), normalised(k, own.k_norm.weight, eps)
-    group = heads // config.num_key_value_heads
-    q, k = rotated(q, places, theta), rotated(k, places, theta).repeat_interleave(group, 1)
-    score = torch.einsum("ihd,jhd->hij", q, k) / q.shape[-1] ** 0.5
-    back = torch.arange(n, device=x.device)[:, None] - torch.arange(n, device=x.device)
-    hidden = (back < 0) | ((back >= window) if window else False)
-    share = score.masked_fill(hidden, -torch.inf).softmax(-1)
-    mixed = torch.einsum("hij,jhd->ihd", share, v.repeat_interleave(group, 1))
-    a = x + linear(own.o_proj, mixed.reshape(n, -1), scale)
-    seen = normalised(a, layer.post_attention_layernorm.weight, eps)
-    gate, up = linear(mlp.gate_proj, seen, scale), linear(mlp.up_proj, seen, scale)
-    return a + linear(mlp.down_proj, gate * torch.sigmoid(gate) * up, scale)
-
-
 def decoder(
     qwen: Any, layers: Any, x: Tensor, places: Tensor, *, window: int = 0, scale: float = 0.0
 ) -> Tensor:
-    r"""Some layers of a Qwen, causal, over one row: (n, d), (n,) -> (n, d).
+    r"""Some layers of a Qwen over one row: (n, d), (n,) -> (n, d).
 
-    Equation: $x_{l + 1} = \mathrm{Layer}_l(x_l)$
+    Entry i looks at j <= i, at `window` of them where that is set.
+
+    Equation: $a = x_l + W_o \mathrm{softmax}(q k^\top / \sqrt{D}) v, \quad
+    x_{l + 1} = a + W_{down} (\mathrm{silu}(W_{gate} \hat a) \odot W_{up} \hat a)$
     """
+    config, n = qwen.config, len(x)
+    eps, theta = config.rms_norm_eps, config.rope_parameters["rope_theta"]
+    group = config.num_attention_heads // config.num_key_value_heads
+    back = torch.arange(n, device=x.device)[:, None] - torch.arange(n, device=x.device)
+    hidden = (back < 0) | ((back >= window) if window else False)
     for layer in layers:
-        x = decoder_layer(layer, qwen.config, x, places, window=window, scale=scale)
+        own, mlp = layer.self_attn, layer.mlp
+        seen = normalised(x, layer.input_layernorm.weight, eps)
+        q, k, v = (
+            linear(part, seen, scale).view(n, -1, own.head_dim)
+            for part in (own.q_proj, own.k_proj, own.v_proj)
+        )
+        if hasattr(own, "q_norm"):
+            q, k = normalised(q, own.q_norm.weight, eps), normalised(k, own.k_norm.weight, eps)
+        q, k = rotated(q, places, theta), rotated(k, places, theta).repeat_interleave(group, 1)
+        score = torch.einsum("ihd,jhd->hij", q, k) / q.shape[-1] ** 0.5
+        share = score.masked_fill(hidden, -torch.inf).softmax(-1)
+        mixed = torch.einsum("hij,jhd->ihd", share, v.repeat_interleave(group, 1))
+        a = x + linear(own.o_proj, mixed.reshape(n, -1), scale)
+        seen = normalised(a, layer.post_attention_layernorm.weight, eps)
+        gate, up = linear(mlp.gate_proj, seen, scale), linear(mlp.up_proj, seen, scale)
+        x = a + linear(mlp.down_proj, gate * torch.sigmoid(gate) * up, scale)
     return x
 
 
@@ -102,11 +95,11 @@ def concepts(
     """
     logits = normalised(h, 1.0, torch.finfo(h.dtype).eps) @ head.proj.weight.T + head.proj.bias
     K = config.n_concepts
-    null = logits[:, K] + head.control.null_bias
+    noisy = torch.cat([logits[:, :K], logits[:, K:] + head.control.null_bias], 1)
+    noisy = noisy if noise is None else noisy + noise
     found, embedded, run = [], [], 0
-    for t in range(len(h)):
-        g = torch.zeros(K + 1, dtype=h.dtype, device=h.device) if noise is None else noise[t]
-        own, nothing = logits[t, :K] + g[:K], null[t] + g[K]
+    for t, one in enumerate(noisy):
+        own, nothing = one[:K], one[K]
         if noise is None:
             fires = bool(nothing - own.exp().sum().log() < head.control.threshold)
         else:
@@ -116,8 +109,7 @@ def concepts(
             continue
         run = 0
         found.append(t)
-        both = torch.cat([own, nothing[None]]) / config.temperature
-        soft = both.softmax(0)[:K] @ head.embedding.weight
+        soft = (one / config.temperature).softmax(0)[:K] @ head.embedding.weight
         embedded.append(head.embedding.weight[int(own.argmax())] + (soft - soft.detach()))
     return found, torch.stack(embedded) if embedded else h[:0]
 
@@ -165,6 +157,16 @@ def _row(model: Any, x: Tensor, noise: Tensor | None) -> Tensor:
     return torch.stack(steps)
 
 
+def states(backbone: Any, x: Tensor, places: Tensor) -> Tensor:
+    r"""All of a backbone of v3 over one row: (n, d), (n,) -> (n, d).
+
+    Equation: $\mathrm{norm}(\mathrm{Decoder}(x))$
+    """
+    scale = getattr(backbone, "scale", 0.0)  # of a role's LoRA; toy models have none
+    out = decoder(backbone, backbone.layers, x, places, scale=scale)
+    return normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)
+
+
 def executor_nll(executor: Any, z: Tensor, y: Tensor) -> Tensor:
     r"""-log p(y | z) a token of one example, v3: z (types, slots + 1), y (L,) -> (L,) nats.
 
@@ -173,7 +175,7 @@ def executor_nll(executor: Any, z: Tensor, y: Tensor) -> Tensor:
     Equation: $[\mathrm{BOS}_0, (\mathrm{SEP}_k + \kappa_k)_1, (E_{k z_{ks}} + \kappa_k)_{s + 1},
     \dots, \mathrm{SEP}_{y, S + 2}, y_{1, S + 3}, \dots]$
     """
-    shape, backbone = executor.shape, executor.backbone
+    shape = executor.shape
     x, places = [executor.bos], [0]
     for k in range(shape.types):
         x.append(executor.separator.weight[k] + executor.kind.weight[k])
@@ -187,10 +189,7 @@ def executor_nll(executor: Any, z: Tensor, y: Tensor) -> Tensor:
     asked = len(x) - 1
     x += list(executor.tokens.weight[y[:-1]])
     places += range(shape.slots + 2, shape.slots + 2 + len(y))
-    at = y.new_tensor(places)
-    scale = getattr(backbone, "scale", 0.0)  # of a role's LoRA; toy models have none
-    out = decoder(backbone, backbone.layers, torch.stack(x), at, scale=scale)
-    out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[asked:]
+    out = states(executor.backbone, torch.stack(x), y.new_tensor(places))[asked:]
     logp = (out @ executor.head.weight.T).log_softmax(-1)
     nll: Tensor = -logp.gather(-1, y[:, None])[:, 0]
     return nll
@@ -205,7 +204,7 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
     Equation: $\sum_k \sum_s \log p(z_{ks} \mid u, z_{k, < s} [, z_{< k}])$, up to and with the
     first EOS
     """
-    shape, backbone = planner.shape, planner.backbone
+    shape = planner.shape
     total: Tensor = planner.start.weight.new_zeros(())
     before, at = planner.prompt.weight[u], torch.arange(len(u), device=u.device)
     for k in range(shape.types):
@@ -214,9 +213,7 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
         read = planner.concepts.weight[[k * (shape.codes + 1) + code for code in codes[:-1]]]
         x = torch.cat([before, planner.start.weight[k : k + 1], read])
         places = torch.cat([at, len(u) + torch.arange(len(codes), device=u.device)])
-        scale = getattr(backbone, "scale", 0.0)
-        out = decoder(backbone, backbone.layers, x, places, scale=scale)
-        out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[len(before) :]
+        out = states(planner.backbone, x, places)[len(before) :]
         logits = out @ planner.heads[k].weight.T + planner.heads[k].bias
         total = total + logits.log_softmax(-1)[range(len(codes)), codes].sum()
         if shape.sequence:

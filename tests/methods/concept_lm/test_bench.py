@@ -204,7 +204,7 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
     _, benchmark = registry.find("concept_lm.decode")
     params = benchmark.resolve("smoke", {"contexts": "64"})
     model = bench.build(params, "cpu")
-    right = decode.step_ready
+    right = decode.step
 
     def wrong(model, token, state, *more):
         late = int(state.shallow.lengths[0]) > 40
@@ -217,7 +217,7 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
 
     apart = torch.tensor([64, 63])
     assert failed(64, apart) == []
-    monkeypatch.setattr(decode, "step_ready", wrong)
+    monkeypatch.setattr(decode, "step", wrong)
     assert failed(20) == []
     assert failed(64) == ["a concept every 4, 64 tokens"]
     label = "a concept every 4, 64 tokens"
@@ -228,7 +228,7 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     _, benchmark = registry.find("concept_lm.decode")
     ctx, checked = Context("cpu", 0, lambda event: None), []
     monkeypatch.setattr(ctx, "check_all", lambda name, cases: checked.extend(cases))
-    right = decode.step_ready
+    right = decode.step
 
     def wrong(model, token, state, patience, active):
         logits, ready = right(model, token, state, patience, active)
@@ -241,6 +241,6 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     assert apart.work == params.row_tokens * 3
     apart.build()
     assert [case.passed for case in checked] == [True, True]
-    monkeypatch.setattr(decode, "step_ready", wrong)
+    monkeypatch.setattr(decode, "step", wrong)
     apart.build()
     assert [case.passed for case in checked[2:]] == [True, False]
