@@ -38,6 +38,7 @@ from methods.kit.training import History, Plan
 from methods.spec import OnProgress
 
 WEIGHTS = "concepts.pt"
+Learnt = tuple[nn.Module, dict[str, Any], str]  # what was trained, its configuration, a report
 
 
 def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
@@ -100,7 +101,9 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     corpus = tokenised(text, tokenizer)
     check_tokens(corpus.judged(1, params.length), base.config)
     learn = compress if params.version == "v2" else plan
-    report = learn(params, base, tokenizer, corpus, on_progress)
+    model, about, report = learn(params, base, tokenizer, corpus, on_progress)
+    about = {"version": params.version, **about}
+    save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": state_of(model)})
     return f"{len(corpus.train)} tokens of {corpus.digest}; {WEIGHTS} in {params.out}\n{report}"
 
 
@@ -121,8 +124,8 @@ def checkpoint(params: TrainParams, about: Mapping[str, Any], corpus: Corpus) ->
 
 def compress(
     params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, on_progress: OnProgress
-) -> str:
-    """v2: train, judge, keep; the figures and a text with its concepts, in words."""
+) -> Learnt:
+    """v2: train and judge; the model, what it is, the figures and a text with its concepts."""
     layers = base.config.num_hidden_layers
     edge = params.edge or max(1, layers // 7)
     split = edge, layers - 2 * edge, edge
@@ -147,13 +150,12 @@ def compress(
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
         shown = x[0, :128]
         read = in_words(shown, marks(model, shown), tokenizer.decode)
-    about = {"version": "v2", "config": asdict(config)}
-    save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": state_of(model)})
-    return (
+    report = (
         f"held-out bits a byte: {before:.3f} before (the base, every layer), {after:.3f} after, "
         f"{shuffled:.3f} with codes shuffled\n\n"
         f"Concepts [code: nearest tokens] in held-out text:\n{read}"
     )
+    return model, {"config": asdict(config)}, report
 
 
 @dataclass
@@ -186,8 +188,8 @@ class Continuation:
 
 def plan(
     params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, on_progress: OnProgress
-) -> str:
-    """v3: train, judge, keep; the figures, in words."""
+) -> Learnt:
+    """v3: train and judge; the three models, what they are, the figures."""
     config = base.config
     words, d = config.vocab_size, config.hidden_size
     chosen = params.model_dump(include={"types", "slots", "sequence", "mtp"})
@@ -218,12 +220,10 @@ def plan(
                 "given another text's plan": em.nll(z.roll(1, 0)),
                 "given none": em.free_nll(),
             }
-    about = {"version": "v3", "shape": asdict(shape)}
-    weights = state_of(em.everything)
-    save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": weights})
     per_byte = len(y) / sizes / math.log(2)
     lines = [f"{what}: {nats * per_byte:.3f}" for what, nats in costs.items()]
-    return "held-out bits a byte of the second halves:\n" + "\n".join(lines)
+    report = "\n".join(["held-out bits a byte of the second halves:", *lines])
+    return em.everything, {"shape": asdict(shape)}, report
 
 
 def write(params: GenerateParams, device: str, on_progress: OnProgress) -> str:
