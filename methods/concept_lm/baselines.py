@@ -42,10 +42,8 @@ def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
 
     Equation: $\mathrm{id}'_{p_i} = \mathrm{id}_{p_{\pi(i)}}, \quad \pi \sim \mathrm{Uniform}(S_n)$
     """
-    places = is_concept.nonzero(as_tuple=True)
-    dealt = ids.clone()
-    found = ids[places]
-    dealt[places] = found[torch.randperm(len(found), device=ids.device)]
+    dealt, found = ids.clone(), ids[is_concept]
+    dealt[is_concept] = found[torch.randperm(len(found), device=ids.device)]
     return dealt
 
 

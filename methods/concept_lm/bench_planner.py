@@ -64,7 +64,6 @@ def planner(ctx: Context, params: PlannerParams) -> None:
 
 def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
     """A series for each monitor that was measured in `traces`, by variant; and NLL by position."""
-    variants = charts.variants("planner", traces)
     rows = [(name, step, stats) for name, trace in traces.items() for step, stats in trace.items()]
     last = max(float(step) for _, step, _ in rows)
     for declared in charts.declared["series"]:
@@ -77,11 +76,11 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
             for label, end in (("normal from", "low"), ("normal to", "high"))
             if end in words
         ]
-        series = charts.open(declared, variants=variants, limits=limits)
+        series = charts.open(declared, traces, limits=limits)
         for name, step, stats in rows:
             if math.isfinite(value := getattr(stats, monitor)):
                 series.add_exact(float(step), {name: value})
-    buckets = charts.open("monitor_buckets", variants=variants)
+    buckets = charts.open("monitor_buckets", traces)
     for name, trace in traces.items():
         for i, value in enumerate(list(trace.values())[-1].buckets):
             buckets.add_exact(float(i), {name: value})

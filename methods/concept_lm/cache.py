@@ -24,7 +24,7 @@ class SlotCache:
     def __init__(self, rows: int, capacity: int = 64, window: int = 0) -> None:
         self.lengths = torch.zeros(rows, dtype=torch.long)
         self.capacity, self.window = capacity, window
-        self.buffers: dict[int, tuple[Tensor, Tensor]] = {}  # by layer: keys, values
+        self.buffers: dict[int, Tensor] = {}  # by layer: keys and values, (2, rows, kv_heads, ..)
         self._rows = torch.arange(rows)  # those that are opened
         self._places: list[tuple[slice, slice, int]] = []  # their rows here, in x, and pointer
 
@@ -44,8 +44,9 @@ class SlotCache:
         if len(at) == len(each) and len(set(at)) == 1:  # all rows, at one pointer
             self._places = [(slice(None), slice(None), at[0])]
         while self.capacity < max(at) + new:
+            more = (0, 0, 0, self.capacity)
+            self.buffers = {layer: F.pad(both, more) for layer, both in self.buffers.items()}
             self.capacity *= 2
-            self.buffers = {layer: self._wider(*pair) for layer, pair in self.buffers.items()}
         return first[:, None] + torch.arange(new)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
@@ -66,8 +67,8 @@ class SlotCache:
             (rows, heads, new, d_head).
         """
         if layer not in self.buffers:
-            shape = (len(self.lengths), k.shape[1], self.capacity, k.shape[3])
-            self.buffers[layer] = k.new_zeros(shape), v.new_zeros(shape)
+            shape = (2, len(self.lengths), k.shape[1], self.capacity, k.shape[3])
+            self.buffers[layer] = k.new_zeros(shape)
         keys, values = self.buffers[layer]
         out = []
         for own, part, at in self._places:
@@ -91,17 +92,13 @@ class SlotCache:
         assert bool((counts <= self.lengths[rows]).all()), "evicting more than is cached"
         self.lengths[rows] -= counts
 
-    def _wider(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        more = (0, 0, 0, self.capacity - keys.shape[2])
-        return F.pad(keys, more), F.pad(values, more)
-
     def bytes(self) -> int:
         r"""Bytes of the keys and values that are live, over all rows and layers.
 
         Equation: $\mathrm{bytes} = \sum_b l_b \sum_{layers} 2 \, H_{kv} \, d_{head} \,
         \mathrm{size}$
         """
-        per_slot = sum(2 * keys[0, :, 0].nbytes for keys, _ in self.buffers.values())
+        per_slot = sum(both[:, 0, :, 0].nbytes for both in self.buffers.values())
         return per_slot * int(self.lengths.sum())
 
 

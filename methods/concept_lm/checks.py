@@ -72,8 +72,7 @@ def noise_like(model: ConceptLM, x: Tensor) -> Tensor:
 
 def oracle(device: str) -> Iterator[Case]:
     """The equations, step by step == the packed pass, fp64 logits, with noise and without."""
-    settings = product(FAMILIES, BOUNDS, (0.01, 0.3, 0.96))
-    for family, (cap, window), rho in settings:
+    for family, (cap, window), rho in product(FAMILIES, BOUNDS, (0.01, 0.3, 0.96)):
         if (cap and rho < 1 / (cap + 1)) or (family == "qwen2" and rho != 0.3):
             continue
         options: dict[str, Any] = {"run_cap": cap, "shallow_window": window}

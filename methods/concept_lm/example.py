@@ -26,10 +26,9 @@ def compress() -> None:
     output = model(x, noise="draw")
     torch.autograd.backward(model.loss(output, x))
     model.eval()
-    with torch.no_grad():
-        logits, state = prefill(model, x, torch.tensor([length, 9]), room=4)  # (rows, 256)
-        for _ in range(2):
-            logits, _ = step(model, logits.argmax(-1), state)  # (rows, 256)
+    logits, state = prefill(model, x, torch.tensor([length, 9]), room=4)  # (rows, 256)
+    for _ in range(2):
+        logits, _ = step(model, logits.argmax(-1), state)  # (rows, 256)
 
 
 def plan() -> None:

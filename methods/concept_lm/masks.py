@@ -17,9 +17,7 @@ def window_allow(n: int, window: int, device: torch.device) -> Tensor:
 
     Equation: $\mathrm{allow}(q, k) = 0 \le q - k < w$
     """
-    index = torch.arange(n, device=device)
-    distance = index[:, None] - index[None, :]
-    return (distance >= 0) & (distance < window)
+    return torch.ones(n, n, dtype=torch.bool, device=device).tril().triu(1 - window)
 
 
 def deep_allow(is_concept: Tensor) -> Tensor:
@@ -35,11 +33,8 @@ def deep_allow(is_concept: Tensor) -> Tensor:
     Returns:
         (B, T, T) bool, queries before keys.
     """
-    n = is_concept.shape[1]
     seg = is_concept.long().cumsum(1)  # (B, T)
-    index = torch.arange(n, device=is_concept.device)
-    causal = index[:, None] >= index[None, :]
-    return causal & (is_concept[:, None, :] | (seg[:, None, :] == seg[:, :, None]))
+    return (is_concept[:, None, :] | (seg[:, None, :] == seg[:, :, None])).tril()
 
 
 def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor) -> Tensor:

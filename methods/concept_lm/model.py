@@ -50,11 +50,9 @@ def pack(is_concept: Tensor) -> Tensor:
     Equation: $p_{bj} = \min \{t : \sum_{s \le t} c_{bs} = j + 1\}, \quad
     j < n_b = \sum_t c_{bt}, \quad C = \max_b n_b$
     """
-    counts = is_concept.sum(1)
-    C = int(counts.max())
-    order = torch.sort((~is_concept).to(torch.uint8), dim=1, stable=True).indices[:, :C]
-    used = torch.arange(C, device=is_concept.device) < counts[:, None]
-    return torch.where(used, order, 0)
+    C = int(is_concept.sum(1).max())
+    order = is_concept.byte().argsort(dim=1, descending=True, stable=True)[:, :C]
+    return torch.where(is_concept.gather(1, order), order, 0)
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:
@@ -302,11 +300,10 @@ class ConceptLM(nn.Module):
         if self.attention == "flex":
             if self.config.readout == "token":
                 raise InputError("FlexAttention runs the seed readout; use sdpa for token")
-            block_mask = masks.block_mask(is_concept)
             # For these layers alone: the others give no mask, which FlexAttention takes for none.
             self.base_config._attn_implementation = "flex_attention"
             try:
-                return self.run_layers(self.deep, D, positions, mask=block_mask)
+                return self.run_layers(self.deep, D, positions, mask=masks.block_mask(is_concept))
             finally:
                 self.base_config._attn_implementation = "sdpa"
         allow = masks.deep_allow(is_concept)  # (B, T, T)

@@ -61,8 +61,7 @@ class Boundary(Threshold):
         steps = []
         for t in range(signal.shape[1]):
             is_concept, new = self.step(signal[:, t], state)
-            inside = None if lengths is None else (t < lengths)[:, None]
-            state = new if inside is None else torch.where(inside, new, state)
+            state = new if lengths is None else torch.where((t < lengths)[:, None], new, state)
             steps.append(is_concept)
         return torch.stack(steps, 1), state
 

@@ -84,8 +84,7 @@ class Charts:
             Limit(label=label, points=tuple((x, at(x) if callable(at) else at) for x in xs))
             for label, at in (limits or {}).items()
         ]
-        shown = dict.fromkeys(variant for variant, _ in table)
-        series = self.open(name, shown, limits=lines, **options)
+        series = self.open(name, {variant for variant, _ in table}, limits=lines, **options)
         baseline, direction = declared.get("baseline", "").format(**options), declared["direction"]
         theirs = {x: values for (variant, x), values in table.items() if variant == baseline}
         only = next(iter(theirs.values())) if len(theirs) == 1 else None

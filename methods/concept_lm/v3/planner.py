@@ -248,9 +248,7 @@ def type_mask(
     \vee \mathrm{seen}_k)$
     """
     kind = F.pad(torch.arange(types, device=device).repeat_interleave(n), (prompt, 0), value=-1)
-    index = torch.arange(len(kind), device=device)
-    causal = index[:, None] >= index[None, :]
     allow = ((kind[None, :] == -1) | (kind[:, None] == kind[None, :]))[None]
     if seen is not None:
         allow = allow | F.pad(seen.flatten(1), (prompt, 0))[:, None]
-    return causal & allow
+    return allow.tril()
