@@ -92,7 +92,7 @@ class HardEM(WarmUp):
         self.chosen = nn.Module()  # what a checkpoint keeps beside weights and optimiser
         self.chosen.register_buffer("z", self.z)
         self.chosen.register_buffer("age", self.age)
-        self.chose: dict[str, float] = {}  # the monitors of the last E-step
+        self.last_choice: dict[str, float] = {}  # the monitors of the last E-step
         self.history = PlannerHistory()
 
     # -- training -------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class HardEM(WarmUp):
         if bool(due.any()):
             rows = index[due]
             choice = self.search.choose(u[due], y[due], self.z[rows], plan.beta(step))
-            self.chose = {
+            self.last_choice = {
                 "margin": float(choice.margin.mean()),
                 "staleness": float((choice.score - choice.old).mean()),
                 "flips": float((choice.z != self.z[rows]).flatten(1).any(1).float().mean()),
@@ -249,7 +249,7 @@ class HardEM(WarmUp):
             codes=kept,
             bucket_width=width,
             buckets=[float(part.mean()) for part in torch.split(token, width, 1)],
-            **self.chose,
+            **self.last_choice,
         )
 
 

@@ -61,7 +61,10 @@ def adapters(base: Any, rank: int = 16, seed: int = 0) -> dict[str, Role]:
 
 
 def fit(module: nn.Module, role: Role) -> nn.Embedding:
-    """Scale new embeddings to the base's, a Qwen's are some fifty times smaller; and give those."""
+    """Scale new embeddings to the base's, and return those.
+
+    A Qwen's are some fifty times smaller than torch's.
+    """
     words: nn.Embedding = role.causal_lm.get_input_embeddings()
     std = float(words.weight.float().std())
     for part in module.children():
