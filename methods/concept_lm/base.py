@@ -4,6 +4,7 @@ LoRA: Hu et al., arXiv:2106.09685, W x + (alpha / r) B A x with B = 0 at the sta
 with fresh adapters computes exactly what its base computes.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,7 +96,9 @@ def add_lora(
         target_modules=LORA_TARGETS,
         task_type="CAUSAL_LM",
     )
-    with seeded(seed):
+    with seeded(seed), warnings.catch_warnings():
+        # peft asks for an old name of this, and the log of each run would say so.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
         peft = get_peft_model(base, lora, adapter_name=names[0])
         for name in names[1:]:
             peft.add_adapter(name, lora)

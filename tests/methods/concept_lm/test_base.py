@@ -1,5 +1,7 @@
 """The base: tiny or from disk through the same code; clear errors before work starts."""
 
+import warnings
+
 import pytest
 import torch
 from transformers import LlamaConfig
@@ -98,3 +100,9 @@ def test_decoding_past_the_positions():
 def test_presets():
     assert ConceptConfig(2, 8, 2).usage_bonus == 0
     assert recommended(2, 8, 2).usage_bonus > 0
+
+
+def test_a_model_is_made_without_warnings_of_others():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ConceptLM(load_base(tiny_config()), ConceptConfig(2, 2, 2, n_concepts=8))
