@@ -78,6 +78,7 @@ def test_what_a_search_does_not_find_it_does_not_look_at(query: str) -> None:
 
 
 if connection.vendor == "postgresql":  # SQLite answers in time, and knows no such settings
+    TABLE = "papers_paper"
 
     def settings_of_a_look() -> tuple[str, ...]:
         names = ("statement_timeout", "enable_seqscan", "jit", "max_parallel_workers_per_gather")
@@ -143,3 +144,17 @@ if connection.vendor == "postgresql":  # SQLite answers in time, and knows no su
         store(WEDNESDAY, *(entry(n, title=f"Kernels {n}") for n in range(6)))
         first, second, *_, last = looks("kern*", 10)
         assert ["ts_match_vq" in look for look in (first, second, last)] == [True, True, False]
+
+    def test_the_words_of_a_paper_stay_in_its_row() -> None:
+        """An abstract of 130 words; out of line, a search would look each paper's words up."""
+        abstract = " ".join(f"word{n * 7919 % 10_007}" for n in range(130))
+        store(WEDNESDAY, *(entry(n, abstract=abstract) for n in range(3)))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT reltoastrelid::regclass FROM pg_class WHERE relname = %s", [TABLE]
+            )
+            (aside,) = cursor.fetchone()
+            cursor.execute(f"SELECT pg_column_size(search) FROM {TABLE} LIMIT 1")
+            assert cursor.fetchone()[0] > 1_800
+            cursor.execute(f"SELECT count(*) FROM {aside}")
+            assert cursor.fetchone() == (0,)
