@@ -56,8 +56,9 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
         kept = scorer.kept(candidates)[0]
         digest.matched += len(kept)
         digest.considered += chunk.considered(rules)
-        # Rank the best so far again with the new, so that memory holds no more than both.
-        contenders = Batch(since, [*best, *(chunk.announced[one.at] for one in kept)])
+        # Rank the best so far again with the best of these, so that memory holds no more than both.
+        ranked = in_order(rules, kept, candidates)[: rules.size]
+        contenders = Batch(since, [*best, *(chunk.announced[one.at] for one in ranked)])
         ranked = in_order(rules, scorer.kept(contenders.candidates)[0], contenders.candidates)
         best = [contenders.announced[one.at] for one in ranked[: rules.size]]
         scoring += time.perf_counter() - read

@@ -18,6 +18,8 @@ from tests.digests.days import MONDAY, TUESDAY, paper, profile
 from webapp import tasks
 from webapp.digests import backlog
 from webapp.digests.models import BestSince, Profile
+from webapp.digests.scoring.scorer import Scorer
+from webapp.papers.models import Paper
 
 PAGE = "/profiles/mine/best/"
 LIVE = {"HX-Request": "true"}
@@ -70,6 +72,31 @@ def test_a_worker_finds_what_was_asked_for_on_the_page(
     assert "has changed since" not in page
     mine.save()
     assert "has changed since" in client.get(PAGE).content.decode()
+
+
+@pytest.mark.parametrize("chunk", [4, 7, 100])
+def test_the_best_do_not_depend_on_how_many_papers_are_read_at_a_time(
+    mine: Profile, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    Paper.objects.all().delete()
+    for number in range(39, 9, -1):  # the best come last
+        title = "On attention" if number % 3 == 0 else "On little"
+        paper(number, title, abstract="Of attention.", announced_on=TUESDAY)
+    monkeypatch.setattr(backlog, "CHUNK", chunk)
+    scored: list[str] = []
+    points = Scorer._points_by_rule
+
+    def counted(self: Scorer, candidate: Any) -> Any:
+        scored.append(candidate.id)
+        return points(self, candidate)
+
+    monkeypatch.setattr(Scorer, "_points_by_rule", counted)
+    best = backlog.score_since(mine, MONDAY, lambda *_: None)
+    assert best.digest.matched == 30
+    ids = Paper.objects.in_bulk([row["paper"] for row in best.rows])
+    assert [ids[row["paper"]].arxiv_id for row in best.rows] == ["2603.00012", "2603.00015"]
+    # Of each chunk the two best, with the two best so far, and at the end these, are scored again.
+    assert len(scored) <= 30 + 4 * -(-30 // chunk) + 2
 
 
 def test_a_keyword_narrows_what_was_found(client: Client, mine: Profile, sent: list[Any]) -> None:
