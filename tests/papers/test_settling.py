@@ -130,3 +130,15 @@ def test_of_many_who_settle_a_day_at_once_each_is_counted() -> None:
         thread.join()
     row = listing(WEDNESDAY)
     assert (row.polls, len(row.api_empty_on)) == (8, 8)
+
+
+def test_a_poll_that_finds_the_same_leaves_pages_as_they_are() -> None:
+    """An empty feed may come with another ETag each time, which no page shows."""
+    for hour, (etag, reason) in enumerate((("a", "empty"), ("b", "empty"), ("c", "no papers"))):
+        at = noon(WEDNESDAY) + timedelta(hours=hour)
+        row = Listing(category="cs.CL", date=WEDNESDAY, state=State.EMPTY, source="rss")
+        row.reason, row.etag, row.polled_at, row.changed_at = reason, etag, at, at
+        record_outcome(row)
+        stored = listing(WEDNESDAY)
+        assert (stored.etag, stored.polls, stored.polled_at) == (etag, hour + 1, at)
+        assert stored.changed_at == (at if reason == "no papers" else noon(WEDNESDAY))

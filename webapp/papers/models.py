@@ -147,8 +147,9 @@ class Listing(models.Model):
 
     def record_poll(self, at: datetime, outcome: Mapping[str, object]) -> None:
         """Store the outcome of one more poll; an empty one changes nothing."""
-        # Pages are cached by `changed_at`, so it moves only when a fact does.
-        if any(getattr(self, name) != value for name, value in outcome.items()):
+        # Pages are cached by `changed_at`, so it moves only when something that they show does.
+        shown = outcome.keys() - {"etag", "last_modified"}
+        if any(getattr(self, name) != outcome[name] for name in shown):
             self.changed_at = at
         for name, value in outcome.items():
             setattr(self, name, value)
