@@ -21,6 +21,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 
 import psutil
 
@@ -73,26 +74,21 @@ def _compile(target: Path) -> None:
         [*FLAGS, "-fopenmp", *include, "-c", str(SOURCE), "-o", middle],
         ["-shared", middle, "-o", str(target), *libraries, "-Wl,--no-as-needed", "-ltorch_cpu"],
     ):
-        _run([compiler, *arguments])
+        command = [compiler, *arguments]
+        subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
 
 
-def _run(command: list[str]) -> None:
-    """Run a command; when this process is interrupted, kill it with every process it started.
+def _end(number: int, _: FrameType | None) -> None:
+    """End at once, with what the compiler started: a compiler's children do not end with it.
 
-    A compiler is a driver that starts others, which do not end with their parent.
+    Nothing is raised, because an import that TERM interrupts may swallow it.
     """
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as compiler:
-        try:
-            _, errors = compiler.communicate()
-        except BaseException:
-            for started in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # it has just ended
-                    started.kill()
-            raise
-    if compiler.returncode:
-        raise subprocess.CalledProcessError(compiler.returncode, command, stderr=errors)
+    for started in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            started.kill()
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(build() or None)

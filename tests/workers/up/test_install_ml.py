@@ -21,14 +21,22 @@ wait
 """
 
 
-@pytest.mark.parametrize("stopped", ["killed", "by the supervisor"])
-def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> None:
-    driver, pid = tmp_path / "c++", tmp_path / "pid"
-    driver.write_text(DRIVER.format(pid=pid))
-    driver.chmod(0o755)
+# What importing PyTorch may do: run code that swallows what is raised in it.
+SWALLOWING = """import os, pathlib, signal, time
+pathlib.Path("{pid}").write_text(str(os.getpid()))
+try:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+except BaseException:
+    time.sleep(60)
+"""
+
+
+def installer(folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    """The installer in a group of its own; it installs nothing, and builds a kernel in `folder`."""
     build = (
         "import runpy, pathlib, pwd, types; "
-        f"pwd.getpwuid = lambda _: types.SimpleNamespace(pw_dir={str(tmp_path)!r}); "
+        f"pwd.getpwuid = lambda _: types.SimpleNamespace(pw_dir={str(folder)!r}); "
         "runpy.run_module('methods.sparse_attention.build_kernel', run_name='__main__')"
     )
     code = (
@@ -37,23 +45,40 @@ def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> N
         f"install_ml.KERNEL = [sys.executable, '-c', {build!r}]; "
         "install_ml.main()"
     )
-    installer = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "CXX": str(driver), "ASSAY_DATA": str(tmp_path)},
+        env={**os.environ, "ASSAY_DATA": str(folder), **environment},
         process_group=0,
     )
+
+
+@pytest.mark.parametrize("stopped", ["killed", "by the supervisor"])
+def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> None:
+    driver, pid = tmp_path / "c++", tmp_path / "pid"
+    driver.write_text(DRIVER.format(pid=pid))
+    driver.chmod(0o755)
+    process = installer(tmp_path, CXX=str(driver))
     wait_for(pid.exists, 60, "the compiler")
     compiler = Path("/proc") / pid.read_text().strip()
     assert "sleep" in (compiler / "cmdline").read_text()
 
     if stopped == "killed":
-        installer.kill()
-        installer.wait()
-        kernels = tmp_path / ".cache" / "assay" / "kernels"
-        wait_for(lambda: [path.name for path in kernels.iterdir()] == ["lock"], 5, "a clean folder")
+        process.kill()
+        process.wait()
     else:  # TERM to a child, then KILL to what is left of its group
-        installer.terminate()
-        installer.wait()
-        os.killpg(installer.pid, signal.SIGKILL)
+        process.terminate()
+        process.wait()
+        os.killpg(process.pid, signal.SIGKILL)
     wait_for(lambda: not compiler.exists(), 5, "the end of the compiler")
+
+
+def test_the_build_ends_with_the_installer_while_pytorch_is_imported(tmp_path: Path) -> None:
+    pid, torch = tmp_path / "pid", tmp_path / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").write_text(SWALLOWING.format(pid=pid))
+    process = installer(tmp_path, PYTHONPATH=str(tmp_path))
+    wait_for(pid.exists, 60, "the import")
+    process.wait()
+    build = Path("/proc") / pid.read_text()
+    wait_for(lambda: not build.exists(), 5, "the end of the build")
