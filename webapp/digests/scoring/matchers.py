@@ -18,7 +18,7 @@ from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, options
 SET_MEMORY = 64 << 20  # bytes of an automaton's states, which are discarded beyond that
 SET_TERMS = 64  # terms of one automaton
 
-_EMPTY_PATTERN = 0  # the empty pattern's index
+_END = 0  # the index of the pattern that matches the text's end
 _FIELD_SEPARATOR = "\n\0\n"  # no phrase extends over it
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 
@@ -50,9 +50,9 @@ class AutomatonMatcher:
         chosen = options(kind)
         chosen.max_mem = SET_MEMORY
         self._set = re2.Set.SearchSet(chosen)
-        # RE2's Set returns no matches also when it runs out of memory. The empty pattern matches
-        # every text, so a result without it is invalid.
-        self._set.Add("")
+        # RE2's Set returns no matches also when it runs out of memory, so a result without the
+        # text's end is invalid. (An empty pattern would match at, and cost, every character.)
+        self._set.Add(r"\z")
         for _, term in terms:
             self._set.Add(term.source)
         try:
@@ -72,11 +72,11 @@ class AutomatonMatcher:
 
     def _terms_in(self, text: str) -> Collection[int]:
         found = self._set.Match(text) if self._set is not None else None
-        if found is None or _EMPTY_PATTERN not in found:
+        if found is None or _END not in found:
             return {number for number, term in self._terms if term.pattern.search(text)}
         if len(found) == 1:
             return ()
-        return [self._terms[index - 1][0] for index in found if index != _EMPTY_PATTERN]
+        return [self._terms[index - 1][0] for index in found if index != _END]
 
 
 class TokenMatcher:
