@@ -71,6 +71,8 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
                 for pid in house.children(word):
                     os.kill(pid, signal.SIGKILL)
             wait_for(lambda: sign_in_refused(house, link), START_SECONDS, "a refusal")
+            for started in (r"beat │ .*not stored", r"site │ .*health\.token.* raised"):
+                house.said(started + ".*attempt to write a readonly database")
             for page in PAGES:
                 assert house.get(page)[0] == 200, page
             assert house.process.poll() is None
@@ -84,7 +86,11 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
             since = time.monotonic() - opened
             return all(age and int(age[1]) < since - 1 for age in ages)
 
-        wait_for(answered, BACK_WITHIN, "a sign of life of beat and both queues")
+        try:
+            wait_for(answered, BACK_WITHIN, "a sign of life of beat and both queues")
+        except AssertionError as error:
+            error.add_note(f"{house.get('readyz')[1]}\n{house.output}")
+            raise
         assert sign_in(house, link)[0] == 200
 
 
