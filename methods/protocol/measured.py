@@ -163,6 +163,19 @@ class Series(Strict):
             raise ValueError("a variant has two points at one x")
         return self
 
+    @property
+    def rows(self) -> list[tuple[Point, Variant]]:
+        """The points with what they were measured for, in their order."""
+        variants = {variant.name: variant for variant in self.variants}
+        return [(point, variants[point.variant]) for point in self.points]
+
+    @property
+    def compared_with(self) -> str:
+        """The label of the baseline that points are compared with; "" where none is."""
+        labels = {variant.name: variant.label for variant in self.variants}
+        compared = any(point.ratio for point in self.points)
+        return labels[self.baseline] if self.baseline is not None and compared else ""
+
     def heights(self, limit: Limit) -> dict[float | str, float]:
         """Where the limit lies at each x, at the rate of the variant that it names."""
         rates = {p.x: p.ratio.value for p in self.points if p.variant == limit.at and p.ratio}

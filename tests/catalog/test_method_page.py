@@ -215,3 +215,19 @@ def test_a_count_of_several_lengths_is_shown_by_its_ends() -> None:
 def test_nothing_of_an_unknown_method_is_there(client: Client) -> None:
     for address in ("x/", "x.rss", "x/verdicts.atom", "x/measurements.json"):
         assert client.get(f"/methods/{address}").status_code == 404
+
+
+def test_the_table_beside_the_chart_says_what_its_numbers_are(
+    client: Client, published: None
+) -> None:
+    """The number beside an interval of processes is their mean: it read "median"."""
+    page = body(client, "/methods/sparse_attention/")
+    table = re.search(r'<table class="points">.*?</table>', page, re.DOTALL)
+    assert table
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", table[0]))
+    assert "median" not in text
+    assert "Time a call (ms)" in text
+    assert "95 % interval" in text
+    assert "Ours, adaptive window" in text
+    assert "1024.0" not in text
+    assert "geometric mean of 5 processes" in page

@@ -314,6 +314,18 @@ class TestFiles:
         assert best["verdict"] == "faster"
         assert best["hardware"] == "'=cmd()"  # no formula for a spreadsheet
 
+    def test_csv_holds_the_estimate_that_the_interval_is_of(self, client: Client) -> None:
+        """It held the samples' median beside the interval of the mean over processes."""
+        run = scenes.measured()
+        row = run.series.get()
+        row.data["points"][0] |= {"value": 41.5, "low": 41.0, "high": 42.0}
+        row.save()
+        text = client.get(reverse("runs:csv", args=[run.pk])).content.decode()
+        line = next(csv.DictReader(io.StringIO(text)))
+        assert [line[name] for name in ("estimate", "low", "high")] == ["41.5", "41.0", "42.0"]
+        assert float(line["q1"]) <= float(line["median"]) <= float(line["q3"])
+        assert line["median"] != "41.5"
+
     def test_csv_holds_no_formula(self, client: Client) -> None:
         run = scenes.measured()
         row = run.series.get()

@@ -18,9 +18,11 @@ from webapp.runs.web import present
 
 COLUMNS = (
     *("run", "method", "benchmark", "version", "preset", "seed", "hardware", "series", "direction"),
-    *("x_label", "x_unit", "x", "variant", "ours", "unit", "median", "low", "high", "q1", "q3"),
-    *("samples", "baseline", "ratio", "ratio_low", "ratio_high", "verdict", "flags", "partial"),
+    *("x_label", "x_unit", "x", "variant", "ours", "unit", "estimate", "low", "high"),
+    *("samples", "median", "q1", "q3", "baseline", "ratio", "ratio_low", "ratio_high", "verdict"),
+    *("flags", "partial"),
 )
+FIGURES = ("estimate", "low", "high", "median", "q1", "q3")  # the estimate's interval; samples
 Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # the row's `data`
 
 
@@ -101,7 +103,7 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
                 "variant": point.variant,
                 "ours": "yes" if point.variant in ours else "no",
                 "unit": _inert(series.y.unit),
-                **{name: getattr(point, name) for name in ("median", "low", "high", "q1", "q3")},
+                **{name: getattr(point, name) for name in FIGURES},
                 "samples": len(point.samples),
                 "baseline": series.baseline or "",
                 "flags": " ".join(point.flags),

@@ -14,20 +14,16 @@ from webapp.runs.web.forms import written
 
 
 def shown(series: protocol.Series) -> dict[str, Any]:
-    """A series as charts and table rows."""
-    variants = {variant.name: variant for variant in series.variants}
-    compared = series.baseline is not None and any(point.ratio for point in series.points)
+    """A series with its charts."""
     first, *further = charts.parts(series)
     return {
         "series": series,
-        "baseline": variants[series.baseline].label if compared and series.baseline else "",
         "pictures": tuple(_pictures(first)),
         "folded": tuple(  # the variants after the eighth
             picture
             for place, part in enumerate(further)
             for picture in _pictures(part, f"{place + 2}-")
         ),
-        "rows": [(point, variants[point.variant]) for point in series.points],
     }
 
 
