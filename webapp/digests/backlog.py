@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date as Date
+from itertools import count
 from typing import Any
 
 from django.utils import timezone
@@ -12,7 +13,7 @@ from webapp.digests.batch import Batch
 from webapp.digests.build import rows_of
 from webapp.digests.models import BestSince, Digest, Profile
 from webapp.digests.profiles.validation import rules_of
-from webapp.digests.scoring.scorer import Scorer, in_order
+from webapp.digests.scoring.scorer import Kept, Scorer, in_order
 from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced
 
@@ -46,6 +47,7 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
     # connection that reads what others have changed since.
     keys = list(stored.values_list("pk", flat=True))
     best: list[Announced] = []
+    scores: list[float] = []
     digest = Digest(profile=profile, date=since)
     scoring, began = 0.0, time.perf_counter()
     for start in range(0, len(keys), CHUNK):
@@ -59,8 +61,10 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
         # Rank the best so far again with the best of these, so that memory holds no more than both.
         ranked = in_order(rules, kept, candidates)[: rules.size]
         contenders = Batch(since, [*best, *(chunk.announced[one.at] for one in ranked)])
-        ranked = in_order(rules, scorer.kept(contenders.candidates)[0], contenders.candidates)
-        best = [contenders.announced[one.at] for one in ranked[: rules.size]]
+        scores += (one.score for one in ranked)
+        ranked = in_order(rules, map(Kept, count(), scores), contenders.candidates)[: rules.size]
+        best = [contenders.announced[one.at] for one in ranked]
+        scores = [one.score for one in ranked]
         scoring += time.perf_counter() - read
         on_progress(start + len(candidates), len(keys))
     reading = time.perf_counter() - began - scoring

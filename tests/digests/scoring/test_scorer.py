@@ -225,6 +225,18 @@ def test_many_substrings_are_found_as_few() -> None:
     assert [set(everywhere) for _, everywhere in found] == [{7}, {79}]
 
 
+@pytest.mark.parametrize("substring", [False, True])
+def test_ascii_is_searched_as_if_it_were_folded(substring: bool) -> None:
+    """Without regard to case, where a long s and a Kelvin sign are an s and a k to RE2."""
+    terms = [term(word, substring=substring) for word in ("ſparſe", "\u212aernel", "naïve", "GPU")]
+    automaton = AutomatonMatcher(terms[0].kind, list(enumerate(terms)))
+    for text in ("SPARSE", "a Kernel", "naive", "A GPU"):
+        folded = fold(text, terms[0].kind)
+        expected = {number for number, one in enumerate(terms) if one.pattern.search(folded)}
+        assert set(automaton.match("", text)[1]) == expected
+        assert set(automaton.match(text, "")[0]) == expected
+
+
 def test_folding_is_the_same_for_words_and_texts() -> None:
     assert fold("Straße") == fold("STRASSE")
 

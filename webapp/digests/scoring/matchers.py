@@ -47,18 +47,32 @@ class AutomatonMatcher:
     def __init__(self, kind: Kind, terms: Numbered) -> None:
         self._kind = kind
         self._terms = terms
-        chosen = options(kind)
+        self._for_folded = self._compiled([term.source for _, term in terms])
+        # To fold a text costs a third of the search in it, so ASCII is searched as it is, without
+        # regard to case. Of a folded word only ASCII letters match ASCII ones, but a substring is
+        # in lower case alone: its U+017F would match an s.
+        self._for_ascii = self._compiled(
+            [
+                f"(?i){term.source}" if kind is Kind.WORDS or term.source.isascii() else term.source
+                for _, term in terms
+            ]
+        )
+
+    def _compiled(self, sources: Sequence[str]) -> re2.Set | None:
+        """An automaton for all the patterns; None if it needs too much memory."""
+        chosen = options(self._kind)
         chosen.max_mem = SET_MEMORY
-        self._set = re2.Set.SearchSet(chosen)
+        made = re2.Set.SearchSet(chosen)
         # RE2's Set returns no matches also when it runs out of memory, so a result without the
         # text's end is invalid. (An empty pattern would match at, and cost, every character.)
-        self._set.Add(r"\z")
-        for _, term in terms:
-            self._set.Add(term.source)
+        made.Add(r"\z")
+        for source in sources:
+            made.Add(source)
         try:
-            self._set.Compile()
+            made.Compile()
         except re2.error:
-            self._set = None
+            return None
+        return made
 
     def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
@@ -67,12 +81,16 @@ class AutomatonMatcher:
             return in_title, {*in_title, *self._terms_in(abstract)}
         # The seed bot reads both as one text.
         between = " " if self._kind is Kind.SUBSTRING else _FIELD_SEPARATOR
-        anywhere = self._terms_in(fold(title + between + abstract, self._kind))
-        return (self._terms_in(fold(title, self._kind)) if anywhere else ()), anywhere
+        anywhere = self._terms_in(title + between + abstract)
+        return (self._terms_in(title) if anywhere else ()), anywhere
 
     def _terms_in(self, text: str) -> Collection[int]:
-        found = self._set.Match(text) if self._set is not None else None
+        automaton = self._for_ascii
+        if not text.isascii():
+            text, automaton = fold(text, self._kind), self._for_folded
+        found = automaton.Match(text) if automaton is not None else None
         if found is None or _END not in found:
+            text = fold(text, self._kind)
             return {number for number, term in self._terms if term.pattern.search(text)}
         if len(found) == 1:
             return ()

@@ -68,6 +68,11 @@ class Rules:
     size: int = 30
     learned: Linear | None = None
 
+    @property
+    def admits_all(self) -> bool:
+        """Whether every paper is considered."""
+        return not (self.announce_types or self.categories)
+
     def admits(self, categories: Iterable[str], announce_type: str) -> bool:
         """Whether a paper announced like this is considered at all."""
         return (not self.announce_types or announce_type in self.announce_types) and (
@@ -131,17 +136,21 @@ class Scorer:
         # A paper without a match is never kept, even with a minimum score of 0.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
         self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
+        self._everyone = frozenset(range(len(self.rules)))
+        self._all_admit_all = all(one.admits_all for one in self.rules)
         self._admitting = lru_cache(10_000)(self._find_admitting)
 
     def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
         """Which of `candidates` each set of rules keeps, in their order."""
         keeping: list[list[Kept]] = [[] for _ in self.rules]
         for index, candidate in enumerate(candidates):
-            admitted = self._admitting(candidate.categories, candidate.announce_type)
+            admitted = self._everyone
+            if not self._all_admit_all:
+                admitted = self._admitting(candidate.categories, candidate.announce_type)
             if not admitted:
                 continue
             totals, excluded = self._points_by_rule(candidate)
-            for rule in admitted & self._learned.keys():
+            for rule in admitted & self._learned.keys() if self._learned else ():
                 vector = learned.paper_vector(candidate.title, candidate.abstract)
                 earned = round(learned.points(self._learned[rule], vector) * _UNIT)
                 totals[rule] = totals.get(rule, 0) + earned
