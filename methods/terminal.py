@@ -92,17 +92,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[s
 
 def series_table(series: Series) -> str:
     """A series as a table: x by variant, median, 95 % interval, ratio to the baseline, doubts."""
-    labels = {variant.name: variant.label for variant in series.variants}
     unit = f" ({series.y.unit})" if series.y.unit else ""
     header = [series.x.label, "variant", f"estimate{unit}", "95 % interval"]
-    compared = series.baseline is not None and any(point.ratio for point in series.points)
+    compared = series.compared_with
     if compared:
-        header += [f"against {labels[series.baseline or '']}", ""]
+        header += [f"against {compared}", ""]
     header.append("doubts")
     rows = []
-    for point in series.points:
+    for point, variant in series.rows:
         where = point.x if isinstance(point.x, str) else number(point.x)
-        row = [where, labels[point.variant], number(point.estimate), interval(point)]
+        row = [where, variant.label, number(point.estimate), interval(point)]
         if compared:
             row += _ratio(point)
         rows.append([*row, ", ".join(point.flags)])

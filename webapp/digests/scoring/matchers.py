@@ -47,15 +47,14 @@ class AutomatonMatcher:
     def __init__(self, kind: Kind, terms: Numbered) -> None:
         self._kind = kind
         self._terms = terms
-        self._for_folded = self._compiled([term.source for _, term in terms])
+        sources = [term.source for _, term in terms]
+        self._for_folded = self._compiled(sources)
         # To fold a text costs a third of the search in it, so ASCII is searched as it is, without
         # regard to case. Of a folded word only ASCII letters match ASCII ones, but a substring is
         # in lower case alone: its U+017F would match an s.
+        words = kind is Kind.WORDS
         self._for_ascii = self._compiled(
-            [
-                f"(?i){term.source}" if kind is Kind.WORDS or term.source.isascii() else term.source
-                for _, term in terms
-            ]
+            [f"(?i){source}" if words or source.isascii() else source for source in sources]
         )
 
     def _compiled(self, sources: Sequence[str]) -> re2.Set | None:

@@ -136,17 +136,17 @@ class Scorer:
         # A paper without a match is never kept, even with a minimum score of 0.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
         self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
-        self._everyone = frozenset(range(len(self.rules)))
-        self._all_admit_all = all(one.admits_all for one in self.rules)
+        everyone = all(one.admits_all for one in self.rules)
+        self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
 
     def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
         """Which of `candidates` each set of rules keeps, in their order."""
         keeping: list[list[Kept]] = [[] for _ in self.rules]
         for index, candidate in enumerate(candidates):
-            admitted = self._everyone
-            if not self._all_admit_all:
-                admitted = self._admitting(candidate.categories, candidate.announce_type)
+            admitted = self._everyone or self._admitting(
+                candidate.categories, candidate.announce_type
+            )
             if not admitted:
                 continue
             totals, excluded = self._points_by_rule(candidate)
