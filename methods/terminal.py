@@ -91,7 +91,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[s
 
 
 def series_table(series: Series) -> str:
-    """A series as a table: x by variant, median, 95 % interval, ratio to the baseline, doubts."""
+    """A series as a table: x by variant, estimate, 95 % interval, ratio to the baseline, doubts."""
     unit = f" ({series.y.unit})" if series.y.unit else ""
     header = [series.x.label, "variant", f"estimate{unit}", "95 % interval"]
     compared = series.compared_with
