@@ -1,9 +1,7 @@
-"""PostgreSQL's index again, with the words that stand among punctuation: 0006 makes all of it."""
+"""The index has changed: 0008 makes it again, once for all such changes."""
 
 from django.db import migrations
 
 
 class Migration(migrations.Migration):
     dependencies = [("papers", "0001_tables")]
-
-    operations = []

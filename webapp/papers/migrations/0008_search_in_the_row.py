@@ -1,13 +1,24 @@
-"""PostgreSQL's index again: a paper's words stay in its row, where a search reads them at once."""
+"""The index again, as `0001_tables` makes it today, where an older version made it.
+
+A search finds the latest papers that hold its words first, and reads no others; titles and authors
+have their own. On PostgreSQL it holds words among punctuation, letters lose all of several accents,
+and a paper's words stay in its row.
+"""
 
 from importlib import import_module
 
 from django.db import migrations
 
-before = import_module("webapp.papers.migrations.0007_search_accents")
+tables = import_module("webapp.papers.migrations.0001_tables")
+
+
+def create(apps, schema_editor) -> None:
+    tables.drop(apps, schema_editor)
+    tables.create(apps, schema_editor)
 
 
 class Migration(migrations.Migration):
     dependencies = [("papers", "0007_search_accents")]
 
-    operations = [migrations.RunPython(before.create, migrations.RunPython.noop)]
+    # Backwards there is nothing to do: what 0001 removes has the same names.
+    operations = [migrations.RunPython(create, migrations.RunPython.noop)]
