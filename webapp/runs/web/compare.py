@@ -96,7 +96,7 @@ def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, A
     places.sort(key=lambda place: list(variants).index(place[0]))
     return {
         "series": first,
-        "measure": f"times better than {_baseline(first)}" if ratios else first.y.title,
+        "measure": _("times better than %s") % _baseline(first) if ratios else first.y.title,
         "picture": _picture(found, ratios),
         "lines": [
             {
@@ -168,4 +168,4 @@ def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
 
 
 def _baseline(series: protocol.Series) -> str:
-    return next((v.label for v in series.variants if v.name == series.baseline), "its baseline")
+    return series.compared_with or _("its baseline")
