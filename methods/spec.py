@@ -80,7 +80,7 @@ class Family:
 class Answer:
     """The point of a series that answers a claim: ``benchmark``, series, variant and x.
 
-    ``quantity`` says which number: the point's median in the series' unit, or its ratio to the
+    ``quantity`` says which number: the point's estimate in the series' unit, or its ratio to the
     baseline (how many times better), or to the variant ``against`` where that is named. ``x`` None
     means the series' only or largest x.
     """
@@ -290,7 +290,6 @@ class Method:
     title: str
     description: str
     papers: tuple[Paper, ...] = ()
-    aliases: tuple[str, ...] = ()
     family: Family = Family(what="")
     claims: tuple[Claim, ...] = ()
     benchmarks: tuple[Benchmark, ...] = ()

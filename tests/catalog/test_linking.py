@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
+from methods import registry
 from methods.spec import Family
+from tests.processes import ROOT
 from webapp.catalog import linking, phrases
 from webapp.catalog.evidence import Answer, Link, links
 from webapp.catalog.labels import Label, agreement
@@ -98,6 +101,27 @@ def test_a_source_is_its_own_and_a_cited_paper_counts_as_use() -> None:
     assert citing is not None
     assert citing.relation == "uses"
     assert of("sparse_attention", "A title", "See 12004.051501 for more.") is None
+
+
+@pytest.mark.parametrize(
+    ("title", "abstract", "relation"),
+    [
+        ("Low-rank adapters for speech", "We train few weights.", "about"),
+        ("Speech on small machines", "Our model has low-rank factors.", "uses"),
+        ("Speech on small machines", "Its weights are thin matrices.", None),
+    ],
+)
+def test_the_method_that_the_documentation_writes_is_linked(
+    title: str, abstract: str, relation: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "write-a-method.md").read_text()
+    (tmp_path / "spec.py").write_text(
+        page.split("```python\n# low_rank/spec.py\n")[1].split("```")[0]
+    )
+    method = runpy.run_path(str(tmp_path / "spec.py"))["METHOD"]
+    monkeypatch.setattr(registry, "all_methods", lambda: [method])
+    found = of("low_rank", title, abstract)
+    assert (found and found.relation) == relation
 
 
 def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:

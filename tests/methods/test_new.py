@@ -13,6 +13,7 @@ from methods.commands import new
 from methods.errors import InputError
 from tests.methods.conftest import Done, lines
 from tests.processes import ROOT
+from webapp.catalog.evidence import links
 
 Cli = Callable[..., Done]
 
@@ -49,6 +50,8 @@ def test_an_installed_method_is_listed_checked_and_run(cli: Cli, installed: Path
     assert done.returncode == 0, done.stderr
     *_, last = lines(done.stdout)
     assert (last.kind, last.body.processes, last.body.series) == ("result", 2, ("forward",))
+    found = links("2512.00001", "Layers of low-rank factors", "")
+    assert [(one.method, one.relation) for one in found] == [("thin", "about")]
 
 
 def test_the_tests_of_an_installed_method_pass(
