@@ -98,6 +98,22 @@ def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(dat
     assert "papers.0001_tables" in migrations(data)
 
 
+@pytest.mark.parametrize("first", ["0005", "0007"])
+def test_the_search_index_of_an_older_version_is_made_again(data: Path, first: str) -> None:
+    with sqlite3.connect(data / "assay.sqlite3") as database:
+        schema = "SELECT name, sql FROM sqlite_master ORDER BY name"
+        complete = database.execute(schema).fetchall()
+        database.execute("DROP TRIGGER papers_search_change")
+        database.execute("DROP TABLE papers_titles")
+        database.execute(
+            "DELETE FROM django_migrations WHERE app = 'papers' AND name > ?", (first,)
+        )
+    done = command(data, "sign_in_link")
+    assert done.returncode == 0, done.stderr
+    with sqlite3.connect(data / "assay.sqlite3") as database:
+        assert database.execute(schema).fetchall() == complete
+
+
 @pytest.mark.parametrize(
     "steps",
     [("0001_initial", "0002_preference"), ("0001_initial", "0002_preference", "0001_tables")],

@@ -13,39 +13,31 @@ from pathlib import Path
 import django.db.models.deletion
 from django.db import migrations, models
 
-BACK = {
-    "sqlite": (
-        "DROP TRIGGER IF EXISTS papers_search_change",
-        "DROP TRIGGER IF EXISTS papers_search_remove",
-        "DROP TRIGGER IF EXISTS papers_search_add",
-        "DROP TABLE IF EXISTS papers_titles",
-        "DROP TABLE IF EXISTS papers_search",
-    ),
-    "postgresql": tuple(
-        f"ALTER TABLE papers_paper DROP COLUMN IF EXISTS {name}"
-        for name in ("search_authors", "search_titles", "search")
-    ),
-}
 SQL = Path(__file__).parent
 
 
 def create(apps, schema_editor) -> None:
-    """`search.sqlite.sql` or `search.postgresql.sql`, whose statements `--;` divides.
-
-    In place of `{of X}` stands the file of words with X for `{}`: on SQLite what the index holds
-    of a row, on PostgreSQL a text as the index reads it.
-    """
-    vendor = schema_editor.connection.vendor
-    words = (SQL / f"search_words.{vendor}.sql").read_text("utf-8")
-    text = (SQL / f"search.{vendor}.sql").read_text("utf-8")
-    text = re.sub(r"\{of (.+?)\}", lambda found: words.replace("{}", found[1]), text)
-    for statement in text.split("--;\n"):
+    """Make the index, in place of one that is there."""
+    for statement in _statements(schema_editor.connection.vendor):
         schema_editor.execute(statement, params=None)
 
 
 def drop(apps, schema_editor) -> None:
-    for statement in BACK[schema_editor.connection.vendor]:
-        schema_editor.execute(statement)
+    for statement in _statements(schema_editor.connection.vendor):
+        if "IF EXISTS" in statement:
+            schema_editor.execute(statement, params=None)
+
+
+def _statements(vendor: str) -> list[str]:
+    """Those of `search.sqlite.sql` or `search.postgresql.sql`, which `--;` divides.
+
+    In place of `{of X}` stands the file of words with X for `{}`: on SQLite what the index holds
+    of a row, on PostgreSQL a text as the index reads it.
+    """
+    words = (SQL / f"search_words.{vendor}.sql").read_text("utf-8")
+    text = (SQL / f"search.{vendor}.sql").read_text("utf-8")
+    text = re.sub(r"\{of (.+?)\}", lambda found: words.replace("{}", found[1]), text)
+    return text.split("--;\n")
 
 
 class Migration(migrations.Migration):

@@ -12,13 +12,8 @@ from django.db import migrations
 tables = import_module("webapp.papers.migrations.0001_tables")
 
 
-def create(apps, schema_editor) -> None:
-    tables.drop(apps, schema_editor)
-    tables.create(apps, schema_editor)
-
-
 class Migration(migrations.Migration):
     dependencies = [("papers", "0007_search_accents")]
 
-    # Backwards there is nothing to do: what 0001 removes has the same names.
-    operations = [migrations.RunPython(create, migrations.RunPython.noop)]
+    # Backwards there is nothing to do: 0001 removes the same.
+    operations = [migrations.RunPython(tables.create, migrations.RunPython.noop)]

@@ -1,3 +1,9 @@
+-- What an earlier version made goes first, and its index with it.
+ALTER TABLE papers_paper
+DROP COLUMN IF EXISTS search,
+DROP COLUMN IF EXISTS search_titles,
+DROP COLUMN IF EXISTS search_authors
+--;
 -- The words without accents, decomposed as in `query.fold`. PostgreSQL's parser takes `<mask>` for a tag
 -- and leaves it out: punctuation becomes blanks before it reads, so that words are letters and digits
 -- alone, as in SQLite's index. Among them are, as words that no paper and no reader writes, a paper's

@@ -1,3 +1,14 @@
+-- What an earlier version made goes first.
+DROP TRIGGER IF EXISTS papers_search_change
+--;
+DROP TRIGGER IF EXISTS papers_search_remove
+--;
+DROP TRIGGER IF EXISTS papers_search_add
+--;
+DROP TABLE IF EXISTS papers_titles
+--;
+DROP TABLE IF EXISTS papers_search
+--;
 -- Contentless: only row numbers are ever read from it, and FTS5 cannot read json_each itself. They
 -- are in the order of days announced, so that a walk from the last one finds the latest papers, and
 -- days are a range: the Julian day in the upper half, the paper's key in the lower.
