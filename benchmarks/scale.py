@@ -31,7 +31,6 @@ from benchmarks.large_site import LAST_DAY, build, empty_site, old_day, open_run
 from methods.terminal import table
 
 SEARCH_MS = 150.0  # CPU time of the slowest search in a hundred
-SEARCH_QUERIES = 20
 
 
 @dataclass(frozen=True)

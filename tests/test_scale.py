@@ -2,10 +2,11 @@
 
 import pytest
 
-from benchmarks.scale import PAGES, SEARCH_QUERIES, Cost, ask, build, count_search, kinds_of_search
+from benchmarks.scale import PAGES, Cost, ask, build, count_search, kinds_of_search
 from webapp.runs.models import Run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+SEARCH_QUERIES = 20
 
 
 def costs() -> dict[str, Cost]:
