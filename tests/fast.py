@@ -42,6 +42,8 @@ PLACES = (
 )
 EXAMPLES = 20  # of each property that hypothesis tries
 MARKS = ("slow", "browser", "gpu")
+# Whole days and endless texts: each takes a second or two, and says how long it may take.
+TIMED = re.compile(r"_read_in_time|_within_two_seconds|_takes_seconds")
 FIXTURES = {"chromium", "browser", "postgresql_url", "processes", "redis_url", "rig", "house"}
 
 
@@ -58,5 +60,6 @@ def leaves_out(path: Path) -> bool:
 
 def keeps(item: pytest.Item) -> bool:
     """Whether one test is run."""
-    marked = any(item.get_closest_marker(mark) for mark in MARKS)
-    return not marked and not FIXTURES & set(getattr(item, "fixturenames", ()))
+    if any(map(item.get_closest_marker, MARKS)) or TIMED.search(item.name.partition("[")[0]):
+        return False
+    return not FIXTURES & set(getattr(item, "fixturenames", ()))
