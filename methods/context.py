@@ -50,6 +50,11 @@ class OpenSeries:
             against = None if name == baseline else values.get(baseline or "")
             self.add(exact_point(name, x, value, direction=direction, baseline=against))
 
+    @property
+    def unit(self) -> str:
+        """The unit of its values."""
+        return self._series.y.unit
+
     def at(self, x: float | str) -> str:
         """Where on the series we are, in words: "Forward, 4096 tokens"."""
         return f"{self._series.title}, {self._series.x.at(x)}"

@@ -32,7 +32,7 @@ Variants = Mapping[str, Callable[[], object]]
 WARM_UP_TOLERANCE, WINDOW = 0.05, 10  # between halves of so many calls
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
-_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
+_UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9}
 _CPU_CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
 
 Clock = Callable[[Callable[[], object], int], float]
@@ -54,10 +54,15 @@ class Timings:
         x: float | str,
         *,
         baseline: str | None = None,
-        unit: Literal["s", "ms", "us"] = "ms",
+        unit: str = "ms",
         work: float | None = None,
     ) -> list[Point]:
-        """A point for each variant: time, or with ``work`` (items a call) items a second."""
+        """A point for each variant: time, or with ``work`` (items a call) items a second.
+
+        Raises ValueError for a unit that is none of time.
+        """
+        if work is None and unit not in _UNITS:
+            raise ValueError(f"a time is in s, ms, µs or ns, not in {unit!r}")
 
         def converted(variant: str) -> list[list[float]]:
             blocks = self.blocks[variant]
@@ -176,7 +181,7 @@ def time_all(
             on_block=on_block,
         )
         for series, x in ((one.series, one.x), *one.also):
-            series.add(*timings.points(x, baseline=baseline, work=one.work))
+            series.add(*timings.points(x, baseline=baseline, unit=series.unit, work=one.work))
 
 
 def warm_up(sample: Callable[[], float], limit_s: float = 10.0) -> tuple[float, bool]:

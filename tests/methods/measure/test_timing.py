@@ -253,6 +253,33 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
     assert done[0].message == "Sleep, 1 thing"
 
 
+@pytest.mark.parametrize(
+    ("unit", "least", "most"), [("s", 0.002, 0.2), ("ms", 2.0, 200.0), ("µs", 2e3, 2e5)]
+)
+def test_times_are_in_the_unit_of_their_series(unit: str, least: float, most: float) -> None:
+    ctx = Context("cpu", 0, lambda event: None)
+    ctx.check("right", 0.0, 0.0)
+    series = ctx.series(Series(
+        name="times", title="Sleep", x=Axis(label="things"), y=Axis(label="time", unit=unit),
+        direction="lower", variants=(Variant(name="a", label="a"),),
+    ))  # fmt: skip
+    one = Comparison(series, 1.0, lambda: {"a": lambda: time.sleep(0.002)})
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)  # on one, sleeping would take no time
+    try:
+        time_all(ctx, [one], TimedParams(max_warm_up_s=0), baseline="a")
+    finally:
+        torch.set_num_threads(threads)
+    (shown,) = ctx.release(partial=False)
+    assert least <= shown.points[0].median < most
+
+
+def test_a_series_that_is_of_no_time_is_refused() -> None:
+    timings = compare({"a": lambda: None}, blocks=5, samples=1, max_warm_up_s=0)
+    with pytest.raises(ValueError, match="s, ms, µs or ns"):
+        timings.points(1, unit="MiB")
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_larger_product_takes_longer_on_the_gpu() -> None:
