@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import re
+from typing import get_args
 from urllib.parse import unquote
 
 import pytest
 from django.contrib.auth.models import User
+from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 
@@ -83,6 +85,14 @@ def test_a_result_shows_charts_tables_checks_and_the_command(client: Client) -> 
         assert words in html
     assert "Output, dQ, dK, dV against the float64 definition" in html
     assert "python -m methods run \\\n  sparse_attention.latency" in html
+
+
+@pytest.mark.parametrize(
+    ("verdict", "sign"), list(zip(get_args(protocol.Verdict), "▲▼▲▼=?", strict=True))
+)
+def test_a_verdict_has_its_sign(verdict: str, sign: str) -> None:
+    html = render_to_string("runs/verdict.html", {"verdict": verdict})
+    assert f"{sign} {verdict}" in html
 
 
 def test_who_deleted_their_account_is_named_no_more(client: Client) -> None:
