@@ -40,7 +40,8 @@ def main(args: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{path}\n")
-    sys.stdout.write(f"next: python -m methods check {name}\n")
+    first = f"pip install {args.to} && " if args.to else ""
+    sys.stdout.write(f"next: {first}python -m methods check {name}\n")
     return 0
 
 

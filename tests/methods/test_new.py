@@ -1,10 +1,12 @@
 """`methods new` writes what runs at once, and a method in a package of its own is one of ours."""
 
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -18,22 +20,41 @@ from webapp.catalog.evidence import links
 Cli = Callable[..., Done]
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A skeleton as `pip` builds it, with a recorded reading."""
+    folder = tmp_path_factory.mktemp("package")
+    new.main(_args("thin", folder))
+    (folder / "thin" / "trace.json").write_text("{}")
+    code = f"from setuptools.build_meta import build_wheel; build_wheel({str(folder)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
 @pytest.fixture
-def installed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A skeleton as `pip install --target` leaves it: the package and its metadata.
+def installed(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The wheel as `pip install --target` unpacks it.
 
     It is on the path here, and as their current folder on that of the processes that measure.
     """
-    assert cli("new", "thin", "--to", tmp_path).returncode == 0
-    info = tmp_path / "assay_thin-0.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: assay-thin\nVersion: 0.1\n")
-    (info / "entry_points.txt").write_text("[assay.methods]\nthin = thin\n")
+    with ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "thin" / "trace.json").unlink()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "_installed", cache(registry._installed.__wrapped__))
     yield tmp_path
+    registry.get.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "thin"]:
         del sys.modules[name]
+
+
+def test_a_wheel_holds_all_of_a_package(wheel: Path) -> None:
+    folder = wheel.parent / "thin"
+    with ZipFile(wheel) as archive:
+        held = {Path(name).name for name in archive.namelist() if name.startswith("thin/")}
+    assert held == {path.name for path in folder.iterdir()}
 
 
 def _args(name: str, to: Path | None):
@@ -55,9 +76,9 @@ def test_an_installed_method_is_listed_checked_and_run(cli: Cli, installed: Path
 
 
 def test_the_tests_of_an_installed_method_pass(
-    installed: Path, monkeypatch: pytest.MonkeyPatch
+    installed: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (path,) = (installed / "tests").glob("test_*.py")
+    (path,) = (wheel.parent / "tests").glob("test_*.py")
     written = runpy.run_path(str(path))
     written["test_the_checks_hold"]()
     written["test_a_forgotten_factor_is_seen"](monkeypatch)
@@ -101,8 +122,10 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new.main(_args("thin", tmp_path))
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == f"next: pip install {tmp_path} && python -m methods check thin"
     (tmp_path / "thin" / "model.py").write_text("mine")
     with pytest.raises(InputError, match="exists already; nothing was written"):
         new.main(_args("thin", tmp_path))
