@@ -133,13 +133,14 @@ def still(
     with django_db_blocker.unblock(), rig.connected(), served(rig, collected) as address:
         reader = links.reader_named("ada")
         made = scenes.every_state(reader)
-        second, other = scenes.measured(reader, 1.3), scenes.measured(reader, 0.1, "NVIDIA H200")
+        second, third = scenes.measured(reader, 1.3), scenes.measured(reader, 1.01)
+        other = scenes.measured(reader, 0.1, "NVIDIA H200")
         pages = {name: f"/runs/{run.pk}/" for name, run in made.items()}
         pages |= {
             "list": "/runs/",
             "no run fits": "/runs/?method=nothing",
             "form": "/methods/sparse_attention/run/latency/",
-            "compare": f"/compare?runs={made['succeeded'].pk},{second.pk}",
+            "compare": f"/compare?runs={made['succeeded'].pk},{second.pk},{third.pk}",
             "compare-ratios": f"/compare?runs={made['succeeded'].pk},{other.pk}",
             "compare-nothing": "/compare",
             "workers": "/workers/",
@@ -183,6 +184,22 @@ def test_every_state_is_accessible_whole_and_of_one_origin(
             found[name] = wrong
     context.close()
     assert found == {}
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_comparison_is_read_without_scrolling_to_the_side(
+    browser: Browser, still, size: dict[str, int]
+) -> None:
+    address, pages, _ = still
+    context = browser.new_context(viewport=size)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(address + pages["compare"])
+    hidden = "all => all.map(one => one.scrollWidth - one.clientWidth)"
+    tables = page.locator(".wide").evaluate_all(hidden)
+    assert tables
+    assert set(tables) == {0}
+    assert page.get_by_text("against A").last.is_visible()
+    context.close()
 
 
 def test_a_hidden_page_asks_nothing_and_a_site_that_is_gone_is_told(

@@ -111,11 +111,11 @@ def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, A
 
 def _cells(
     points: Sequence[protocol.Point | None], direction: str
-) -> list[tuple[protocol.Point | None, str]]:
-    """Each run's point, and how many times better it is than run A's."""
+) -> list[tuple[str, protocol.Point | None, str]]:
+    """Each run's letter and point, and how many times better it is than run A's."""
     reference, *others = points
     against = [_against(one, reference, direction) if one and reference else "" for one in others]
-    return list(zip(points, ["", *against], strict=True))
+    return list(zip(LETTERS, points, ["", *against], strict=False))
 
 
 def _against(point: protocol.Point, reference: protocol.Point, direction: str) -> str:
@@ -131,7 +131,7 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
     if low == high:
         return f"{value:.2f}×"
     word = "" if low > 1 or high < 1 else _(", ") + _("no difference shown")
-    return f"{value:.2f}× ({low:.2f} – {high:.2f}){word}"
+    return f"{value:.2f}× ({low:.2f}\u00a0–\u00a0{high:.2f}){word}"  # an interval stays in a line
 
 
 def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
