@@ -222,7 +222,7 @@ def test_the_table_beside_the_chart_says_what_its_numbers_are(
 ) -> None:
     """The number beside an interval of processes is their mean: it read "median"."""
     page = body(client, "/methods/sparse_attention/")
-    table = re.search(r'<table class="points">.*?</table>', page, re.DOTALL)
+    table = re.search(r'<table class="points stack">.*?</table>', page, re.DOTALL)
     assert table
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", table[0]))
     assert "median" not in text
