@@ -32,7 +32,8 @@ Variants = Mapping[str, Callable[[], object]]
 WARM_UP_TOLERANCE, WINDOW = 0.05, 10  # between halves of so many calls
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
-_UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9}
+# Unicode has two signs for micro, which look alike.
+_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "µs": 1e6, "\u03bcs": 1e6, "ns": 1e9}
 _CPU_CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
 
 Clock = Callable[[Callable[[], object], int], float]

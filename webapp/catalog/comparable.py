@@ -28,7 +28,7 @@ _STAGES = {
     "training": re.compile(r"training|backward|fine-?tun", re.IGNORECASE),
 }
 _UNITS = {
-    "time": frozenset({"s", "ms", "µs", "ns", "tokens/s"}),
+    "time": frozenset({"s", "ms", "us", "µs", "\u03bcs", "ns", "tokens/s"}),
     "memory": frozenset({"bytes", "KiB", "MiB", "GiB"}),
     "operations": frozenset({"operations", "FLOPs", "GFLOPs"}),
 }

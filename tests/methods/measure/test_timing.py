@@ -254,7 +254,8 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "least", "most"), [("s", 0.002, 0.2), ("ms", 2.0, 200.0), ("µs", 2e3, 2e5)]
+    ("unit", "least", "most"),
+    [("s", 0.002, 0.2), ("ms", 2.0, 200.0), ("µs", 2e3, 2e5), ("\u03bcs", 2e3, 2e5)],
 )
 def test_times_are_in_the_unit_of_their_series(unit: str, least: float, most: float) -> None:
     ctx = Context("cpu", 0, lambda event: None)
