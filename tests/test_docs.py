@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from methods import charts, protocol
 from tests.processes import ROOT
 from webapp.env import VARIABLES
 
@@ -52,6 +53,17 @@ def test_a_plot_is_committed_only_if_a_document_shows_it() -> None:
     documents = "".join(path.read_text() for path in (ROOT / "methods").glob("*/*.md"))
     plots = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.svg")}
     assert {name for name in plots if name not in documents} == set()
+
+
+def test_a_committed_plot_is_what_its_results_draw() -> None:
+    results, drawn = ROOT / "benchmarks" / "results", set()
+    for line in (line for file in results.rglob("*.jsonl") for line in file.open("rb")):
+        body = protocol.Line.parse(line.strip()).body
+        if isinstance(body, protocol.Series):
+            drawn |= {*charts.draw_all(body).values()}
+        elif isinstance(body, protocol.Artefact):
+            drawn.add(body.data().decode())
+    assert [path.name for path in results.rglob("*.svg") if path.read_text() not in drawn] == []
 
 
 @pytest.mark.parametrize("method", ["seps", "token_pruning"])

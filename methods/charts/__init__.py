@@ -100,7 +100,7 @@ def _head(plot: Plot) -> tuple[str, float]:
     if plot.series.partial:
         notes.append("△ partial: the run did not end")
     if any(dot.flags for dot in plot.points):
-        notes.append("○ hollow: uncertain (noisy, or too few blocks)")
+        notes.append("○ hollow mark: doubtful, see the table")
     for note in notes:
         for line in wrap(note, SMALL, WIDTH - 2 * MARGIN)[:2]:
             parts.append(f'<text class="soft" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')

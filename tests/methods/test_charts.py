@@ -193,7 +193,7 @@ def test_intervals_doubts_and_partial_runs_are_shown() -> None:
         points=tuple(p.model_copy(update={"flags": ("drift",)}) for p in latency().points)
     )
     assert charts.draw(noisy).count('class="doubt"') == len(noisy.points)
-    assert any("uncertain" in text for text in texts(charts.draw(noisy)))
+    assert any("doubtful" in text for text in texts(charts.draw(noisy)))
     assert 'class="doubt"' not in ALL["latency"]["forward"]
 
 
