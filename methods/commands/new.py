@@ -7,6 +7,7 @@ declares the entry point, so that ``pip install`` makes it a method here.
 
 import argparse
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def main(args: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{path}\n")
-    first = f"pip install {args.to} && " if args.to else ""
+    # Absolute: pip takes a bare name for a package of its index.
+    first = f"pip install {shlex.quote(str(args.to.resolve()))} && " if args.to else ""
     sys.stdout.write(f"next: {first}python -m methods check {name}\n")
     return 0
 

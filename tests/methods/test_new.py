@@ -1,5 +1,6 @@
 """`methods new` writes what runs at once, and a method in a package of its own is one of ours."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -122,10 +123,20 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    new.main(_args("thin", tmp_path))
+def test_pip_is_told_the_folder_and_not_a_name_of_its_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    new.main(_args("thin", Path("my methods")))
+    folder = f"'{tmp_path}/my methods'"
     said = capsys.readouterr().out.splitlines()
-    assert said[-1] == f"next: pip install {tmp_path} && python -m methods check thin"
+    assert said[-1] == f"next: pip install {folder} && python -m methods check thin"
+    page = (ROOT / "docs" / "write-a-method.md").read_text()
+    assert re.findall(r"pip install (\S+)", page) == ["./my-methods"]
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    new.main(_args("thin", tmp_path))
     (tmp_path / "thin" / "model.py").write_text("mine")
     with pytest.raises(InputError, match="exists already; nothing was written"):
         new.main(_args("thin", tmp_path))
