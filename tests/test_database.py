@@ -103,6 +103,12 @@ def test_the_search_index_of_an_older_version_is_made_again(data: Path, first: s
     with sqlite3.connect(data / "assay.sqlite3") as database:
         schema = "SELECT name, sql FROM sqlite_master ORDER BY name"
         complete = database.execute(schema).fetchall()
+        database.execute(
+            "INSERT INTO papers_paper (id, arxiv_id, version, title, abstract, authors,"
+            " primary_category, categories, title_html, abstract_html, comment, doi, journal_ref,"
+            " license, enrich_tries, is_sample) VALUES"
+            " (7, '2603.00001', 1, 'Lanterns', '', '[]', '', '[]', '', '', '', '', '', '', 0, 0)"
+        )
         database.execute("DROP TRIGGER papers_search_change")
         database.execute("DROP TABLE papers_titles")
         database.execute(
@@ -112,6 +118,9 @@ def test_the_search_index_of_an_older_version_is_made_again(data: Path, first: s
     assert done.returncode == 0, done.stderr
     with sqlite3.connect(data / "assay.sqlite3") as database:
         assert database.execute(schema).fetchall() == complete
+        for table in ("papers_search", "papers_titles"):
+            found = f"SELECT count(*) FROM {table} WHERE {table} MATCH 'lanterns'"
+            assert database.execute(found).fetchone() == (1,), table
 
 
 @pytest.mark.parametrize(
