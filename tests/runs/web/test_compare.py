@@ -18,7 +18,7 @@ def compare(client: Client, *runs: Run) -> str:
 
 def test_one_class_of_hardware_shows_values_and_how_they_differ(client: Client) -> None:
     html = compare(client, scenes.measured(), scenes.measured(factor=2.0))
-    assert "0.50× (0.47\u00a0–\u00a00.53)" in html
+    assert "0.50× (0.47 – 0.53)" in html
     hardware = scenes.measured().hardware
     assert f"All on {hardware}." in html
     assert html.count(f"<td>{hardware}</td>") == 2
@@ -28,12 +28,17 @@ def test_one_class_of_hardware_shows_values_and_how_they_differ(client: Client) 
 
 def test_the_same_numbers_show_no_difference(client: Client) -> None:
     html = compare(client, scenes.measured(), scenes.measured())
-    assert "1.00× (0.94\u00a0–\u00a01.06), no difference shown" in html
+    assert "1.00× (0.94 – 1.06), no difference shown" in html
 
 
 def test_another_class_shows_ratios_alone(client: Client) -> None:
-    html = compare(client, scenes.measured(), scenes.measured(hardware="NVIDIA H200"))
+    runs = scenes.measured(), scenes.measured(hardware="NVIDIA H200")
+    html = compare(client, *runs)
     assert "Ratios only" in html
+    baseline = scenes.latency().compared_with
+    assert f"<caption>times better than {baseline}</caption>" in html
+    chinese = Client(headers={"accept-language": "zh-hans"})
+    assert f"<caption>相对 {baseline} 的倍数</caption>" in compare(chinese, *runs)
     assert "5.01×" in html
     assert "51.06" not in html  # no value in milliseconds beside another machine's
     assert '<svg class="assay-chart"' in html

@@ -131,7 +131,7 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
     if low == high:
         return f"{value:.2f}×"
     word = "" if low > 1 or high < 1 else _(", ") + _("no difference shown")
-    return f"{value:.2f}× ({low:.2f}\u00a0–\u00a0{high:.2f}){word}"  # an interval stays in a line
+    return f"{value:.2f}× ({low:.2f} – {high:.2f}){word}"
 
 
 def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
