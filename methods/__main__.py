@@ -12,9 +12,9 @@ import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
-from methods.commands import check, describe, new, own, read, run
-from methods.commands import list as list_command
-from methods.errors import MethodsError
+from .commands import check, describe, new, own, read, run
+from .commands import list as list_command
+from .errors import MethodsError
 
 MODULES = (list_command, describe, check, run, read, new)
 COMMANDS: dict[str, ModuleType] = {

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from methods import protocol
-from methods.errors import CheckFailedError
-from methods.spec import Case, Relation
+from . import protocol
+from .errors import CheckFailedError
+from .spec import Case, Relation
 
 PROGRESS_INTERVAL_S = 0.5
 
@@ -43,7 +43,7 @@ class OpenSeries:
 
     def add_exact(self, x: float | str, values: Mapping[str, float]) -> None:
         """Put in what was counted at x, not sampled: one value a variant, bytes or operations."""
-        from methods.measure.statistics import exact_point  # noqa: PLC0415 - imports numpy
+        from .measure.statistics import exact_point  # noqa: PLC0415 - imports numpy
 
         direction, baseline = self._series.direction, self._series.baseline
         for name, value in values.items():
@@ -149,7 +149,7 @@ class Context:
         """The series that hold points, for the runner to show once the checks have passed."""
         if self._joined is not None:
             return [one.model_copy(update={"partial": partial}) for one in self._joined]
-        from methods.measure.statistics import hold_together  # noqa: PLC0415 - imports numpy
+        from .measure.statistics import hold_together  # noqa: PLC0415 - imports numpy
 
         series = [opened.snapshot(partial=partial) for opened in self._series.values()]
         return [hold_together(one) for one in series if one.points]

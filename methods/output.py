@@ -5,11 +5,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
-from methods import charts, protocol
-from methods.charts import duration
-from methods.errors import InputError
-from methods.files import write_whole
-from methods.terminal import ProgressBar, check_line, series_table
+from . import charts, protocol
+from .charts import duration
+from .errors import InputError
+from .files import write_whole
+from .terminal import ProgressBar, check_line, series_table
 
 
 class JsonLines:

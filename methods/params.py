@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from methods.errors import ParameterError, ParameterProblem, UnknownNameError
+from .errors import ParameterError, ParameterProblem, UnknownNameError
 
 _BOUNDS = {  # JSON Schema's words
     "minimum": "at least {}",

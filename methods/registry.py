@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import methods
-from methods.errors import InputError, UnknownNameError
+
+from .errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from methods.spec import Benchmark, Method
+    from .spec import Benchmark, Method
 
 __all__ = ["UnknownNameError", "all_methods", "find", "folder", "get", "load", "package", "slugs"]
 

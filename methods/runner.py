@@ -12,13 +12,13 @@ import traceback
 
 import numpy as np
 
-from methods import registry
-from methods.context import Context, Device, Emit
-from methods.errors import InputError, MethodsError
-from methods.interrupts import Interruptible
-from methods.measure import environment, processes
-from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
-from methods.spec import Benchmark, Method, Params, TimedParams
+from . import registry
+from .context import Context, Device, Emit
+from .errors import InputError, MethodsError
+from .interrupts import Interruptible
+from .measure import environment, processes
+from .protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
+from .spec import Benchmark, Method, Params, TimedParams
 
 EXIT_OK, EXIT_CHECK, EXIT_INPUT, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 EXIT_OF = {"check": EXIT_CHECK, "input": EXIT_INPUT, "memory": EXIT_INPUT}
@@ -54,7 +54,7 @@ def prepare(method: Method, benchmark: Benchmark, params: Params, asked: str) ->
     """The device to run on, once the run is known to fit there; raises InputError."""
     device = choose_device(asked, benchmark.devices)
     if benchmark.memory:
-        from methods.measure import memory  # noqa: PLC0415 - imports torch
+        from .measure import memory  # noqa: PLC0415 - imports torch
 
         memory.require(registry.load(method.slug, benchmark.memory)(params, device), device)
     return device

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from methods.errors import InputError, ParameterError, ParameterProblem, UnknownNameError
-from methods.params import ParameterInfo, Params, TimedParams, described, parameter, resolve, shown
+from .errors import InputError, ParameterError, ParameterProblem, UnknownNameError
+from .params import ParameterInfo, Params, TimedParams, described, parameter, resolve, shown
 
 Direction = Literal["lower", "higher"]
 Relation = Literal["<=", ">=", "=="]

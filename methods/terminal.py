@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.table import Column, Table
 from rich.text import Text
 
-from methods.charts.words import check_value, duration, interval, number
-from methods.protocol import CheckResult, Point, Progress, Series
+from .charts.words import check_value, duration, interval, number
+from .protocol import CheckResult, Point, Progress, Series
 
 WIDE = 1000  # columns: a table in a file or a pipe is not cut
 

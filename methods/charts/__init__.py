@@ -11,14 +11,14 @@ still be read when it is scaled down to 360 pixels.
 
 import re
 
-from methods.charts.layout import short, wrap
-from methods.charts.lines import draw_lines
-from methods.charts.marks import MARGIN, SMALL, TITLE, WIDTH, escaped
-from methods.charts.plot import Plot, Quantity
-from methods.charts.rows import draw_rows
-from methods.charts.style import STYLE
-from methods.charts.words import check_value, duration, interval, number, tensor
-from methods.protocol import Series
+from ..protocol import Series
+from .layout import short, wrap
+from .lines import draw_lines
+from .marks import MARGIN, SMALL, TITLE, WIDTH, escaped
+from .plot import Plot, Quantity
+from .rows import draw_rows
+from .style import STYLE
+from .words import check_value, duration, interval, number, tensor
 
 MOST = 8  # variants of one chart
 

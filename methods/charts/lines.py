@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from methods.charts import marks
-from methods.charts.layout import Scale, keep_apart, short, shorten, span, text_width, wrap
-from methods.charts.marks import LINE, MARGIN, SMALL, TEXT, WIDTH
-from methods.charts.plot import Plot
-from methods.protocol import Variant
+from ..protocol import Variant
+from . import marks
+from .layout import Scale, keep_apart, short, shorten, span, text_width, wrap
+from .marks import LINE, MARGIN, SMALL, TEXT, WIDTH
+from .plot import Plot
 
 LABEL_GAP = 16.0
 MARKS = 16

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from methods.charts.layout import text_width
-from methods.protocol import one_line
+from ..protocol import one_line
+from .layout import text_width
 
 WIDTH = 480.0
 MARGIN = 14.0

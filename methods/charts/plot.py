@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from methods.charts.layout import short
-from methods.charts.style import RIVALS
-from methods.protocol import Point, Series, Variant
+from ..protocol import Point, Series, Variant
+from .layout import short
+from .style import RIVALS
 
 Quantity = Literal["value", "ratio"]
 Heights = tuple[tuple[float | str, float], ...]  # of a limit, at each x

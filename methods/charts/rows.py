@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from methods.charts import marks
-from methods.charts.layout import Scale, shorten, span, text_width, wrap
-from methods.charts.marks import LINE, MARGIN, SMALL, TEXT, WIDTH
-from methods.charts.plot import Plot
-from methods.protocol import Point, Variant
+from ..protocol import Point, Variant
+from . import marks
+from .layout import Scale, shorten, span, text_width, wrap
+from .marks import LINE, MARGIN, SMALL, TEXT, WIDTH
+from .plot import Plot
 
 ROW = 20.0
 

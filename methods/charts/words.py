@@ -2,7 +2,7 @@
 
 import math
 
-from methods.protocol import Bound, Flag, Point
+from ..protocol import Bound, Flag, Point
 
 
 def duration(seconds: float) -> str:

@@ -5,13 +5,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from methods import registry
-from methods.charts import check_value
-from methods.context import check_result
-from methods.errors import InputError, UnknownNameError
-from methods.protocol import TRACE_FILE, Trace, one_line
-from methods.spec import Case, Check, Method
-from methods.terminal import ProgressBar, check_line, table
+from .. import registry
+from ..charts import check_value
+from ..context import check_result
+from ..errors import InputError, UnknownNameError
+from ..protocol import TRACE_FILE, Trace, one_line
+from ..spec import Case, Check, Method
+from ..terminal import ProgressBar, check_line, table
 
 HELP = "run a method's table of correctness checks"
 TRACE = Check(
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     """Print the table; 1 when a check fails."""
     import torch  # noqa: PLC0415 - slow to import
 
-    from methods.runner import EXIT_CHECK, EXIT_OK, choose_device  # noqa: PLC0415 - imports torch
+    from ..runner import EXIT_CHECK, EXIT_OK, choose_device  # noqa: PLC0415 - imports torch
 
     torch.set_num_threads(1)  # checks are small: more threads would only wait for each other
     method = registry.get(args.method)
@@ -83,7 +83,7 @@ def measure(method: Method, check: Check, device: str) -> Row:
 
 def trace_cases(method: Method) -> Iterator[Case]:
     """Every shape comment against the example, and the trace kept beside the method."""
-    from methods.trace import tracer  # noqa: PLC0415 - imports torch
+    from ..trace import tracer  # noqa: PLC0415 - imports torch
 
     seen = tracer.record(method)
     yield from tracer.shape_cases(seen)

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from methods import registry
-from methods.charts import number
-from methods.spec import PRESETS, Benchmark, Claim, Method
-from methods.terminal import table
+from .. import registry
+from ..charts import number
+from ..spec import PRESETS, Benchmark, Claim, Method
+from ..terminal import table
 
 HELP = "describe a method, its claims and its benchmarks"
 _WIDTH = 100

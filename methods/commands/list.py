@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from methods import registry
-from methods.terminal import table
+from .. import registry
+from ..terminal import table
 
 HELP = "list the methods and their benchmarks"
 

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 import methods
-from methods import registry
-from methods.errors import InputError
+
+from .. import registry
+from ..errors import InputError
 
 HELP = "write the skeleton of a method"
 SKELETON = Path(__file__).with_name("skeleton")

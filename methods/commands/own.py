@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from methods import registry
-from methods.commands.run import settings
-from methods.errors import InputError
-from methods.params import resolve
-from methods.terminal import ProgressBar
+from .. import registry
+from ..errors import InputError
+from ..params import resolve
+from ..terminal import ProgressBar
+from .run import settings
 
 OWN = {
     "train": "train a method on data of your own",
@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
         others = ", ".join(able) or "none"
         raise InputError(f"{slug} has no {args.command!r}; methods that have: {others}")
     params = resolve(able[slug].params, settings(args.set), {})
-    from methods.runner import choose_device  # noqa: PLC0415 - imports torch
+    from ..runner import choose_device  # noqa: PLC0415 - imports torch
 
     work = registry.load(slug, able[slug].entry)
     result = work(params, choose_device(args.device), ProgressBar().update)

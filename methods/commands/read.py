@@ -8,10 +8,10 @@ import argparse
 import sys
 from typing import Literal, get_args
 
-from methods import registry
-from methods.charts import tensor
-from methods.files import write_whole
-from methods.protocol import TRACE_FILE, Trace, TraceFile
+from .. import registry
+from ..charts import tensor
+from ..files import write_whole
+from ..protocol import TRACE_FILE, Trace, TraceFile
 
 HELP = "read a method's code with its equations and recorded shapes"
 Level = Literal["code", "equations", "shapes"]
@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
     """Run the example and print what it shows."""
     method = registry.get(args.method)
     # Here, not above: it imports torch, and an unknown name is answered at once without it.
-    from methods.trace import tracer  # noqa: PLC0415
+    from ..trace import tracer  # noqa: PLC0415
 
     made = tracer.trace(method, tracer.record(method))
     if args.write:

@@ -5,12 +5,12 @@ import contextlib
 import sys
 from pathlib import Path
 
-from methods import registry
-from methods.context import Emit
-from methods.errors import InputError, ParameterError, ParameterProblem
-from methods.output import JsonFile, JsonLines, Plots, Words
-from methods.protocol import Cancelled, Failed, Strict, clean
-from methods.spec import PRESETS
+from .. import registry
+from ..context import Emit
+from ..errors import InputError, ParameterError, ParameterProblem
+from ..output import JsonFile, JsonLines, Plots, Words
+from ..protocol import Cancelled, Failed, Strict, clean
+from ..spec import PRESETS
 
 HELP = "measure a benchmark"
 MAX_SEED = 2**63 - 1
@@ -51,7 +51,7 @@ def _measure(args: argparse.Namespace, first: Emit) -> int:
     params = benchmark.resolve(args.preset, settings(args.set))
     seed = _seed(args.seed)
     # Here, not above: it imports torch, and wrong input is answered at once without it.
-    from methods import runner  # noqa: PLC0415
+    from .. import runner  # noqa: PLC0415
 
     device = runner.prepare(method, benchmark, params, args.device)
     outputs = [first]  # and now files, so that a run that is refused makes no folder

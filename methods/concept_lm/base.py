@@ -13,10 +13,10 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
 
-from methods.concept_lm.config import ConceptConfig
-from methods.errors import InputError
-from methods.kit.frozen import load_frozen, read_config
-from methods.kit.seeds import seeded
+from ..errors import InputError
+from ..kit.frozen import load_frozen, read_config
+from ..kit.seeds import seeded
+from .config import ConceptConfig
 
 MODELS: dict[str, Any] = {"qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM}
 LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

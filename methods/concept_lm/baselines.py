@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.concept_lm.base import add_lora
-from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.flops import concept_token, plain_token
-from methods.concept_lm.head import entropy, since
-from methods.concept_lm.model import ConceptLM, token_nll
-from methods.concept_lm.train import OnText
-from methods.concept_lm.v3.monitors import Stats
-from methods.kit.corpus import Corpus
+from ..kit.corpus import Corpus
+from .base import add_lora
+from .config import ConceptConfig
+from .flops import concept_token, plain_token
+from .head import entropy, since
+from .model import ConceptLM, token_nll
+from .train import OnText
+from .v3.monitors import Stats
 
 WITH_CONCEPTS = ("stride", "hnet", "random", "faithful", "recommended")
 NAMES = ("plain", "dropped", "equal", *WITH_CONCEPTS)

@@ -10,28 +10,28 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from methods.concept_lm import checks
-from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.cache import SlotCache
-from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.decode import prefill, walk
-from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
-from methods.concept_lm.model import ConceptLM
-from methods.concept_lm.reference import sequential_logits
-from methods.concept_lm.rules import Fixed
-from methods.concept_lm.spec import DecodeParams
-from methods.concept_lm.v3.em import models
-from methods.concept_lm.v3.executor import Executor
-from methods.concept_lm.v3.planner import Planner, PlanShape
-from methods.concept_lm.v3.role import adapters
-from methods.context import Context, OpenSeries
-from methods.errors import InputError
-from methods.kit.compare import difference, relative
-from methods.kit.report import Charts
-from methods.kit.seeds import generator
-from methods.measure.timing import Comparison, time_all
-from methods.protocol import Limit, Variant
-from methods.spec import Case
+from ..context import Context, OpenSeries
+from ..errors import InputError
+from ..kit.compare import difference, relative
+from ..kit.report import Charts
+from ..kit.seeds import generator
+from ..measure.timing import Comparison, time_all
+from ..protocol import Limit, Variant
+from ..spec import Case
+from . import checks
+from .base import load_base, tiny_config
+from .cache import SlotCache
+from .config import ConceptConfig
+from .decode import prefill, walk
+from .flops import QWEN3_SMALL, speedup_bound
+from .model import ConceptLM
+from .reference import sequential_logits
+from .rules import Fixed
+from .spec import DecodeParams
+from .v3.em import models
+from .v3.executor import Executor
+from .v3.planner import Planner, PlanShape
+from .v3.role import adapters
 
 BURST = 16  # tokens a call; a whole number of segments for every 1 / rho up to 16
 

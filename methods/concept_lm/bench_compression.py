@@ -5,21 +5,21 @@ from typing import Any
 
 import torch
 
-from methods.concept_lm import checks
-from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, front, judge
-from methods.concept_lm.config import ConceptConfig, recommended
-from methods.concept_lm.marks import marks
-from methods.concept_lm.model import ConceptLM
-from methods.concept_lm.spec import CompressionParams, ScratchParams
-from methods.concept_lm.train import OnText, train
-from methods.concept_lm.v3.monitors import diagnose
-from methods.context import Context
-from methods.kit.corpus import Corpus, folder, stdlib
-from methods.kit.images import drawing
-from methods.kit.report import Charts, Stages
-from methods.kit.training import Plan
-from methods.protocol import Variant
+from ..context import Context
+from ..kit.corpus import Corpus, folder, stdlib
+from ..kit.images import drawing
+from ..kit.report import Charts, Stages
+from ..kit.training import Plan
+from ..protocol import Variant
+from . import checks
+from .base import load_base, tiny_config
+from .baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, front, judge
+from .config import ConceptConfig, recommended
+from .marks import marks
+from .model import ConceptLM
+from .spec import CompressionParams, ScratchParams
+from .train import OnText, train
+from .v3.monitors import diagnose
 
 WATCHED = ("random", "faithful", "recommended")  # whose diagnosis is logged
 

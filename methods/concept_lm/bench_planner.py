@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import torch
 
-from methods.concept_lm import checks_plans
-from methods.concept_lm.spec import PlannerParams
-from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
-from methods.concept_lm.v3.monitors import Trace, diagnose
-from methods.context import Context
-from methods.kit.report import Charts, Stages
-from methods.kit.seeds import generator
-from methods.protocol import Limit
+from ..context import Context
+from ..kit.report import Charts, Stages
+from ..kit.seeds import generator
+from ..protocol import Limit
+from . import checks_plans
+from .spec import PlannerParams
+from .synthetic import PlanTask
+from .v3.curriculum import Curriculum, EMSettings
+from .v3.em import HardEM
+from .v3.monitors import Trace, diagnose
 
 Priced = dict[str, dict[str, float]]  # by series, what plans of a kind cost or use
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm.head import entropy
-from methods.concept_lm.rules import Accumulate, Boundary, Fixed, Words
-from methods.kit.precision import at_least_single, unrounded
+from ..kit.precision import at_least_single, unrounded
+from .head import entropy
+from .rules import Accumulate, Boundary, Fixed, Words
 
 
 class HNet(Boundary):

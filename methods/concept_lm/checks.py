@@ -11,17 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.concept_lm import masks
-from methods.concept_lm.base import load_base, tiny_config, widen_norms
-from methods.concept_lm.boundaries import RULES
-from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.decode import prefill, walk
-from methods.concept_lm.model import ConceptLM, token_nll
-from methods.concept_lm.reference import sequential_logits
-from methods.kit.compare import difference, largest
-from methods.kit.noise import gumbel
-from methods.kit.seeds import generator, seeded
-from methods.spec import Case
+from ..kit.compare import difference, largest
+from ..kit.noise import gumbel
+from ..kit.seeds import generator, seeded
+from ..spec import Case
+from . import masks
+from .base import load_base, tiny_config, widen_norms
+from .boundaries import RULES
+from .config import ConceptConfig
+from .decode import prefill, walk
+from .model import ConceptLM, token_nll
+from .reference import sequential_logits
 
 T = 24
 FAMILIES = ("qwen2", "qwen3")

@@ -6,20 +6,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import shuffled_codes
-from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.head import since
-from methods.concept_lm.model import ConceptLM, ConceptOutput, token_nll
-from methods.concept_lm.synthetic import RECALL_VOCAB, PlanTask, recall
-from methods.concept_lm.train import OnText, train
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import Falling, HardEM
-from methods.concept_lm.v3.monitors import Action, diagnose
-from methods.kit.corpus import stdlib
-from methods.kit.seeds import seeded
-from methods.kit.training import History, Plan, fit
-from methods.spec import Case
+from ..kit.corpus import stdlib
+from ..kit.seeds import seeded
+from ..kit.training import History, Plan, fit
+from ..spec import Case
+from .base import load_base, tiny_config
+from .baselines import shuffled_codes
+from .config import ConceptConfig
+from .head import since
+from .model import ConceptLM, ConceptOutput, token_nll
+from .synthetic import RECALL_VOCAB, PlanTask, recall
+from .train import OnText, train
+from .v3.curriculum import Curriculum, EMSettings
+from .v3.em import Falling, HardEM
+from .v3.monitors import Action, diagnose
 
 
 def learn_recall(device: str, window: int, steps: int = 250) -> float:

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.concept_lm.base import load_base, tiny_config, widen_norms
-from methods.concept_lm.reference import executor_nll, planner_log_prob
-from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
-from methods.concept_lm.v3.executor import Executor
-from methods.concept_lm.v3.planner import Planner, PlanShape
-from methods.concept_lm.v3.role import Role, adapters
-from methods.kit.compare import difference, largest
-from methods.kit.seeds import generator, seeded
-from methods.spec import Case
+from ..kit.compare import difference, largest
+from ..kit.seeds import generator, seeded
+from ..spec import Case
+from .base import load_base, tiny_config, widen_norms
+from .reference import executor_nll, planner_log_prob
+from .synthetic import PlanTask
+from .v3.curriculum import Curriculum, EMSettings
+from .v3.em import HardEM
+from .v3.executor import Executor
+from .v3.planner import Planner, PlanShape
+from .v3.role import Role, adapters
 
 SHAPE = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
 

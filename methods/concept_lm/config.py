@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from methods.kit.config import Count, Positive, Some, configuration
+from ..kit.config import Count, Positive, Some, configuration
 
 Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"]
 

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from methods.concept_lm.base import check_tokens
-from methods.concept_lm.boundaries import HNet
-from methods.concept_lm.cache import SlotCache
-from methods.concept_lm.head import draw, since
-from methods.concept_lm.model import ConceptLM, gather, pack
-from methods.errors import InputError
+from ..errors import InputError
+from .base import check_tokens
+from .boundaries import HNet
+from .cache import SlotCache
+from .head import draw, since
+from .model import ConceptLM, gather, pack
 
 
 class DecodeState:

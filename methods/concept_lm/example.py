@@ -2,13 +2,13 @@
 
 import torch
 
-from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.config import recommended
-from methods.concept_lm.decode import prefill, step
-from methods.concept_lm.model import ConceptLM
-from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
+from .base import load_base, tiny_config
+from .config import recommended
+from .decode import prefill, step
+from .model import ConceptLM
+from .synthetic import PlanTask
+from .v3.curriculum import Curriculum, EMSettings
+from .v3.em import HardEM
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import Qwen3Config
 
-from methods.concept_lm.config import ConceptConfig
+from .config import ConceptConfig
 
 QWEN3_SMALL = Qwen3Config(  # Qwen3-0.6B
     hidden_size=1024,

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm.config import ConceptConfig
-from methods.kit.precision import unrounded
+from ..kit.precision import unrounded
+from .config import ConceptConfig
 
 
 @dataclass

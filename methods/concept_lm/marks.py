@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.concept_lm.model import ConceptLM
+from .model import ConceptLM
 
 
 @dataclass(frozen=True)

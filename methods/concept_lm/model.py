@@ -20,15 +20,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm import boundaries, masks
-from methods.concept_lm.base import add_lora, check_tokens, widen_norms
-from methods.concept_lm.cache import SlotCache, run_cached
-from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
-from methods.errors import InputError
-from methods.kit.noise import gumbel
-from methods.kit.precision import at_least_single
-from methods.kit.seeds import seeded
+from ..errors import InputError
+from ..kit.noise import gumbel
+from ..kit.precision import at_least_single
+from ..kit.seeds import seeded
+from . import boundaries, masks
+from .base import add_lora, check_tokens, widen_norms
+from .cache import SlotCache, run_cached
+from .config import ConceptConfig
+from .head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
 
 Codes = Callable[[Tensor, Tensor], Tensor]  # (ids, is_concept) -> ids, to replace what was chosen
 

@@ -10,21 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.concept_lm.base import check_tokens, load_base
-from methods.concept_lm.baselines import shuffled_codes
-from methods.concept_lm.config import ConceptConfig, recommended
-from methods.concept_lm.decode import generate
-from methods.concept_lm.marks import in_words, marks, named, nearest
-from methods.concept_lm.model import ConceptLM, token_nll
-from methods.concept_lm.spec import GenerateParams, TrainParams
-from methods.concept_lm.train import OnText
-from methods.concept_lm.train import train as train_learner
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM, models
-from methods.concept_lm.v3.planner import PlanShape
-from methods.concept_lm.v3.role import adapters
-from methods.errors import InputError
-from methods.kit.checkpoint import (
+from ..errors import InputError
+from ..kit.checkpoint import (
     Checkpoint,
     CheckpointError,
     load_weights,
@@ -32,10 +19,23 @@ from methods.kit.checkpoint import (
     save_state,
     state_of,
 )
-from methods.kit.corpus import Corpus, folder
-from methods.kit.frozen import load_tokenizer
-from methods.kit.training import History, Plan
-from methods.spec import OnProgress
+from ..kit.corpus import Corpus, folder
+from ..kit.frozen import load_tokenizer
+from ..kit.training import History, Plan
+from ..spec import OnProgress
+from .base import check_tokens, load_base
+from .baselines import shuffled_codes
+from .config import ConceptConfig, recommended
+from .decode import generate
+from .marks import in_words, marks, named, nearest
+from .model import ConceptLM, token_nll
+from .spec import GenerateParams, TrainParams
+from .train import OnText
+from .train import train as train_learner
+from .v3.curriculum import Curriculum, EMSettings
+from .v3.em import HardEM, models
+from .v3.planner import PlanShape
+from .v3.role import adapters
 
 WEIGHTS = "concepts.pt"
 Learnt = tuple[nn.Module, dict[str, Any], str]  # what was trained, its configuration, a report

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import ConceptConfig
+from .config import ConceptConfig
 
 
 def linear(part: Any, x: Tensor, scale: float) -> Tensor:

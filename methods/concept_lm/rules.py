@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm.head import Threshold
-from methods.kit.precision import unrounded
+from ..kit.precision import unrounded
+from .head import Threshold
 
 
 class Boundary(Threshold):

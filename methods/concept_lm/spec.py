@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from methods.params import Place, Source
-from methods.spec import Params, TimedParams, parameter, read_method
+from ..params import Place, Source
+from ..spec import Params, TimedParams, parameter, read_method
 
 Contexts = Annotated[
     tuple[Annotated[int, Field(ge=16, le=32_768)], ...], Field(min_length=1, max_length=8)

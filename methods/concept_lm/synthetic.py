@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.concept_lm.v3.planner import PlanShape
-from methods.kit.config import Some, configuration
+from ..kit.config import Some, configuration
+from .v3.planner import PlanShape
 
 
 @configuration

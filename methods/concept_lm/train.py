@@ -7,10 +7,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
-from methods.kit.checkpoint import Checkpoint
-from methods.kit.corpus import Corpus
-from methods.kit.training import History, Plan, fit
+from ..kit.checkpoint import Checkpoint
+from ..kit.corpus import Corpus
+from ..kit.training import History, Plan, fit
+from .model import Codes, ConceptLM, ConceptOutput, token_nll
 
 
 @dataclass

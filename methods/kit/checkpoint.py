@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from methods.errors import InputError
+from ..errors import InputError
 
 FORMAT = 2
 Part = nn.Module | torch.optim.Optimizer

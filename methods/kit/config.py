@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from methods.errors import InputError
+from ..errors import InputError
 
 C = TypeVar("C")
 Count = Annotated[int, Field(ge=0)]

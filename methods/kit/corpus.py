@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
+from ..errors import InputError
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 from safetensors import SafetensorError
 
-from methods.errors import InputError
-from methods.kit.seeds import seeded
+from ..errors import InputError
+from .seeds import seeded
 
 
 def read_config(source: Any, what: str) -> Any:

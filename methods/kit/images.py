@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 from torch import Tensor
 
-from methods.errors import InputError
+from ..errors import InputError
 
 SHOWN = 3  # faults named in a message; the rest are counted
 

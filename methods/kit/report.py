@@ -5,9 +5,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from methods.context import Context, OpenSeries
-from methods.measure.statistics import over_seeds
-from methods.protocol import Axis, Limit, Series, Variant
+from ..context import Context, OpenSeries
+from ..measure.statistics import over_seeds
+from ..protocol import Axis, Limit, Series, Variant
 
 Table = Mapping[tuple[str, Any], Sequence[float]]  # (variant, x): a value of each seed
 

@@ -12,10 +12,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from methods.errors import InputError
-from methods.kit.checkpoint import Checkpoint
-from methods.kit.config import Count, Positive, Share, Some, configuration
-from methods.kit.seeds import seeded
+from ..errors import InputError
+from .checkpoint import Checkpoint
+from .config import Count, Positive, Share, Some, configuration
+from .seeds import seeded
 
 
 @configuration

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import psutil
 
-from methods.protocol import Environment, Gpu, MachineState, one_line
+from ..protocol import Environment, Gpu, MachineState, one_line
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"

@@ -16,8 +16,8 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from methods.errors import NotEnoughMemoryError
-from methods.measure.environment import control_group
+from ..errors import NotEnoughMemoryError
+from .environment import control_group
 
 # The profiler writes its stages to standard error, through the progress bar, unless this is set
 # before it first runs.

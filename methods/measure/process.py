@@ -7,9 +7,9 @@ import json
 import os
 import sys
 
-from methods import registry
-from methods.output import JsonLines
-from methods.runner import run
+from .. import registry
+from ..output import JsonLines
+from ..runner import run
 
 
 def main() -> int:

@@ -25,11 +25,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from methods import protocol
-from methods.context import Context
-from methods.errors import MethodsError
-from methods.measure.statistics import CONFIDENCE, hold_together, point_of_runs
-from methods.params import TimedParams
+from .. import protocol
+from ..context import Context
+from ..errors import MethodsError
+from ..params import TimedParams
+from .statistics import CONFIDENCE, hold_together, point_of_runs
 
 MOST = 4  # times the least number of runs
 SHARES = {1: 0.2, 2: 0.3}  # of all errors, at the first looks: after 1 and 2 times the least number

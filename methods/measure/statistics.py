@@ -22,9 +22,9 @@ from statistics import median
 
 import numpy as np
 
-from methods.protocol import Flag, Point, Ratio, Series, Verdict
-from methods.protocol.base import Where
-from methods.spec import Direction
+from ..protocol import Flag, Point, Ratio, Series, Verdict
+from ..protocol.base import Where
+from ..spec import Direction
 
 MIN_BLOCKS = 5
 MIN_RUNS = {"processes": 5, "seeds": 3, "": 0}

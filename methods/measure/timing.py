@@ -21,11 +21,11 @@ from typing import Literal
 
 import torch
 
-from methods.context import Context, OpenSeries
-from methods.measure import environment
-from methods.measure.statistics import MIN_BLOCKS, point
-from methods.params import TimedParams
-from methods.protocol import Flag, MachineState, Point
+from ..context import Context, OpenSeries
+from ..params import TimedParams
+from ..protocol import Flag, MachineState, Point
+from . import environment
+from .statistics import MIN_BLOCKS, point
 
 Variants = Mapping[str, Callable[[], object]]
 

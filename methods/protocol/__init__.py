@@ -6,8 +6,8 @@ Everything that comes in is hostile until validated: unknown fields, non-finite 
 texts, control characters and foreign signatures get no further than this module. No torch here.
 """
 
-from methods.protocol.base import ProtocolError, Strict, canonical
-from methods.protocol.measured import (
+from .base import ProtocolError, Strict, canonical
+from .measured import (
     Axis,
     Environment,
     Flag,
@@ -20,7 +20,7 @@ from methods.protocol.measured import (
     Variant,
     Verdict,
 )
-from methods.protocol.messages import (
+from .messages import (
     KINDS,
     MAX_EVENT_BYTES,
     MAX_LOG_BYTES,
@@ -43,5 +43,5 @@ from methods.protocol.messages import (
     seal,
     unseal,
 )
-from methods.protocol.text import clean, clean_json, one_line
-from methods.protocol.trace import TRACE_FILE, Block, Bound, Equation, Trace, TraceFile, TraceLine
+from .text import clean, clean_json, one_line
+from .trace import TRACE_FILE, Block, Bound, Equation, Trace, TraceFile, TraceLine

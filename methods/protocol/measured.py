@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from methods.protocol.base import Count, Label, Measured, Name, Sentence, Strict, Where
+from .base import Count, Label, Measured, Name, Sentence, Strict, Where
 
 
 class Flag(StrEnum):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, JsonValue, SerializeAsAny, field_validator, model_validator
 
-from methods.protocol.base import (
+from .base import (
     Count,
     Label,
     Name,
@@ -29,7 +29,7 @@ from methods.protocol.base import (
     canonical,
     parse,
 )
-from methods.protocol.measured import Environment, MachineState, Series
+from .measured import Environment, MachineState, Series
 
 VERSION = 1
 MIN_KEY_BYTES = 32

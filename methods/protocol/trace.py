@@ -17,7 +17,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from methods.protocol.base import Label, Sentence, Strict, Version, parse
+from .base import Label, Sentence, Strict, Version, parse
 
 TRACE_FILE = "trace.json"
 MAX_TRACE_BYTES = 4_000_000

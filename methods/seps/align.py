@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.errors import InputError
+from ..errors import InputError
 
 LEAK = 0.1  # slope of open_source's LeakyReLU
 

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.errors import UnknownNameError
-from methods.seps import align
-from methods.seps.config import MENDED, SepsConfig
-from methods.seps.model import Output, Prepared, Seps, Texts
+from ..errors import UnknownNameError
+from . import align
+from .config import MENDED, SepsConfig
+from .model import Output, Prepared, Seps, Texts
 
 
 class Whole(Seps):

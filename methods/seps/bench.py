@@ -9,24 +9,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.context import Context, OpenSeries
-from methods.kit.checkpoint import kept_in
-from methods.kit.compare import relative
-from methods.kit.report import Charts, Stages
-from methods.kit.seeds import randn, seeded
-from methods.measure import flops, memory
-from methods.measure.statistics import MIN_BLOCKS, MIN_RUNS, Interval, geometric_interval
-from methods.measure.timing import Comparison, compare, time_all
-from methods.seps import checks, scenes
-from methods.seps.baselines import candidate, cross_attention
-from methods.seps.config import SepsConfig
-from methods.seps.model import Seps, Texts
-from methods.seps.picture import picture
-from methods.seps.recall import Recall
-from methods.seps.reference import pairwise
-from methods.seps.spec import CostParams, RetrievalParams
-from methods.seps.train import HELD_OUT, Asked, Matcher, Plan, drawn, teach, train
-from methods.spec import Case
+from ..context import Context, OpenSeries
+from ..kit.checkpoint import kept_in
+from ..kit.compare import relative
+from ..kit.report import Charts, Stages
+from ..kit.seeds import randn, seeded
+from ..measure import flops, memory
+from ..measure.statistics import MIN_BLOCKS, MIN_RUNS, Interval, geometric_interval
+from ..measure.timing import Comparison, compare, time_all
+from ..spec import Case
+from . import checks, scenes
+from .baselines import candidate, cross_attention
+from .config import SepsConfig
+from .model import Seps, Texts
+from .picture import picture
+from .recall import Recall
+from .reference import pairwise
+from .spec import CostParams, RetrievalParams
+from .train import HELD_OUT, Asked, Matcher, Plan, drawn, teach, train
 
 PLACES = tuple(f"{way}, R@{k}" for way in ("image to text", "text to image") for k in (1, 5, 10))
 FRONT = ("whole", "seps_learnt", "kept", "extra", "merged", "fewer", "more")

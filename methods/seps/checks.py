@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.kit import noise
-from methods.kit.compare import difference
-from methods.kit.seeds import randn, seeded
-from methods.seps import align, slimming
-from methods.seps.config import SepsConfig, mended
-from methods.seps.model import Output, Seps, Texts
-from methods.seps.reference import pairwise
-from methods.spec import Case
+from ..kit import noise
+from ..kit.compare import difference
+from ..kit.seeds import randn, seeded
+from ..spec import Case
+from . import align, slimming
+from .config import SepsConfig, mended
+from .model import Output, Seps, Texts
+from .reference import pairwise
 
 ALONE: dict[str, Any] = {"dim": 32, "patches": 16, "aggregate": 0.5, "dense": False, "beta": 0.0}
 VARIANTS: dict[str, SepsConfig] = {

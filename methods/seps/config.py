@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from methods.kit.config import Part, Positive, Some, configuration
+from ..kit.config import Part, Positive, Some, configuration
 
 MENDED: dict[str, Any] = {"relaxation": "gumbel_sigmoid", "gate": True, "idle_biases": False}
 

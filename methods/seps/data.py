@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from methods.errors import InputError
-from methods.kit.images import refuse, unreadable
+from ..errors import InputError
+from ..kit.images import refuse, unreadable
 
 IMAGES = {"f30k": "flickr30k-images", "coco": "coco-images"}
 TEST = {"f30k": "test", "coco": "testall"}

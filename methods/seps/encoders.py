@@ -7,8 +7,8 @@ encoder starts from nothing. Both are trained on with the alignment, as in the s
 import torch
 from torch import Tensor, nn
 
-from methods.seps import scenes
-from methods.seps.model import Texts
+from . import scenes
+from .model import Texts
 
 
 def _blocks(dim: int, layers: int) -> nn.TransformerEncoder:

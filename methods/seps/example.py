@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from methods.seps.checks import inputs
-from methods.seps.config import SepsConfig, mended
-from methods.seps.model import Seps
+from .checks import inputs
+from .config import SepsConfig, mended
+from .model import Seps
 
 
 def main() -> None:

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.errors import InputError
-from methods.kit import noise
-from methods.seps import align, slimming
-from methods.seps.config import SepsConfig
-from methods.seps.scores import ScoreMLP, cosine_guide, minmax, self_guide
-from methods.seps.slimming import Aggregation, Shares, top_mask
+from ..errors import InputError
+from ..kit import noise
+from . import align, slimming
+from .config import SepsConfig
+from .scores import ScoreMLP, cosine_guide, minmax, self_guide
+from .slimming import Aggregation, Shares, top_mask
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from html import escape
 
 import torch
 
-from methods.kit.images import drawing, embedded
-from methods.seps import scenes
-from methods.seps.model import Batch
-from methods.seps.train import Matcher
+from ..kit.images import drawing, embedded
+from . import scenes
+from .model import Batch
+from .train import Matcher
 
 SCALE, GAP = 6, 24  # pixels of the picture for one of the image's, and between the panels
 STEP = scenes.PATCH * SCALE

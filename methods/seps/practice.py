@@ -8,19 +8,19 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
-from methods.kit.seeds import generator, seeded
-from methods.seps.baselines import candidate
-from methods.seps.config import SepsConfig
-from methods.seps.data import TEST, Split, load, with_validation
-from methods.seps.model import Batch, Texts
-from methods.seps.pretrained import BertEncoder, VisionEncoder, pixels
-from methods.seps.recall import Recall, folds, recall
-from methods.seps.spec import EvaluateParams, TrainParams
-from methods.seps.train import Draw, History, Matcher, Plan
-from methods.seps.train import train as train_matcher
-from methods.spec import OnProgress
+from ..errors import InputError
+from ..kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
+from ..kit.seeds import generator, seeded
+from ..spec import OnProgress
+from .baselines import candidate
+from .config import SepsConfig
+from .data import TEST, Split, load, with_validation
+from .model import Batch, Texts
+from .pretrained import BertEncoder, VisionEncoder, pixels
+from .recall import Recall, folds, recall
+from .spec import EvaluateParams, TrainParams
+from .train import Draw, History, Matcher, Plan
+from .train import train as train_matcher
 
 TOGETHER = 64  # images, or texts, that are encoded at once
 CAPTIONS = 5000  # that meet an image at once

@@ -10,9 +10,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from methods.errors import InputError
-from methods.kit.frozen import load_frozen, load_tokenizer, read_config
-from methods.seps.model import Texts
+from ..errors import InputError
+from ..kit.frozen import load_frozen, load_tokenizer, read_config
+from .model import Texts
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in the source
 READERS = 8  # threads that read images

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
+from ..errors import InputError
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from methods.seps.align import LEAK
-from methods.seps.model import Seps, Texts
-from methods.seps.slimming import Aggregation
+from .align import LEAK
+from .model import Seps, Texts
+from .slimming import Aggregation
 
 Pair = tuple[int, int]  # of a caption and an image, by their numbers
 

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from methods.seps.model import Batch
+from .model import Batch
 
 SIDE, PATCH, CELL = 32, 4, 8  # pixels
 GRID = SIDE // PATCH  # patches a side

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from methods.params import Place, Source
-from methods.spec import Params, TimedParams, parameter, read_method
+from ..params import Place, Source
+from ..spec import Params, TimedParams, parameter, read_method
 
 Counts = Annotated[tuple[Annotated[int, Field(ge=2, le=1024)], ...], Field(min_length=1)]
 Shares = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]

@@ -12,15 +12,15 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from methods.kit import training as kit
-from methods.kit.checkpoint import Checkpoint
-from methods.kit.config import Positive, Share, configuration
-from methods.kit.seeds import seeded
-from methods.seps import scenes
-from methods.seps.encoders import ImageEncoder, TextEncoder
-from methods.seps.model import Batch, Output, Seps
-from methods.seps.recall import Recall, recall
-from methods.seps.spec import RetrievalParams, TrainParams
+from ..kit import training as kit
+from ..kit.checkpoint import Checkpoint
+from ..kit.config import Positive, Share, configuration
+from ..kit.seeds import seeded
+from . import scenes
+from .encoders import ImageEncoder, TextEncoder
+from .model import Batch, Output, Seps
+from .recall import Recall, recall
+from .spec import RetrievalParams, TrainParams
 
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
 Draw = Callable[[int], Batch]

@@ -9,11 +9,11 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.kit.compiling import uncompiled
-from methods.sparse_attention import kernel, ops_cpu, ops_gpu
-from methods.sparse_attention.config import Group, SparseAttentionConfig, head_groups
-from methods.sparse_attention.oracle import oracle_attention
+from ..errors import InputError
+from ..kit.compiling import uncompiled
+from . import kernel, ops_cpu, ops_gpu
+from .config import Group, SparseAttentionConfig, head_groups
+from .oracle import oracle_attention
 
 Backend = Literal["auto", "kernel", "cpu", "gpu", "triton", "portable", "reference"]
 PaddingSide = Literal["right", "left"]
@@ -91,7 +91,7 @@ def sparse_attention(
 
 
 def _triton(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
-    from methods.sparse_attention import ops_triton  # noqa: PLC0415 - needs triton
+    from . import ops_triton  # noqa: PLC0415 - needs triton
 
     return ops_triton.attend(q, k, v, groups)
 

@@ -8,21 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.context import Context
-from methods.kit.compare import relative
-from methods.kit.report import Charts
-from methods.measure import memory as measured_memory
-from methods.measure.timing import Comparison, Variants, time_all
-from methods.protocol import Limit
-from methods.sparse_attention import kernel, peers
-from methods.sparse_attention.api import has_triton, sparse_attention
-from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.checks import BOUNDS, Inputs, backend_of, draw, gate
-from methods.sparse_attention.config import SparseAttentionConfig, flop_limit, resolve_window
-from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.oracle import head_masks
-from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
-from methods.spec import Case
+from ..context import Context
+from ..kit.compare import relative
+from ..kit.report import Charts
+from ..measure import memory as measured_memory
+from ..measure.timing import Comparison, Variants, time_all
+from ..protocol import Limit
+from ..spec import Case
+from . import kernel, peers
+from .api import has_triton, sparse_attention
+from .cache import SparseKVCache
+from .checks import BOUNDS, Inputs, backend_of, draw, gate
+from .config import SparseAttentionConfig, flop_limit, resolve_window
+from .gpt2 import GPT2, GPT2Config
+from .oracle import head_masks
+from .spec import LatencyParams, MemoryParams, ModelParams
 
 Configs = dict[str, SparseAttentionConfig]  # of our variants
 

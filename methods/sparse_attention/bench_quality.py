@@ -11,16 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.context import Context
-from methods.kit.corpus import stdlib
-from methods.kit.report import Charts, Stages
-from methods.kit.seeds import generator
-from methods.kit.training import History, Plan, fit
-from methods.protocol import Variant
-from methods.sparse_attention import checks
-from methods.sparse_attention.config import SparseAttentionConfig
-from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.spec import LanguageModelParams, RecallParams
+from ..context import Context
+from ..kit.corpus import stdlib
+from ..kit.report import Charts, Stages
+from ..kit.seeds import generator
+from ..kit.training import History, Plan, fit
+from ..protocol import Variant
+from . import checks
+from .config import SparseAttentionConfig
+from .gpt2 import GPT2, GPT2Config
+from .spec import LanguageModelParams, RecallParams
 
 Shares = dict[tuple[str, float | str], list[float]]  # by variant and x, one of each seed
 

@@ -9,14 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.sparse_attention.api import PaddingSide, shifted, sparse_attention, validated
-from methods.sparse_attention.config import (
-    GlobalGroup,
-    LocalGroup,
-    SparseAttentionConfig,
-    head_groups,
-)
+from ..errors import InputError
+from .api import PaddingSide, shifted, sparse_attention, validated
+from .config import GlobalGroup, LocalGroup, SparseAttentionConfig, head_groups
 
 
 class SparseKVCache:

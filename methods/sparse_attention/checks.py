@@ -12,21 +12,16 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from methods.kit.compare import largest, relative
-from methods.kit.seeds import generator
-from methods.measure import memory
-from methods.sparse_attention import kernel
-from methods.sparse_attention.api import Backend, PaddingSide, has_triton, sparse_attention
-from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.config import (
-    GlobalGroup,
-    SparseAttentionConfig,
-    head_groups,
-    sparsity_ratio,
-)
-from methods.sparse_attention.oracle import oracle_attention
-from methods.sparse_attention.probes import Intermediate, reach
-from methods.spec import Case
+from ..kit.compare import largest, relative
+from ..kit.seeds import generator
+from ..measure import memory
+from ..spec import Case
+from . import kernel
+from .api import Backend, PaddingSide, has_triton, sparse_attention
+from .cache import SparseKVCache
+from .config import GlobalGroup, SparseAttentionConfig, head_groups, sparsity_ratio
+from .oracle import oracle_attention
+from .probes import Intermediate, reach
 
 BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 FINE = 1e-5

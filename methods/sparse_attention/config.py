@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from methods.errors import InputError
-from methods.kit.config import Count, Part, Some, configuration
+from ..errors import InputError
+from ..kit.config import Count, Part, Some, configuration
 
 Anchor = Literal["stride", "pool"]
 ModelSize = Literal["small", "medium", "large"]

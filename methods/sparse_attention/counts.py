@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import linear_regression
 
-from methods.sparse_attention import config
-from methods.spec import Count
+from ..spec import Count
+from . import config
 
 _CONFIG = config.SparseAttentionConfig()
 _LENGTHS = tuple(2**k for k in range(16, 23))

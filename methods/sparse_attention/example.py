@@ -2,9 +2,9 @@
 
 import torch
 
-from methods.sparse_attention.config import SparseAttentionConfig
-from methods.sparse_attention.module import SparseAttention
-from methods.sparse_attention.oracle import oracle_attention
+from .config import SparseAttentionConfig
+from .module import SparseAttention
+from .oracle import oracle_attention
 
 
 def main() -> None:

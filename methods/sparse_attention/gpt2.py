@@ -11,11 +11,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from methods.errors import InputError
-from methods.kit.frozen import load_frozen
-from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.config import SparseAttentionConfig, head_groups
-from methods.sparse_attention.module import SparseAttention
+from ..errors import InputError
+from ..kit.frozen import load_frozen
+from .cache import SparseKVCache
+from .config import SparseAttentionConfig, head_groups
+from .module import SparseAttention
 
 SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # transformers' names
 # No dropout, and no special tokens: their ids lie outside a small vocabulary.

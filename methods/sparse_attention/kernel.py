@@ -9,8 +9,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from methods.sparse_attention.build_kernel import place
-from methods.sparse_attention.config import GlobalGroup, Group
+from .build_kernel import place
+from .config import GlobalGroup, Group
 
 MULTIPLE = 16  # of d_head: two vectors
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from methods.errors import InputError
-from methods.sparse_attention.api import PaddingSide, sparse_attention
-from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.config import SparseAttentionConfig, head_groups
-from methods.sparse_attention.probes import Intermediate
+from ..errors import InputError
+from .api import PaddingSide, sparse_attention
+from .cache import SparseKVCache
+from .config import SparseAttentionConfig, head_groups
+from .probes import Intermediate
 
 
 class AttentionResult(NamedTuple):

@@ -9,9 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from methods.measure import memory
-from methods.sparse_attention.module import SparseAttention
-from methods.sparse_attention.probes import Intermediate
+from ..measure import memory
+from .module import SparseAttention
+from .probes import Intermediate
 
 
 def synchronise(device: torch.device | str) -> None:

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from methods.kit.compiling import uncompiled
-from methods.sparse_attention import kernel
-from methods.sparse_attention.config import GlobalGroup, Group
-from methods.sparse_attention.tiles import Cut, added_own, key_side, own_scores, plan
+from ..kit.compiling import uncompiled
+from . import kernel
+from .config import GlobalGroup, Group
+from .tiles import Cut, added_own, key_side, own_scores, plan
 
 # Few rows waste less on the band's corners; many feed the matrix kernels better, wait less often
 # for all threads and leave fewer gradients to add up. A call's temporaries should fit the cache.

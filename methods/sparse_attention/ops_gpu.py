@@ -21,8 +21,8 @@ from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_flex
 from torch.nn.attention import flex_attention as flex
 
-from methods.sparse_attention.config import GlobalGroup, Group
-from methods.sparse_attention.tiles import added_own, key_side
+from .config import GlobalGroup, Group
+from .tiles import added_own, key_side
 
 SHAPES = 512  # compiled at most; beyond, an error
 

@@ -23,8 +23,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from methods.sparse_attention.config import GlobalGroup, Group
-from methods.sparse_attention.tiles import added_own, pool_anchors
+from .config import GlobalGroup, Group
+from .tiles import added_own, pool_anchors
 
 LOG2_E = tl.constexpr(math.log2(math.e))  # scores are computed as powers of 2
 

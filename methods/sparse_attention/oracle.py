@@ -10,13 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from methods.sparse_attention.config import (
-    GlobalGroup,
-    Group,
-    LocalGroup,
-    SparseAttentionConfig,
-    head_groups,
-)
+from .config import GlobalGroup, Group, LocalGroup, SparseAttentionConfig, head_groups
 
 
 def group_mask(group: Group, n: int, rows: Tensor | None = None) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.sparse_attention.config import SparseAttentionConfig, head_groups
+from .config import SparseAttentionConfig, head_groups
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -55,7 +55,7 @@ def flex(config: SparseAttentionConfig, n: int) -> Attention | None:
     """
     if not (shutil.which("c++") or shutil.which("g++")):
         return None
-    from methods.sparse_attention import ops_gpu  # noqa: PLC0415 - starts the compiler
+    from . import ops_gpu  # noqa: PLC0415 - starts the compiler
 
     return partial(ops_gpu.attend, groups=head_groups(config, config.heads, n), compiled=True)
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.sparse_attention.config import SparseAttentionConfig, resolve_window, sparsity_ratio
-from methods.sparse_attention.oracle import head_masks
+from ..errors import InputError
+from .config import SparseAttentionConfig, resolve_window, sparsity_ratio
+from .oracle import head_masks
 
 MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; use the closed forms above
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from methods.spec import Params, TimedParams, parameter, read_method
+from ..spec import Params, TimedParams, parameter, read_method
 
 Length = Annotated[int, Field(ge=64, le=262_144)]
 Lengths = Annotated[tuple[Length, ...], Field(min_length=1, max_length=12)]

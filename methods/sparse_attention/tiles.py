@@ -20,7 +20,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
+from .config import GlobalGroup, Group, LocalGroup
 
 ALIGN = 16  # floats to a vector register
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from methods.spec import Count
-from methods.token_pruning.config import PruningConfig
+from ..spec import Count
+from .config import PruningConfig
 
 Attention = Literal["causal", "full"]
 

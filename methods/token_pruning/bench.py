@@ -9,20 +9,20 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from methods.context import Context
-from methods.kit.checkpoint import Checkpoint, kept_in
-from methods.kit.report import Charts, Stages
-from methods.measure import flops
-from methods.token_pruning import checks, toy
-from methods.token_pruning.choice import Selector
-from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.model import Pruner
-from methods.token_pruning.picture import picture
-from methods.token_pruning.selectors import REGISTRY
-from methods.token_pruning.spec import TradeoffParams, TrainingParams
-from methods.token_pruning.toy import Exam, split
-from methods.token_pruning.training import History, train
+from ..context import Context
+from ..kit.checkpoint import Checkpoint, kept_in
+from ..kit.report import Charts, Stages
+from ..measure import flops
+from . import checks, toy
+from .choice import Selector
+from .config import PruningConfig
+from .loop import BEFORE, Stage, read
+from .model import Pruner
+from .picture import picture
+from .selectors import REGISTRY
+from .spec import TradeoffParams, TrainingParams
+from .toy import Exam, split
+from .training import History, train
 
 Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
 Table = dict[tuple[str, float | str], list[float]]  # per cent right of each seed, by way and budget

@@ -8,23 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.context import Context, OpenSeries
-from methods.errors import InputError
-from methods.kit.compare import relative
-from methods.kit.report import Charts
-from methods.measure import memory
-from methods.measure.timing import Comparison, Variants, time_all
-from methods.protocol import Limit
-from methods.spec import Case
-from methods.token_pruning import accounting, checks
-from methods.token_pruning.choice import Entered
-from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.llava import MIN_MASK, encode, load_llava, sized, visual_tokens
-from methods.token_pruning.loop import Cache, Reading, Stage, embed, read, step
-from methods.token_pruning.model import Pruner, run
-from methods.token_pruning.selectors import REGISTRY
-from methods.token_pruning.spec import LatencyParams
-from methods.token_pruning.stream import Prompt, Stream
+from ..context import Context, OpenSeries
+from ..errors import InputError
+from ..kit.compare import relative
+from ..kit.report import Charts
+from ..measure import memory
+from ..measure.timing import Comparison, Variants, time_all
+from ..protocol import Limit
+from ..spec import Case
+from . import accounting, checks
+from .choice import Entered
+from .config import PruningConfig
+from .llava import MIN_MASK, encode, load_llava, sized, visual_tokens
+from .loop import Cache, Reading, Stage, embed, read, step
+from .model import Pruner, run
+from .selectors import REGISTRY
+from .spec import LatencyParams
+from .stream import Prompt, Stream
 
 Plans = dict[str, list[Stage]]  # where tokens leave, by variant
 

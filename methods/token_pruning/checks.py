@@ -15,22 +15,22 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
-from methods.kit.compare import difference
-from methods.kit.seeds import randn, seeded
-from methods.measure import flops
-from methods.spec import Case
-from methods.token_pruning import accounting
-from methods.token_pruning.choice import Selector
-from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.heads import LayerHead
-from methods.token_pruning.llava import encode, load_llava, sized, visual_tokens
-from methods.token_pruning.loop import BEFORE, Stage, embed, read, step
-from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
-from methods.token_pruning.model import Pruner, run
-from methods.token_pruning.relax import straight_through
-from methods.token_pruning.selectors import REGISTRY
-from methods.token_pruning.stream import IGNORE, Prompt
-from methods.token_pruning.training import Trainer
+from ..kit.compare import difference
+from ..kit.seeds import randn, seeded
+from ..measure import flops
+from ..spec import Case
+from . import accounting
+from .choice import Selector
+from .config import PruningConfig
+from .heads import LayerHead
+from .llava import encode, load_llava, sized, visual_tokens
+from .loop import BEFORE, Stage, embed, read, step
+from .merger import Merger, QuestionMerger, SimpleMerger
+from .model import Pruner, run
+from .relax import straight_through
+from .selectors import REGISTRY
+from .stream import IGNORE, Prompt
+from .training import Trainer
 
 WORDS = 6
 TINY = PruningConfig(

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from methods.spec import Case
-from methods.token_pruning import toy
-from methods.token_pruning.bench import learn, plans
-from methods.token_pruning.model import Pruner
+from ..spec import Case
+from . import toy
+from .bench import learn, plans
+from .model import Pruner
 
 BASE_STEPS, STEPS, QUESTIONS = 350, 120, 512
 BUDGETS = (2, 4, 8, 12, 16)

@@ -12,9 +12,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.token_pruning.llava import Vision
-from methods.token_pruning.relax import check_budget
+from ..errors import InputError
+from .llava import Vision
+from .relax import check_budget
 
 
 def no_attention(*_: object) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from methods.errors import InputError
-from methods.kit.config import Count, Part, Positive, Some, configuration, read_yaml
+from ..errors import InputError
+from ..kit.config import Count, Part, Positive, Some, configuration, read_yaml
 
 Weight = Annotated[float, Field(ge=0)]
 

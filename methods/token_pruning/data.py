@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 from torch.nn.utils.rnn import pad_sequence
 
-from methods.errors import InputError
-from methods.kit.images import refuse, unreadable
-from methods.token_pruning.generate import ask
-from methods.token_pruning.stream import IGNORE, Prompt
+from ..errors import InputError
+from ..kit.images import refuse, unreadable
+from .generate import ask
+from .stream import IGNORE, Prompt
 
 IMAGE = "<image>"  # stands for the picture, whose place in the prompt is our own to choose
 

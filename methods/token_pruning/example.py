@@ -1,9 +1,9 @@
 """Both stages around a tiny random LLaVA: what `read` runs to show its shapes."""
 
-from methods.token_pruning.checks import answered, example, prompt_of, pruner_of
-from methods.token_pruning.generate import generate
-from methods.token_pruning.loop import read
-from methods.token_pruning.training import train
+from .checks import answered, example, prompt_of, pruner_of
+from .generate import generate
+from .loop import read
+from .training import train
 
 
 def main() -> None:

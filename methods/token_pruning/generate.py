@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.token_pruning.loop import Stage, read, step
-from methods.token_pruning.stream import Prompt, images_in
+from ..errors import InputError
+from .loop import Stage, read, step
+from .stream import Prompt, images_in
 
 NEW = 20  # tokens generated where neither the call nor generation_config says how many
 TEMPLATE = "USER: {images}{question} ASSISTANT:"  # LLaVA-1.5's, where a processor has none

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.merger import attend, score_head
+from .config import PruningConfig
+from .merger import attend, score_head
 
 
 class LayerHead(nn.Module):

@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import LlavaConfig, LlavaForConditionalGeneration
 from transformers.models.llama.modeling_llama import rotate_half
 
-from methods.errors import InputError
-from methods.kit.frozen import load_frozen, read_config
+from ..errors import InputError
+from ..kit.frozen import load_frozen, read_config
 
 DECODERS = ("llama", "mistral", "qwen2")  # whose layers take the same arguments
 MIN_MASK = torch.finfo(torch.float32).min

@@ -14,10 +14,10 @@ import torch
 from torch import Generator, Tensor
 from transformers import DynamicCache
 
-from methods.errors import InputError
-from methods.token_pruning.choice import Context, Entered, Selector, no_attention, wide
-from methods.token_pruning.llava import Rotary, Vision, attention_scores, encode, visual_tokens
-from methods.token_pruning.stream import IGNORE, Prompt, Stream, fitting, images_of, marks
+from ..errors import InputError
+from .choice import Context, Entered, Selector, no_attention, wide
+from .llava import Rotary, Vision, attention_scores, encode, visual_tokens
+from .stream import IGNORE, Prompt, Stream, fitting, images_of, marks
 
 
 @dataclass(frozen=True)

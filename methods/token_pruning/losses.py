@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.token_pruning.config import PruningConfig
+from .config import PruningConfig
 
 SQUASH = 100.0  # hidden states of a large model reach hundreds; tanh(h / 100) bounds them
 

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.kit.noise import gumbel
-from methods.token_pruning.choice import take, wide
-from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.relax import log_membership, straight_through
+from ..kit.noise import gumbel
+from .choice import take, wide
+from .config import PruningConfig
+from .relax import log_membership, straight_through
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from methods.errors import InputError
-from methods.kit.checkpoint import CheckpointError, load_weights, read_state, save_state
-from methods.kit.seeds import seeded
-from methods.token_pruning.choice import Context, Entered, Selector
-from methods.token_pruning.config import PruningConfig, from_keys
-from methods.token_pruning.heads import LayerHead
-from methods.token_pruning.llava import Vision, visual_tokens
-from methods.token_pruning.loop import BEFORE, Stage, embed, first_context, run_layer
-from methods.token_pruning.merger import Merged, Merger, make_merger
-from methods.token_pruning.relax import soft_gate, top
-from methods.token_pruning.stream import IGNORE, Prompt, Stream
+from ..errors import InputError
+from ..kit.checkpoint import CheckpointError, load_weights, read_state, save_state
+from ..kit.seeds import seeded
+from .choice import Context, Entered, Selector
+from .config import PruningConfig, from_keys
+from .heads import LayerHead
+from .llava import Vision, visual_tokens
+from .loop import BEFORE, Stage, embed, first_context, run_layer
+from .merger import Merged, Merger, make_merger
+from .relax import soft_gate, top
+from .stream import IGNORE, Prompt, Stream
 
 
 @dataclass(frozen=True)

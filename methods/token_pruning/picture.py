@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from methods.kit.images import drawing, embedded
-from methods.token_pruning import scenes
-from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.scenes import GRID, PATCH, PATCHES, SIDE
-from methods.token_pruning.toy import Exam
+from ..kit.images import drawing, embedded
+from . import scenes
+from .loop import BEFORE, Stage, read
+from .scenes import GRID, PATCH, PATCHES, SIDE
+from .toy import Exam
 
 GAP, TOP, LEFT = 12, 24, 92
 QUESTIONS = 3

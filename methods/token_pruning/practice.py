@@ -10,20 +10,20 @@ from zlib import crc32
 
 import torch
 
-from methods.errors import InputError
-from methods.kit.checkpoint import Checkpoint
-from methods.kit.frozen import load_beside
-from methods.measure.statistics import mean_interval
-from methods.spec import OnProgress
-from methods.token_pruning.config import PruningConfig, load_config
-from methods.token_pruning.data import batches, instruct, question_of, vqa
-from methods.token_pruning.generate import generate
-from methods.token_pruning.llava import load_llava
-from methods.token_pruning.loop import Stage
-from methods.token_pruning.model import Pruner, load_pruner
-from methods.token_pruning.spec import EvaluateParams, TrainParams
-from methods.token_pruning.training import History
-from methods.token_pruning.training import train as train_pruner
+from ..errors import InputError
+from ..kit.checkpoint import Checkpoint
+from ..kit.frozen import load_beside
+from ..measure.statistics import mean_interval
+from ..spec import OnProgress
+from .config import PruningConfig, load_config
+from .data import batches, instruct, question_of, vqa
+from .generate import generate
+from .llava import load_llava
+from .loop import Stage
+from .model import Pruner, load_pruner
+from .spec import EvaluateParams, TrainParams
+from .training import History
+from .training import train as train_pruner
 
 SHORT = "\nAnswer the question using a single word or phrase."
 

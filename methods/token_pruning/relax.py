@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.kit import noise
+from ..errors import InputError
+from ..kit import noise
 
 
 def check_budget(k: int, n: int) -> None:

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.token_pruning.choice import Context, Entered, Selector, take, wide
-from methods.token_pruning.relax import top
+from ..errors import InputError
+from .choice import Context, Entered, Selector, take, wide
+from .relax import top
 
 
 def random(context: Context, k: int) -> Tensor:

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from methods.params import Place, Source
-from methods.spec import Params, TimedParams, parameter, read_method
+from ..params import Place, Source
+from ..spec import Params, TimedParams, parameter, read_method
 
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.token_pruning.choice import take
-from methods.token_pruning.llava import MIN_MASK, visual_tokens
+from ..errors import InputError
+from .choice import take
+from .llava import MIN_MASK, visual_tokens
 
 IGNORE = -100
 

@@ -16,15 +16,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.errors import InputError
-from methods.kit.seeds import seeded
-from methods.kit.training import History, Plan, fit
-from methods.token_pruning import scenes
-from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.llava import MIN_MASK, attention_scores, encode, load_llava, sized
-from methods.token_pruning.loop import Stage, embed, read, run_layer
-from methods.token_pruning.scenes import KINDS, PATCHES, Questions, Scenes
-from methods.token_pruning.stream import IGNORE, Prompt
+from ..errors import InputError
+from ..kit.seeds import seeded
+from ..kit.training import History, Plan, fit
+from . import scenes
+from .config import PruningConfig
+from .llava import MIN_MASK, attention_scores, encode, load_llava, sized
+from .loop import Stage, embed, read, run_layer
+from .scenes import KINDS, PATCHES, Questions, Scenes
+from .stream import IGNORE, Prompt
 
 LAYERS = 4
 HOPS = (1, 3)  # layers taught to attend to the patch asked about, and to the one that answers

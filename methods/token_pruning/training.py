@@ -15,15 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.errors import InputError
-from methods.kit import training as kit
-from methods.kit.checkpoint import Checkpoint, Part
-from methods.kit.seeds import seeded
-from methods.token_pruning import losses
-from methods.token_pruning.llava import Vision, encode
-from methods.token_pruning.loop import BEFORE, Before, embed, first_context, run_layer
-from methods.token_pruning.model import Pruner
-from methods.token_pruning.stream import IGNORE, Prompt
+from ..errors import InputError
+from ..kit import training as kit
+from ..kit.checkpoint import Checkpoint, Part
+from ..kit.seeds import seeded
+from . import losses
+from .llava import Vision, encode
+from .loop import BEFORE, Before, embed, first_context, run_layer
+from .model import Pruner
+from .stream import IGNORE, Prompt
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from methods.protocol.trace import code_of
+from ..protocol.trace import code_of
 
 _SHAPE = re.compile(r"\(([^()]*)\)")
 # One, or several with commas between them, that no word touches and no product or list goes on.

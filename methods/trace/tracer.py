@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods import registry
-from methods.errors import InputError
-from methods.protocol import Bound, Trace, TraceFile, TraceLine
-from methods.protocol.trace import blocks_of, code_of
-from methods.runner import seed_everything
-from methods.spec import Case, Method
-from methods.trace.source import SourceFile, Statement, read
+from .. import registry
+from ..errors import InputError
+from ..protocol import Bound, Trace, TraceFile, TraceLine
+from ..protocol.trace import blocks_of, code_of
+from ..runner import seed_everything
+from ..spec import Case, Method
+from .source import SourceFile, Statement, read
 
 VISITS = 40  # of a line, whose values are looked at; shapes are compared at every visit
 _HIDDEN = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>", "<module>"}

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from methods.kit.config import Count, Part, Positive, Share, Some, configuration
+from ...kit.config import Count, Part, Positive, Share, Some, configuration
 
 
 @configuration

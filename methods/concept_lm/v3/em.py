@@ -22,17 +22,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm.head import entropy
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.estep import EStep
-from methods.concept_lm.v3.executor import Executor, Recogniser
-from methods.concept_lm.v3.monitors import Stats, Trace
-from methods.concept_lm.v3.planner import Planner, PlanShape
-from methods.concept_lm.v3.role import Role
-from methods.concept_lm.v3.warmup import Task, WarmUp
-from methods.kit.checkpoint import Checkpoint
-from methods.kit.seeds import seeded
-from methods.kit.training import History, Plan, fit
+from ...kit.checkpoint import Checkpoint
+from ...kit.seeds import seeded
+from ...kit.training import History, Plan, fit
+from ..head import entropy
+from .curriculum import Curriculum, EMSettings
+from .estep import EStep
+from .executor import Executor, Recogniser
+from .monitors import Stats, Trace
+from .planner import Planner, PlanShape
+from .role import Role
+from .warmup import Task, WarmUp
 
 
 class Falling(Plan):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.concept_lm.v3.executor import Executor, Recogniser
-from methods.concept_lm.v3.planner import Planner, close
+from .executor import Executor, Recogniser
+from .planner import Planner, close
 
 
 @dataclass

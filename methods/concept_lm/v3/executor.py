@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from methods.concept_lm.head import draw
-from methods.concept_lm.v3.planner import PlanShape, close, run, typed_logits
-from methods.concept_lm.v3.role import Role, fit
-from methods.kit.noise import gumbel
-from methods.kit.precision import at_least_single
-from methods.kit.seeds import seeded
+from ...kit.noise import gumbel
+from ...kit.precision import at_least_single
+from ...kit.seeds import seeded
+from ..head import draw
+from .planner import PlanShape, close, run, typed_logits
+from .role import Role, fit
 
 
 class Executor(nn.Module):

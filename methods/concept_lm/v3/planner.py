@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.head import draw
-from methods.concept_lm.v3.role import Role, fit
-from methods.kit.config import Count, Some, configuration
-from methods.kit.precision import unrounded
-from methods.kit.seeds import seeded
+from ...kit.config import Count, Some, configuration
+from ...kit.precision import unrounded
+from ...kit.seeds import seeded
+from ..base import load_base, tiny_config
+from ..head import draw
+from .role import Role, fit
 
 
 @configuration

@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from methods.concept_lm.base import add_lora
-from methods.concept_lm.config import ConceptConfig
+from ..base import add_lora
+from ..config import ConceptConfig
 
 ROLES = ("planner", "executor", "recogniser")
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.concept_lm.head import usage
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.executor import Executor, Recogniser
-from methods.concept_lm.v3.planner import Planner, PlanShape, close
-from methods.kit.noise import gumbel
+from ...kit.noise import gumbel
+from ..head import usage
+from .curriculum import Curriculum, EMSettings
+from .executor import Executor, Recogniser
+from .planner import Planner, PlanShape, close
 
 
 class Task(Protocol):
