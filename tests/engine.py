@@ -44,7 +44,7 @@ run = Run.objects.get(pk="{}")
 print("state", run.state, run.series.count(), run.reason)
 """
 OLDEST = """
-from webapp.health.models import Heartbeat
+from webapp.operate.models import Heartbeat
 from webapp.runs.models import Worker
 heard = [*Heartbeat.objects.values_list("at", flat=True)]
 heard += Worker.objects.exclude(last_seen=None).values_list("last_seen", flat=True)

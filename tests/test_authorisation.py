@@ -18,12 +18,12 @@ pytestmark = pytest.mark.django_db
 READERS = {
     *("digests:profile-new", "digests:profile-edit", "digests:best-since", "digests:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
-    *("library:remove-list", "library:zotero", "library:first-steps"),
+    *("library:remove-list", "library:zotero", "pages:first-steps"),
     *("mail:account", "mail:confirm", "mail:searches", "readers:account", "readers:export"),
     *("runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.
-ADMINISTRATORS = {"readers:readers", "catalog:decide", "library:connections"}
+ADMINISTRATORS = {"readers:readers", "catalog:decide", "operate:connections"}
 # The interface asks for tokens itself: tests/api.
 TOKENS = "api-1:"
 ARGUMENTS = {

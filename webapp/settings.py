@@ -34,8 +34,8 @@ BASE_URL = ENV.base_url.rstrip("/")
 
 # In this order, in which their URL patterns are tried.
 ROOMS = (
-    *("digests", "papers", "library", "mail", "summaries", "catalog"),
-    *("runs", "readers", "ui", "health", "api"),
+    *("pages", "digests", "papers", "library", "mail", "summaries", "catalog"),
+    *("runs", "readers", "ui", "operate", "api"),
 )
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     *(f"webapp.{room}" for room in ROOMS),
+    "webapp.claims",
 ]
 
 MIDDLEWARE = [

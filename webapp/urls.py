@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from webapp.api.api import api
 
-handler500 = "webapp.health.views.server_error"
+handler500 = "webapp.operate.views.server_error"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     *(path("", include(f"webapp.{room}.urls")) for room in settings.ROOMS),

@@ -50,8 +50,8 @@ PAGES = [
     Page("library:library", "/library/?show=left", signed_in=True),
     Page("library:import", "/library/import/", signed_in=True),
     Page("library:zotero", "/library/zotero/", signed_in=True),
-    Page("library:first-steps", "/first-steps/", signed_in=True),
-    Page("library:connections", "/connections/", signed_in=True, status=403),
+    Page("pages:first-steps", "/first-steps/", signed_in=True),
+    Page("operate:connections", "/connections/", signed_in=True, status=403),
     Page("mail:account", "/account/mail/", signed_in=True),
     Page("mail:confirm", "/account/mail/confirm/none/", signed_in=True, status=404),
     Page("mail:unsubscribe", "/mail/end/none/", status=404),
@@ -106,5 +106,5 @@ NOT_PAGES = {
     *("api-1:openapi-json", "api-1:results", "api-1:status"),
     *("api-1:papers", "api-1:paper", "api-1:profiles", "api-1:digest", "api-1:claims"),
     *("api-1:library", "api-1:change", "ui:robots"),
-    *("health:healthz", "health:readyz", "health:metrics"),
+    *("operate:healthz", "operate:readyz", "operate:metrics"),
 }

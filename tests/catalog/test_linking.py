@@ -22,9 +22,9 @@ from webapp.catalog.evidence import Answer, Link, links
 from webapp.catalog.labels import Label, agreement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.phrases import pattern
+from webapp.claims.grounding import GroundTruth
+from webapp.claims.shares import wilson
 from webapp.papers.models import Announcement, Listing, Paper
-from webapp.summaries.grounding import GroundTruth
-from webapp.summaries.management.shares import wilson
 
 ABOUT = (
     "Block sparse attention for long contexts",

@@ -14,6 +14,7 @@ from tests import factories
 from webapp.catalog import linking
 from webapp.catalog.comparable import comparable
 from webapp.catalog.queries import methods_of
+from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.digests import text_formats
 from webapp.digests.models import Digest
 from webapp.digests.queries import digest_entries
@@ -21,7 +22,6 @@ from webapp.library import zotero
 from webapp.mail import deliver
 from webapp.papers import citations
 from webapp.papers.models import Paper
-from webapp.summaries.extraction.claims import RuleClaim, claims_of
 
 pytestmark = pytest.mark.django_db
 ABSTRACT = (

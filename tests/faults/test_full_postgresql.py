@@ -26,7 +26,7 @@ from tests.runs.asking import ask, ended, measuring
 from tests.runs.rig import Rig, standing
 from tests.servers.stores import Cluster
 from webapp.api import tokens
-from webapp.health.models import Heartbeat
+from webapp.operate.models import Heartbeat
 from webapp.readers import links
 from webapp.runs.models import Run
 

@@ -112,7 +112,7 @@ class UpRig(Rig):
         says something every ten seconds alone. Returns for how many of the seconds no process
         could run: that is what timers, leases and locks cost, however busy the machine is.
         """
-        from webapp.health.models import Heartbeat
+        from webapp.operate.models import Heartbeat
         from webapp.runs.models import Worker
 
         wanted = {*QUEUES, "beat"} if beat else set(QUEUES)

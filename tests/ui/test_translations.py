@@ -22,11 +22,11 @@ from webapp.digests import filters
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
 from webapp.library import queries as library
-from webapp.library.connecting import MailForm, ModelForm
-from webapp.library.first_steps import FirstStepsForm
 from webapp.library.forms import EntryForm, ImportForm
 from webapp.mail.models import Delivery
 from webapp.mail.views import DeliveryForm
+from webapp.operate.connecting import MailForm, ModelForm
+from webapp.pages.first_steps import FirstStepsForm
 from webapp.papers import views as search_page
 from webapp.papers.models import AnnounceType, Listing
 from webapp.runs.models import State

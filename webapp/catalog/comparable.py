@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from webapp.catalog.measured import Best, Measurement, best
 from webapp.catalog.queries import Carried
-from webapp.summaries.extraction.claims import RuleClaim
+from webapp.claims.extraction.claims import RuleClaim
 from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})

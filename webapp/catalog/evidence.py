@@ -12,8 +12,8 @@ from typing import Any
 from methods import registry
 from methods.spec import Method
 from webapp.catalog import phrases
+from webapp.claims.grounding import GroundTruth
 from webapp.learning import linear, tfidf
-from webapp.summaries.grounding import GroundTruth
 
 ABOUT = 0.5  # probability from which a paper is about a method: more likely than not
 USES = 0.12  # below it, a paper that names the method only mentions it

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel
 
 from webapp.catalog.models import MethodLink
+from webapp.claims.shares import precision_and_recall
 from webapp.learning.tfidf import DATA
-from webapp.summaries.management.shares import precision_and_recall
 
 LABELS = str(DATA / "links.jsonl")
 Folded = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]

@@ -1,7 +1,7 @@
 from django.urls import URLPattern, path, re_path
 from django.views.generic import RedirectView
 
-from webapp.library import connecting, first_steps, views
+from webapp.library import views
 from webapp.papers import converters  # noqa: F401 - `arxiv`
 
 app_name = "library"
@@ -9,8 +9,6 @@ urlpatterns: list[URLPattern] = [
     path("library/", views.library, name="library"),
     path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
     re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
-    path("first-steps/", first_steps.first_steps, name="first-steps"),
-    path("connections/", connecting.connect, name="connections"),
     path("library/leave/", views.leave, name="leave"),
     path("library/import/", views.import_, name="import"),
     path("library/zotero/", views.zotero_, name="zotero"),

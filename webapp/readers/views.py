@@ -51,7 +51,7 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         login(request, reader)
         request.session.save()
     messages.success(request, _("You are signed in as %(reader)s.") % {"reader": reader})
-    response = redirect("library:first-steps" if is_first else settings.LOGIN_REDIRECT_URL)
+    response = redirect("pages:first-steps" if is_first else settings.LOGIN_REDIRECT_URL)
     kept, _made = Preference.objects.get_or_create(
         reader=reader, defaults={"language": get_language()}
     )

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from webapp.claims.grounding import State
 from webapp.papers.models import Paper
 
 
@@ -91,13 +92,7 @@ class Summary(models.Model):
 class Claim(models.Model):
     """A number the paper reports, as the summary's model read it, held against the text."""
 
-    class State(models.TextChoices):
-        """How much of it stands in the text. Only the first may get a verdict."""
-
-        UNIT = "number and unit", "number and unit found in the text"
-        NUMBER = "number only", "number found, its unit is not written there"
-        MISSING = "not found", "not found in the text"
-
+    State = State
     summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="claims")
     position = models.PositiveSmallIntegerField()
     metric = models.CharField(max_length=200)

@@ -9,12 +9,12 @@ from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.ui.markup import sanitise_blocks
 
 from .client import Server
-from .extraction.claims import RuleClaim, claims_of
 from .models import Claim, FullText, Summary
 
 State = Summary.State

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from django.template.loader import render_to_string
 
+from webapp.claims.grounding import GroundTruth
 from webapp.ui.markdown import plain_line, render_line
 from webapp.ui.markup import sanitise_blocks
 
-from .grounding import GroundTruth
 from .schema import PaperSummary, Table
 
 _HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-8"))

@@ -9,11 +9,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from webapp.claims.grounding import GroundTruth
+
 from . import budget, capability, queue
 from .answer import ask_for_summary, question
 from .client import BusyError, ModelError, RefusedError, Server
 from .fulltext import NotYetError, full_text
-from .grounding import GroundTruth
 from .models import Claim, FullText, Summary
 from .render import render_summary
 from .schema import ClaimedNumber, PaperSummary

@@ -2,9 +2,8 @@
 
 import re
 
+from webapp.claims.numbers import fold
 from webapp.ui.tables import table
-
-from .numbers import fold
 
 _WORDS: dict[str, str] = table(__file__, "wording.toml")
 _UNSPECIFIC = frozenset(_WORDS.pop("unspecific").split())

@@ -12,9 +12,9 @@ from celery import beat
 from django.db import DatabaseError, close_old_connections
 
 from webapp import connections
-from webapp.health import heartbeats
-from webapp.health.heartbeats import SECONDS
-from webapp.health.models import Heartbeat
+from webapp.operate import heartbeats
+from webapp.operate.heartbeats import SECONDS
+from webapp.operate.models import Heartbeat
 from workers import liveness
 
 SET_BACK = 1.0  # seconds; NTP sets a clock back by less

@@ -9,9 +9,9 @@ from typing import Any
 
 from celery.signals import task_postrun, task_prerun
 
-from webapp.health.heartbeats import SILENCE, store
-from webapp.health.models import Heartbeat
 from webapp.leases import renewed
+from webapp.operate.heartbeats import SILENCE, store
+from webapp.operate.models import Heartbeat
 from workers.site.app import BRIEF, app
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from tests.processes import forked, wait_for
-from webapp.health.models import Heartbeat
+from webapp.operate.models import Heartbeat
 from workers.site import proof
 
 SILENCE = timedelta(seconds=2)

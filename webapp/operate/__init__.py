@@ -1,0 +1,1 @@
+"""What an operator connects, watches and repairs: servers, health, doctor, backup."""

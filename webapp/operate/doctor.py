@@ -1,0 +1,170 @@
+"""Finds out what is wrong with an installation, and what to do about it.
+
+Each function below examines one part and yields findings; an error in one becomes a finding, and
+the others still run. Nothing is changed.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Max
+from django.utils import timezone
+
+from webapp import connections
+from webapp.operate.checks import readiness
+from webapp.papers.days import eastern_date
+from webapp.papers.models import Listing
+from webapp.papers.queries import rows
+from webapp.runs.queries import live_workers
+from webapp.runs.web.workers_page import installation
+from webapp.summaries.models import Summary
+
+Level = Literal["good", "note", "problem"]
+
+GIB = 2**30
+LITTLE_SPACE, NO_SPACE = 5 * GIB, GIB // 2
+OLD_DAY = timedelta(days=5)  # more than a long weekend
+CLOCKS_APART = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, and what to do about it."""
+
+    level: Level
+    what: str
+    todo: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """All findings, in the order in which to fix them."""
+    looks = (_data_directory, _settings, _database, _processes, _intake, _summaries, _benchmarks)
+    for look in looks:
+        try:
+            yield from look()
+        except DatabaseError as error:
+            yield Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
+            return  # the rest needs the database too
+        except OSError as error:
+            yield Finding("problem", f"{look.__name__[1:]}: {error}")
+
+
+DATABASE_HELP = "Is its server running, and is DATABASE_URL right? docs/settings.md"
+
+
+def _data_directory() -> Iterator[Finding]:
+    folder = settings.DATA_DIR
+    usage = shutil.disk_usage(folder)
+    free = f"{usage.free / GIB:.1f} GiB are free in {folder}"
+    if usage.free < NO_SPACE:
+        yield Finding("problem", free, "Free some space: nothing new can be written soon.")
+    elif usage.free < LITTLE_SPACE:
+        yield Finding("note", free, "A year of arXiv takes about 5 GiB.")
+    else:
+        yield Finding("good", free)
+    for path in (folder, folder / "secret_key", settings.CONNECTIONS_FILE):
+        if path.exists() and path.stat().st_mode & 0o077:
+            what = f"Other users of this machine may look into {path}"
+            yield Finding("problem", what, f"chmod go= {path}")
+
+
+def _settings() -> Iterator[Finding]:
+    if settings.DEBUG:
+        yield Finding("note", "ASSAY_DEBUG is on", "Never on a public machine: it shows settings.")
+    host = urlsplit(settings.BASE_URL).hostname if settings.BASE_URL else None
+    if host and not {host, "*"} & set(settings.ALLOWED_HOSTS):
+        yield Finding(
+            "problem",
+            f"ASSAY_BASE_URL names {host}, which the site does not answer to",
+            f"Add {host} to ASSAY_HOSTS.",
+        )
+
+
+def _database() -> Iterator[Finding]:
+    if connection.vendor == "sqlite":
+        ((answer,),) = rows("PRAGMA quick_check(1)")
+        if answer != "ok":
+            yield Finding(
+                "problem",
+                f"The database is damaged: {answer}",
+                "Stop the site and restore a backup: python3 manage.py restore FILE",
+            )
+    else:
+        ((its_now,),) = rows("SELECT now()")
+        apart = abs(its_now - timezone.now())
+        if apart > CLOCKS_APART:
+            yield Finding(
+                "problem",
+                f"This machine's clock and the database's are {apart.total_seconds():.0f} s apart",
+                "Set both by NTP.",
+            )
+
+
+def _processes() -> Iterator[Finding]:
+    checks = readiness()
+    if not any(check.ok for check in checks if check.name in {"beat", "queue site"}):
+        yield Finding("note", "Assay is not running", "python3 manage.py up")
+        return
+    for check in checks:
+        level: Level = "good" if check.ok else "problem"
+        todo = "" if check.ok else "See its log: docs/operate.md, Monitoring."
+        yield Finding(level, f"{check.name}: {check.detail}", todo)
+
+
+def _intake() -> Iterator[Finding]:
+    listings = Listing.objects.exclude(source=Listing.Source.SAMPLE)
+    latest = listings.filter(state=Listing.State.COMPLETE).aggregate(day=Max("date"))["day"]
+    failed = listings.filter(state=Listing.State.FAILED).order_by("-polled_at").first()
+    why = f"The last failure: {failed.reason}" if failed else "Is the worker of the site running?"
+    today = eastern_date(timezone.now())
+    if latest is None:
+        yield Finding("problem", "No day has come from arXiv yet", why)
+    elif today - latest > OLD_DAY:
+        yield Finding("problem", f"The latest day from arXiv is {latest}", f"{why} See /intake/.")
+    else:
+        yield Finding("good", f"The latest day from arXiv is {latest}")
+
+
+def _summaries() -> Iterator[Finding]:
+    try:
+        connections.with_values(connections.kept())
+    except (OSError, ValueError):
+        what = f"{settings.CONNECTIONS_FILE} cannot be read: what was connected is not used"
+        yield Finding("problem", what, "Connect it again: /connections/")
+    model = connections.current().summary_model
+    if not model:
+        yield Finding(
+            "note",
+            "No model summarises: pages show what rules find in the abstract",
+            "Connect one at /connections/: docs/models.md",
+        )
+        return
+    over = (Summary.State.FAILED, Summary.State.DONE)
+    last = Summary.objects.filter(state__in=over).order_by("-pk").first()
+    if last and last.state == Summary.State.FAILED:
+        yield Finding(
+            "problem",
+            f"The last summary by {model} failed: {last.reason}",
+            "Retry it on /summaries/ once that is mended.",
+        )
+    else:
+        yield Finding("good", f"{model} summarises")
+
+
+def _benchmarks() -> Iterator[Finding]:
+    installing = installation()
+    if installing and installing["state"] == "failed":
+        what = f"What methods need could not be installed: {installing['reason']}"
+        yield Finding("problem", what, "Mend that and start `up` again, or use --no-ml.")
+    live = live_workers().order_by("name")
+    names = [f"{worker.name} ({worker.device_name})" for worker in live]
+    if names:
+        yield Finding("good", f"Runs are measured by {', '.join(names)}")
+    else:
+        yield Finding("note", "No worker measures runs now", "They wait. See /workers/.")

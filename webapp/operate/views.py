@@ -1,0 +1,85 @@
+"""Endpoints for monitoring, and the error page."""
+
+import sys
+from dataclasses import asdict
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import InterfaceError, InternalError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.template import loader
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from webapp.operate.checks import readiness
+from webapp.operate.metrics import Metrics
+
+REASONS = {
+    "full": "The disk is full",
+    "closed": "The disk cannot be written",
+    "away": "The database does not answer",
+}
+# SQLite's messages, and SQLSTATEs of PostgreSQL, whose messages are localised.
+WORDS = {
+    "full": ("is full", "No space left", "53100"),
+    "closed": ("readonly database", "disk I/O", "25006"),
+}
+
+
+@never_cache
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """200 while this process answers, whatever else is down."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@never_cache
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """200 if all checks pass, else 503; either way the result of each check."""
+    checks = readiness()
+    ready = all(check.ok for check in checks)
+    body = {"ready": ready, "checks": [asdict(check) for check in checks]}
+    return JsonResponse(body, status=200 if ready else 503)
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus' text format."""
+    return HttpResponse(generate_latest(Metrics()), content_type=CONTENT_TYPE_LATEST)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500, or 503 with a reason if the database could not be read or written.
+
+    A reader whose account was deleted meanwhile is asked to sign in, a program gets 401.
+    """
+    trouble = _trouble(sys.exc_info()[1])
+    if not trouble and _is_of_nobody(request):
+        by_token = hasattr(request, "auth")
+        return HttpResponse(status=401) if by_token else redirect(settings.LOGIN_URL)
+    status = 503 if trouble else 500
+    page = loader.get_template("500.html").render({"status": status, "trouble": trouble})
+    if not trouble:
+        return HttpResponse(page, status=status)
+    reason = f"{REASONS[trouble]}: nothing was changed"  # the log and the API show it
+    return HttpResponse(page, status=status, reason=reason, headers={"Retry-After": "60"})
+
+
+def _is_of_nobody(request: HttpRequest) -> bool:
+    """Whether the account that sent a request has been deleted since it was authenticated."""
+    reader = getattr(request, "auth", None) or getattr(request, "user", None)
+    key = getattr(reader, "pk", None)
+    return key is not None and not User.objects.filter(pk=key).exists()
+
+
+def _trouble(error: BaseException | None) -> str:
+    """What is wrong with the database, as a key of `REASONS`; empty if it is something else."""
+    if not isinstance(error, InterfaceError | InternalError | OperationalError):
+        return ""
+    text = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
+    otherwise = "" if isinstance(error, InternalError) else "away"
+    return next((key for key, words in WORDS.items() if any(s in text for s in words)), otherwise)

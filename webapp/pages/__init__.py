@@ -1,0 +1,1 @@
+"""The pages that show several apps at once; nothing imports this package."""
