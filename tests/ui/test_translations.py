@@ -1,4 +1,6 @@
-"""Every word of a page can be read in Chinese: none outside the catalogue, none of it empty.
+"""Every word of a page can be translated, and what is translated keeps its meaning.
+
+A translation may lag behind: a missing one fails nothing.
 
 The compiled catalogue is kept beside its source, so that a fresh clone needs no gettext tools.
 """
@@ -13,26 +15,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from django.forms.utils import pretty_name
 from django.template.loader import get_template
 from django.utils.translation.template import templatize
-
-from webapp.api.tokens import SCOPES
-from webapp.digests import filters
-from webapp.digests.models import Profile
-from webapp.digests.profiles.forms import ProfileForm
-from webapp.library import queries as library
-from webapp.library.forms import EntryForm, ImportForm
-from webapp.mail.models import Delivery
-from webapp.mail.views import DeliveryForm
-from webapp.operate.connecting import MailForm, ModelForm
-from webapp.pages.first_steps import FirstStepsForm
-from webapp.papers import views as search_page
-from webapp.papers.models import AnnounceType, Listing
-from webapp.runs.models import State
-from webapp.runs.web.forms import RunForm
-from webapp.runs.web.listing import Filters
-from webapp.summaries.models import Summary
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "webapp/locale/zh_Hans/LC_MESSAGES/django.po"
@@ -150,13 +134,9 @@ def test_the_walk_over_templates_sees_words() -> None:
     assert untranslated(f"{whole}<pre>make</pre> <a title=\"{{% translate 'x' %}}\">PDF</a>") == []
 
 
-def test_every_message_is_translated_and_nothing_else_is() -> None:
-    assert set(used()) ^ set(entries()) == set()
-    assert [message for message, (_, text) in entries().items() if not text.strip()] == []
-
-
-def test_every_message_to_a_reader_is_in_the_catalogue() -> None:
-    known, wrong = set(entries()), []
+def test_a_message_to_a_reader_can_be_translated() -> None:
+    """Its words are a message of their own, with what is filled in named."""
+    wrong = []
     for path in (ROOT / "webapp").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             told = isinstance(node, ast.Call) and TOLD.fullmatch(ast.unparse(node.func))
@@ -166,8 +146,6 @@ def test_every_message_to_a_reader_is_in_the_catalogue() -> None:
                 "".join(str(one.value) for one in said.values if isinstance(one, ast.Constant)),
             ):
                 wrong.append(ast.unparse(said))
-            elif isinstance(said, ast.Constant) and said.value not in known:
-                wrong.append(said.value)
     assert wrong == []
 
 
@@ -190,22 +168,3 @@ def test_the_compiled_catalogue_is_this_one() -> None:
 def test_a_word_of_the_run_page_is_not_taken_from_mail() -> None:
     """ "Ended" was translated as "unsubscribed", which it once meant."""
     assert entries()["Ended"] == ("", "结束")
-
-
-def test_what_forms_and_states_are_called_is_in_the_catalogue() -> None:
-    """Their words are Python's; templates look them up, so none may be missing or have changed."""
-    known = set(entries()) | {""}
-    named = {
-        str(label)
-        for enum in (AnnounceType, Listing.State, Profile.Matching, Profile.Ranking, State)
-        for label in (*enum.labels, *Delivery.Frequency.labels, *Summary.State.labels)
-    }
-    named |= {*filters.ORDERS.values(), *filters.VIEWS.values(), *library.SHOWN.values()}
-    named |= {*search_page.ORDERS.values(), *search_page.PERIODS.values(), *SCOPES.values()}
-    forms = (ProfileForm, DeliveryForm, EntryForm, ImportForm, FirstStepsForm, RunForm, Filters)
-    forms += (ModelForm, MailForm)
-    for form in forms:
-        for name, field in form.base_fields.items():
-            if not field.widget.is_hidden:
-                named |= {str(field.label or pretty_name(name)), str(field.help_text)}
-    assert named - known == set()
