@@ -27,7 +27,7 @@ class Figure:
 def report(figures: Iterable[Figure]) -> int:
     """Print the figures as a table; the exit status: 1 if a target is missed."""
     # Not at the top: a benchmark may first have to set where methods are found.
-    from methods.terminal import table
+    from assay_common.terminal import table
 
     rows, status = [], 0
     for one in figures:

@@ -43,7 +43,7 @@ def build(papers: int, runs: int, source: Path | None = None) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from methods.terminal import progress_bar
+    from assay_common.terminal import progress_bar
     from webapp.digests.build import build as build_digests
     from webapp.papers.models import Paper
     from webapp.runs.models import Run

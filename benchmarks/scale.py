@@ -25,10 +25,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from assay_common.terminal import table
 from benchmarks import sanity
 from benchmarks.figures import arguments
 from benchmarks.large_site import LAST_DAY, build, empty_site, old_day, open_run
-from methods.terminal import table
 
 SEARCH_MS = 150.0  # CPU time of the slowest search in a hundred
 

@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from assay_common.text import clean
+
 from . import protocol
 from .errors import CheckFailedError
 from .spec import Case, Relation
@@ -94,7 +96,7 @@ class Context:
 
     def log(self, text: str) -> None:
         """Write a line (or several) to the run's log."""
-        data = (protocol.clean(text).rstrip("\n") + "\n").encode()
+        data = (clean(text).rstrip("\n") + "\n").encode()
         while data:
             piece = data[: protocol.MAX_LOG_BYTES].decode(errors="ignore")  # never half a character
             self._emit(protocol.Log(offset=self._log_offset, text=piece))

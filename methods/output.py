@@ -5,10 +5,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
+from assay_common.files import write_whole
+from assay_common.quantities import duration
+
 from . import charts, protocol
-from .charts import duration
 from .errors import InputError
-from .files import write_whole
 from .terminal import ProgressBar, check_line, series_table
 
 

@@ -12,12 +12,14 @@ import traceback
 
 import numpy as np
 
+from assay_common.text import clean, one_line
+
 from . import registry
 from .context import Context, Device, Emit
 from .errors import InputError, MethodsError
 from .interrupts import Interruptible
 from .measure import environment, processes
-from .protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
+from .protocol import Cancelled, Failed, Result, Started, Strict
 from .spec import Benchmark, Method, Params, TimedParams
 
 EXIT_OK, EXIT_CHECK, EXIT_INPUT, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130

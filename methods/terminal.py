@@ -1,37 +1,19 @@
-"""Output for a terminal: a progress bar, tables of checks and of results."""
+"""A run on a terminal: its own progress bar, its series as a table, its checks."""
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from io import StringIO
 from typing import TextIO
 
 import rich.progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
-from rich.text import Text
+from rich.progress import BarColumn, TextColumn
+from rich.table import Column
 
-from .charts.words import check_value, duration, interval, number
+from assay_common.quantities import duration, number
+from assay_common.terminal import table
+
+from .charts.words import check_value, interval
 from .protocol import CheckResult, Point, Progress, Series
-
-WIDE = 1000  # columns: a table in a file or a pipe is not cut
-
-
-def progress_bar() -> rich.progress.Progress:
-    """A bar of steps on standard error that vanishes at its end; silent where that is no terminal.
-
-    The description of a task is shown as it is: no markup is looked for in it.
-    """
-    return rich.progress.Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
 
 
 class ProgressBar:
@@ -74,20 +56,6 @@ class ProgressBar:
     def clear(self) -> None:
         """Take the bar away, before other text is written."""
         self._bar.stop()
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> str:
-    """Aligned columns under their heads, those named in `right` set right."""
-    numbers = set(right)
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for head in heads:
-        made.add_column(head, justify="right" if head in numbers else "left", no_wrap=True)
-    for row in rows:
-        made.add_row(*map(Text, row))  # as it is: no markup is looked for in it
-    console = Console(file=StringIO(), width=WIDE, color_system=None)
-    with console.capture() as text:
-        console.print(made)
-    return "\n".join(line.rstrip() for line in text.get().splitlines())
 
 
 def series_table(series: Series) -> str:

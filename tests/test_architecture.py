@@ -1,6 +1,7 @@
 """docs/architecture.md holds: its diagram and tables match the packages that exist."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import grimp
@@ -11,6 +12,8 @@ TEXT = (ROOT / "docs" / "architecture.md").read_text()
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \|(?: ([^|]+) \|)?$", re.MULTILINE)
 TABLES = re.findall(r"^\| package \|.*\n(?:\|.*\n)+", TEXT, re.MULTILINE)
 GRAPH = grimp.build_graph("webapp", "workers", "methods", cache_dir=None)
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+OFFERED = {"spec", "registry", "protocol", "charts"}  # to the site
 
 
 def packages(layer: str) -> set[str]:
@@ -41,3 +44,18 @@ def test_an_app_imports_only_those_that_its_row_names(app: str) -> None:
         if target.startswith("webapp.") and target.split(".")[1] in packages("webapp")
     }
     assert known[app] == {"all"} or found - {app} <= known[app]
+
+
+def test_the_site_uses_of_methods_what_the_page_names_and_the_contract_forbids_the_rest() -> None:
+    sentence = re.search(r"may import of `methods`\s+([^.]+)\.", TEXT)
+    assert sentence
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == OFFERED
+    contracts = SETTINGS["importlinter"]["contracts"]
+    contract = next(one for one in contracts if one["name"].startswith("The site knows what"))
+    there = {
+        path.stem
+        for path in (ROOT / "methods").iterdir()
+        if (path / "__init__.py").exists() or path.suffix == ".py"
+    }
+    forbidden = {f"methods.{name}" for name in there - OFFERED - {"__init__"}}
+    assert set(contract["forbidden_modules"]) == forbidden

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,15 +53,6 @@ LIGHT = {
     "workers.bench.app": {"django.conf", "django.db", "torch", "transformers"},
     "workers.up.supervisor": {"django", "celery", "torch", "webapp", "methods"},
 }
-# The doors of `methods` that webapp may use.
-DOORS = {
-    "methods.charts",
-    "methods.files",
-    "methods.protocol",
-    "methods.registry",
-    "methods.spec",
-    "methods.terminal",
-}
 
 
 def exists(module: str) -> bool:
@@ -103,15 +93,3 @@ def test_the_whole_site_loads_nothing_slow() -> None:
 @pytest.mark.parametrize("module", [name for name in LIGHT if exists(name)])
 def test_a_light_module_stays_light(module: str) -> None:
     assert not loaded_by(ONE, module) & LIGHT[module]
-
-
-def test_the_site_enters_methods_by_its_doors() -> None:
-    graph = grimp.build_graph("webapp", "methods", cache_dir=None)
-    imported = {
-        target
-        for module in graph.modules
-        if module.startswith("webapp")
-        for target in graph.find_modules_directly_imported_by(module)
-        if target.startswith("methods")
-    }
-    assert imported <= DOORS

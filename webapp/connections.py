@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 from pydantic import TypeAdapter
 
-from methods.files import write_whole
+from assay_common.files import write_whole
 from webapp.env import Settings
 
 NAMES = (

@@ -18,7 +18,7 @@ from .marks import MARGIN, SMALL, TITLE, WIDTH, escaped
 from .plot import Plot, Quantity
 from .rows import draw_rows
 from .style import STYLE
-from .words import check_value, duration, interval, number, tensor
+from .words import check_value, interval, tensor
 
 MOST = 8  # variants of one chart
 

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ..protocol import one_line
+from assay_common.text import one_line
+
 from .layout import text_width
 
 WIDTH = 480.0

@@ -5,13 +5,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from assay_common.terminal import table
+from assay_common.text import one_line
+
 from .. import registry
 from ..charts import check_value
 from ..context import check_result
 from ..errors import InputError, UnknownNameError
-from ..protocol import TRACE_FILE, Trace, one_line
+from ..protocol import TRACE_FILE, Trace
 from ..spec import Case, Check, Method
-from ..terminal import ProgressBar, check_line, table
+from ..terminal import ProgressBar, check_line
 
 HELP = "run a method's table of correctness checks"
 TRACE = Check(

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from assay_common.quantities import number
+from assay_common.terminal import table
+
 from .. import registry
-from ..charts import number
 from ..spec import PRESETS, Benchmark, Claim, Method
-from ..terminal import table
 
 HELP = "describe a method, its claims and its benchmarks"
 _WIDTH = 100

@@ -3,8 +3,9 @@
 import argparse
 import sys
 
+from assay_common.terminal import table
+
 from .. import registry
-from ..terminal import table
 
 HELP = "list the methods and their benchmarks"
 

@@ -8,9 +8,10 @@ import argparse
 import sys
 from typing import Literal, get_args
 
+from assay_common.files import write_whole
+
 from .. import registry
 from ..charts import tensor
-from ..files import write_whole
 from ..protocol import TRACE_FILE, Trace, TraceFile
 
 HELP = "read a method's code with its equations and recorded shapes"

@@ -5,11 +5,13 @@ import contextlib
 import sys
 from pathlib import Path
 
+from assay_common.text import clean
+
 from .. import registry
 from ..context import Emit
 from ..errors import InputError, ParameterError, ParameterProblem
 from ..output import JsonFile, JsonLines, Plots, Words
-from ..protocol import Cancelled, Failed, Strict, clean
+from ..protocol import Cancelled, Failed, Strict
 from ..spec import PRESETS
 
 HELP = "measure a benchmark"

@@ -17,7 +17,9 @@ from typing import Any, Self
 
 import psutil
 
-from ..protocol import Environment, Gpu, MachineState, one_line
+from assay_common.text import one_line
+
+from ..protocol import Environment, Gpu, MachineState
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"

@@ -6,6 +6,8 @@ Everything that comes in is hostile until validated: unknown fields, non-finite 
 texts, control characters and foreign signatures get no further than this module. No torch here.
 """
 
+from assay_common.text import clean, clean_json, one_line
+
 from .base import ProtocolError, Strict, canonical
 from .measured import (
     Axis,
@@ -43,5 +45,4 @@ from .messages import (
     seal,
     unseal,
 )
-from .text import clean, clean_json, one_line
 from .trace import TRACE_FILE, Block, Bound, Equation, Trace, TraceFile, TraceLine

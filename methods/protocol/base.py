@@ -5,7 +5,7 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from .text import clean, one_line
+from assay_common.text import clean, one_line
 
 
 class ProtocolError(ValueError):

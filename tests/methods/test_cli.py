@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from methods.files import write_whole
+from assay_common.files import write_whole
 from methods.protocol import Cancelled, CheckResult, Failed, Line, Result, Series, Started
 from tests.methods.conftest import Done, command, environment, lines
 

@@ -6,10 +6,12 @@ from typing import Self
 
 import pytest
 
-from methods.charts import check_value, duration, interval, number
+from assay_common.quantities import duration, number
+from assay_common.terminal import progress_bar, table
+from methods.charts import check_value, interval
 from methods.measure.statistics import exact_point, over_seeds
 from methods.protocol import Progress
-from methods.terminal import ProgressBar, progress_bar, table
+from methods.terminal import ProgressBar
 
 
 class Terminal:

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from methods.protocol import one_line
+from assay_common.text import one_line
 from webapp.papers.entries import Author
 from webapp.papers.formats import parse_authors
 

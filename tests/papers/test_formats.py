@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from methods.protocol import one_line
+from assay_common.text import one_line
 from tests.papers.conftest import WEDNESDAY
 from tests.processes import ROOT
 from tests.servers import arxiv_xml, hostile

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.test import Client, RequestFactory
 
-from methods.protocol import clean, clean_json, one_line
+from assay_common.text import clean, clean_json, one_line
 from webapp.ui.input import CleanInputMiddleware, number_in
 
 HOSTILE = (

@@ -14,8 +14,8 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.params.functions import Header
 from ninja.parser import Parser
 
+from assay_common.text import clean_json
 from methods import registry
-from methods.protocol import clean_json
 from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer

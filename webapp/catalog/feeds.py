@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from methods.charts import number
+from assay_common.quantities import number
 from methods.spec import Method
 from webapp.catalog import queries
 from webapp.catalog.measured import Answered, Measurement, best

@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from methods.protocol import one_line
+from assay_common.text import one_line
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import Paper

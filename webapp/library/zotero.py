@@ -19,7 +19,7 @@ from django.dispatch import receiver
 from django.utils.translation import gettext
 from pydantic import BaseModel
 
-from methods.files import write_whole
+from assay_common.files import write_whole
 from webapp.papers import citations
 from webapp.papers.fetch import retry_after
 from webapp.papers.models import Paper

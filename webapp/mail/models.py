@@ -4,7 +4,7 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from methods.protocol import one_line
+from assay_common.text import one_line
 from webapp.digests.models import Profile
 
 

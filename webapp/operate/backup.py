@@ -30,7 +30,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from psycopg import sql
 
-from methods.files import write_whole
+from assay_common.files import write_whole
 from webapp.database import bring_up_to_date, unknown_migrations
 from webapp.operate.heartbeats import SILENCE
 from webapp.operate.models import Heartbeat

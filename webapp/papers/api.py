@@ -17,7 +17,7 @@ import arxiv
 from arxiv import _feed
 from django.conf import settings
 
-from methods.protocol import one_line
+from assay_common.text import one_line
 from webapp.papers import fetch
 from webapp.papers.days import DAY, batch_day_of, now, submission_window
 from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from methods.protocol import clean
+from assay_common.text import clean
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType
 

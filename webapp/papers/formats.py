@@ -16,7 +16,7 @@ from xml.parsers import expat
 
 import feedparser
 
-from methods.protocol import one_line
+from assay_common.text import one_line
 from webapp.papers.days import eastern_date
 from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
 from webapp.papers.identifiers import category_names, parse_identifier

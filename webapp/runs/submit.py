@@ -8,8 +8,8 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import BaseModel, ConfigDict, Field
 
+from assay_common.text import clean
 from methods import registry
-from methods.protocol import clean
 from methods.spec import InputError
 from webapp.runs import broker, states
 from webapp.runs.models import Device, Run, State

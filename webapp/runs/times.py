@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from methods.charts import duration
+from assay_common.quantities import duration
 from webapp import env
 
 LEASE = timedelta(seconds=env.read().lease)  # silence after which a worker is lost

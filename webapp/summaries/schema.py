@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from methods.protocol import clean_json
+from assay_common.text import clean_json
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]

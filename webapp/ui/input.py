@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest, QueryDict
 from django.utils.deprecation import MiddlewareMixin
 
-from methods.protocol import clean
+from assay_common.text import clean
 
 
 class CleanInputMiddleware(MiddlewareMixin):

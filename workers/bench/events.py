@@ -5,6 +5,7 @@ import logging
 import time
 from collections import Counter
 
+from assay_common.text import clean
 from methods import protocol
 from methods.protocol import Event, Job, Strict
 from workers.bench.outbox import REPEATS, Message, Outbox
@@ -67,7 +68,7 @@ class EventSender:
         """Append to the log, which is cut after one mebibyte and then ends with a note."""
         if self._full:
             return
-        text = protocol.clean(self._decoder.decode(data)).encode()
+        text = clean(self._decoder.decode(data)).encode()
         room = MAX_LOG_BYTES - self._offset - len(self._pending)
         self._full = len(text) > room
         self._pending += _whole_characters(text[:room]) + LOG_CUT.encode() if self._full else text

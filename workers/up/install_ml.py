@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import bootstrap
-from methods.files import write_whole
+from assay_common.files import write_whole
 from webapp import env
 from workers.parent_death import die_with_parent
 

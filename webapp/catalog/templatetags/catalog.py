@@ -7,7 +7,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from methods.charts import number
+from assay_common.quantities import number
 from webapp.catalog import queries, reading
 from webapp.catalog.comparable import comparable
 from webapp.catalog.models import MethodLink

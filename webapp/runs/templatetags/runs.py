@@ -4,13 +4,14 @@ from typing import Any
 
 from django import template
 
+from assay_common.quantities import duration, number
 from methods import charts, registry
 from methods.spec import PRESETS
 from webapp.runs.web import actions
 from webapp.runs.web.present import place
 
 register = template.Library()
-for words in (charts.check_value, charts.duration, charts.interval, charts.number, place):
+for words in (charts.check_value, duration, charts.interval, number, place):
     register.filter(words.__name__, words)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from django.utils.translation import gettext, gettext_noop
 
-from methods.charts import number
+from assay_common.quantities import number
 from methods.protocol import Series
 from webapp.runs.models import Check, Run
 

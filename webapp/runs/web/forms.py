@@ -15,7 +15,7 @@ from django.conf import settings
 from django.forms.boundfield import BoundWidget
 from django.utils.translation import gettext, ngettext
 
-from methods.charts import duration
+from assay_common.quantities import duration
 from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_workers

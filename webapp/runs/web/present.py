@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from assay_common.quantities import number
 from methods import charts, protocol
-from methods.charts import number
 from webapp.runs.models import Check, Device, Run
 from webapp.runs.queries import spec_of
 from webapp.runs.web.forms import written

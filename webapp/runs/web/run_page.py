@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from methods.charts import duration
+from assay_common.quantities import duration
 from methods.protocol import Environment, MachineState, canonical
 from webapp.runs.models import Run
 from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place, spec_of

@@ -2,7 +2,7 @@
 
 from django.utils.translation import gettext, ngettext
 
-from methods.charts import duration
+from assay_common.quantities import duration
 from webapp.runs.models import Failure, Run, State
 from webapp.runs.queries import Place
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db.models import F
 
-from methods.charts import duration
+from assay_common.quantities import duration
 from webapp.runs.models import WITH_WORKER, Run, Worker
 from webapp.runs.queries import live_workers
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from pydantic import BaseModel
 
-from methods.protocol import clean_json
+from assay_common.text import clean_json
 from webapp.claims.grounding import GroundTruth
 from webapp.ui.json_lines import read_lines
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from methods.terminal import progress_bar
+from assay_common.terminal import progress_bar
 from webapp.digests.backlog import score_since
 from webapp.digests.lookup import NotFoundError, day, find_digest, find_profile
 from webapp.digests.models import Digest, DigestEntry, Profile

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from methods.terminal import progress_bar, table
+from assay_common.terminal import progress_bar, table
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.digests.lookup import day
 from webapp.papers.models import AnnounceType, Listing

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from pydantic import BaseModel, StringConstraints
 
-from methods.terminal import table
+from assay_common.terminal import table
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.models import DigestEntry
 from webapp.digests.profiles.validation import ProfileError, rules_of

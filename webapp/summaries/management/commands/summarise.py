@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
-from methods.terminal import progress_bar
+from assay_common.terminal import progress_bar
 from webapp.papers.models import Paper
 from webapp.papers.queries import announced_on, dates
 from webapp.summaries import queue
