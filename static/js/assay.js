@@ -74,6 +74,10 @@ document.fonts.ready.then(fit);
 addEventListener("resize", fit);
 
 // Saving, without leaving the place
+const show = (button, pressed) => {
+  button.setAttribute("aria-pressed", pressed);
+  button.name = pressed ? "clear" : "paper"; // what the next press asks for
+};
 const press = async (button) => {
   const data = new FormData(button.form);
   data.set(button.name, button.value);
@@ -81,15 +85,15 @@ const press = async (button) => {
   if (!answer.ok || answer.redirected) throw new Error(`saving was answered ${answer.status}`);
   const pressed = Object.values(await answer.json())[0];
   // A paper is saved or not for me, never both.
-  if (pressed) for (const one of button.parentElement.querySelectorAll("[form=stars]")) one.setAttribute("aria-pressed", false);
-  button.setAttribute("aria-pressed", pressed);
+  if (pressed) for (const one of button.parentElement.querySelectorAll("[form=stars]")) show(one, false);
+  show(button, pressed);
 };
 document.getElementById("stars")?.addEventListener("submit", (event) => {
   const form = event.target;
   event.preventDefault();
   press(event.submitter).catch(() => {
     // The form itself can tell the reader what went wrong.
-    const field = Object.assign(document.createElement("input"), { type: "hidden", name: "paper", value: event.submitter.value });
+    const field = Object.assign(document.createElement("input"), { type: "hidden", name: event.submitter.name, value: event.submitter.value });
     form.append(field);
     form.action = event.submitter.getAttribute("formaction") ?? form.action;
     form.submit();

@@ -204,7 +204,7 @@ def test_saving_and_letting_go(client, reader):
     )
     assert answer.json() == {"starred": True}
     assert paper.title_html in text(client.get("/library/"))
-    back = client.post("/star/", {"paper": paper.arxiv_id, "next": "/digest/2026-03-12/?type=new"})
+    back = client.post("/star/", {"clear": paper.arxiv_id, "next": "/digest/2026-03-12/?type=new"})
     assert back["Location"] == f"/digest/2026-03-12/?type=new#p-{paper.arxiv_id}"
     assert not Star.objects.exists()
     assert "Nothing saved yet" in text(client.get("/library/"))

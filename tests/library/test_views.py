@@ -78,7 +78,7 @@ def test_what_is_not_for_me_is_no_longer_saved(client: Client, reader: User) -> 
     answer = client.post("/library/leave/", {"paper": paper.arxiv_id}, headers=headers)
     assert answer.json() == {"left": True}
     assert not Star.objects.exists()
-    back = client.post("/library/leave/", {"paper": paper.arxiv_id, "next": "//evil.example"})
+    back = client.post("/library/leave/", {"clear": paper.arxiv_id, "next": "//evil.example"})
     assert back["Location"] == f"/library/#p-{paper.arxiv_id}"
     assert not LibraryEntry.objects.get().not_for_me
     assert client.post("/library/leave/", {"paper": "none"}).status_code == 404

@@ -42,8 +42,8 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         site_profile()
         profiles = Profile.objects.all()
     rules = _valid_rules(profiles)
-    # Once the sample day is replaced its digests are empty.
-    Digest.objects.filter(is_sample=True, entries__isnull=True).exclude(
+    # Once the sample day is replaced its digests go.
+    Digest.objects.filter(is_sample=True).exclude(
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
     to_build = {date: dict(rules) for date in dates}

@@ -19,7 +19,7 @@ from webapp.digests.text_formats import as_markdown
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, categories, dates
-from webapp.ui.pages import back, for_readers, respond_shared
+from webapp.ui.pages import asked_mark, back, for_readers, respond_shared
 
 PAPERS_A_PAGE = 50
 
@@ -148,8 +148,10 @@ def feeds(request: HttpRequest) -> HttpResponse:
 @for_readers("POST")
 def star(request: HttpRequest, reader: User) -> HttpResponse:
     """Save a paper, or remove it; JSON for the script, a redirect for a form."""
-    paper = find_paper(request.POST.get("paper", ""))
-    _, made = Star.objects.get_or_create(reader=reader, paper=paper)
-    if not made:
+    name, wanted = asked_mark(request)
+    paper = find_paper(name)
+    if wanted:
+        Star.objects.get_or_create(reader=reader, paper=paper)
+    else:
         Star.objects.filter(reader=reader, paper=paper).delete()
-    return back(request, "/", f"#p-{paper.arxiv_id}", starred=made)
+    return back(request, "/", f"#p-{paper.arxiv_id}", starred=wanted)

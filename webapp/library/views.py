@@ -19,7 +19,7 @@ from webapp.library.learning import LEAST
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
 from webapp.ui.input import number_in
-from webapp.ui.pages import back, for_readers
+from webapp.ui.pages import asked_mark, back, for_readers
 
 PAPERS_A_PAGE = 50
 MAX_LISTS = 100
@@ -57,22 +57,24 @@ def export(request: HttpRequest, reader: User, suffix: str) -> HttpResponse:
 @for_readers("POST")
 def leave(request: HttpRequest, reader: User) -> HttpResponse:
     """Mark a paper as not for the reader, or take that back; it is then no longer saved."""
-    paper = find_paper(request.POST.get("paper", ""))
+    name, wanted = asked_mark(request)
+    paper = find_paper(name)
     entry = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
-    entry.not_for_me = not entry.not_for_me
-    entry.save()
-    return back(request, "/library/", f"#p-{paper.arxiv_id}", left=entry.not_for_me)
+    entry.not_for_me = wanted
+    entry.save(update_fields=["not_for_me", "changed_at"])
+    return back(request, "/library/", f"#p-{paper.arxiv_id}", left=wanted)
 
 
 @for_readers("POST")
 @transaction.atomic
 def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
-    """Mark a paper as read or unread, or set its note, tags and lists."""
+    """Mark a paper as read (`read=1`) or unread (`read=0`), or set its note, tags and lists."""
     paper = find_paper(arxiv_id)
     kept = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
-        kept.read_at = None if kept.read_at else timezone.now()
-        kept.save()
+        is_read = request.POST["read"] != "0"
+        kept.read_at = (kept.read_at or timezone.now()) if is_read else None
+        kept.save(update_fields=["read_at", "changed_at"])
         return back(request, "/library/", "#library")
     form = EntryForm(request.POST)
     if not form.is_valid():
@@ -81,7 +83,7 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
             messages.error(request, wrong + " " + _("Nothing was saved."))
         return back(request, "/library/", "#library")
     kept.note, kept.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
-    kept.save()
+    kept.save(update_fields=["note", "tags", "changed_at"])
     mine = ReadingList.objects.filter(reader=reader)
     name = form.cleaned_data["new_list"].strip()
     if name and mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():

@@ -19,9 +19,11 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set
     have yet go to the end of the queue and are given up after MOST_TRIES.
     Raises FetchError, with nothing changed.
     """
-    waiting = Paper.objects.filter(
-        enriched_at=None, is_sample=False, enrich_tries__lt=MOST_TRIES
-    ).order_by("enrich_tries", "-pk")
+    # A sample paper is asked for once its day has gone and a reader keeps it.
+    waiting = Paper.objects.exclude(
+        is_sample=True, announcements__listing__source=Listing.Source.SAMPLE
+    ).filter(enriched_at=None, enrich_tries__lt=MOST_TRIES)
+    waiting = waiting.order_by("enrich_tries", "-pk")
     asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
     entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in asked]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())

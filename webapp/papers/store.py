@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date, datetime
+from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -19,7 +21,7 @@ from webapp.ui.markup import render
 
 _CHUNK = 500  # rows of one statement
 _FACTS = ("license", "doi", "journal_ref", "comment", "submitted_at", "updated_at")
-_FIXED = {"id", "arxiv_id", "is_sample"}
+_FIXED = {"id", "arxiv_id"}
 _MERGED = [one.name for one in Paper._meta.concrete_fields if one.name not in _FIXED]
 
 
@@ -85,9 +87,30 @@ def store_batch(
 
 
 def remove_sample() -> None:
-    """Delete the sample day: its listings, its papers and whatever refers to them."""
-    Listing.objects.filter(source=Listing.Source.SAMPLE).delete()
-    Paper.objects.filter(is_sample=True).delete()
+    """Delete the sample day: its listings, and its papers with whatever was derived from them.
+
+    A paper that a reader saved, noted or listed stays, because its identifier is a real one; the
+    API replaces its text. Readers' rows are those whose model has a reader: they are found in the
+    schema, since apps above this one define them.
+    """
+    if not Listing.objects.filter(source=Listing.Source.SAMPLE).delete()[0]:
+        return
+    sample = Paper.objects.filter(is_sample=True)
+    touched: set[int] = set()
+    derived = []
+    for relation in Paper._meta.related_objects:
+        model: Any = relation.related_model
+        name = relation.field.name
+        if any(field.related_model is User for field in model._meta.concrete_fields):
+            touched.update(
+                model.objects.filter(**{f"{name}__in": sample}).values_list(name, flat=True)
+            )
+        else:
+            derived.append((model, name))
+    sample.exclude(pk__in=touched).delete()
+    for model, name in derived:
+        model.objects.filter(**{f"{name}__in": touched}).delete()
+    sample.update(announced_on=None)
 
 
 @transaction.atomic
@@ -119,7 +142,14 @@ def store_papers(
     papers = _by_identifier(stored.select_for_update(), entries)
     before = {name: _values(paper) for name, paper in papers.items()}
     for entry in entries:
-        _merge(papers[entry.arxiv_id], entry, announced_on, rendered, known_at)
+        _merge(
+            papers[entry.arxiv_id],
+            entry,
+            announced_on,
+            rendered,
+            known_at=known_at,
+            is_sample=is_sample,
+        )
     changed = [paper for name, paper in papers.items() if _values(paper) != before[name]]
     # Ten times as fast as bulk_update.
     Paper.objects.bulk_create(
@@ -138,14 +168,19 @@ def _merge(
     entry: Entry,
     announced_on: date | None,
     rendered: Mapping[tuple[str, int], Rendered],
+    *,
     known_at: datetime | None,
+    is_sample: bool,
 ) -> None:
     """Write into `paper` what `entry` adds: all of a newer version, else what is missing."""
-    newer, authority = entry.version > paper.version, known_at is not None
-    current = entry.version >= paper.version
+    authority = known_at is not None
+    # What arXiv says replaces the sample's own text of a paper that a reader keeps.
+    replaces_sample = paper.is_sample and not is_sample
+    newer = entry.version > paper.version or replaces_sample
+    current = newer or entry.version == paper.version
     if newer:
         html = rendered.get(entry.key) or _render(entry)
-        paper.version = entry.version
+        paper.version, paper.is_sample = entry.version, is_sample
         paper.title, paper.abstract = entry.title, entry.abstract
         paper.title_html, paper.abstract_html = html
         paper.enriched_at, paper.enrich_tries = None, 0  # ask the API again

@@ -96,6 +96,16 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
     return decorate
 
 
+def asked_mark(request: HttpRequest) -> tuple[str, bool]:
+    """The paper that a button names, and the state it asks for: set (`paper`) or `clear`.
+
+    A button never asks for "the other state": a form sent twice, or from two windows, would then
+    undo itself.
+    """
+    wanted = "clear" not in request.POST
+    return request.POST.get("paper" if wanted else "clear", ""), wanted
+
+
 def back(request: HttpRequest, default: str, anchor: str, **state: bool) -> HttpResponse:
     """Redirect to the page that a form was sent from; for the script, `state` as JSON instead."""
     if request.headers.get("Accept") == "application/json":
