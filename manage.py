@@ -76,7 +76,7 @@ def django(command: str, arguments: list[str]) -> int:
     import django
     from django.core.management import BaseCommand, execute_from_command_line
 
-    from webapp.env import SettingError
+    from assay_common.env import SettingError
 
     # They load every page, which takes as long as most commands do; the tests run them.
     BaseCommand.requires_system_checks = ()

@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parent
 ON = "ASSAY_TEST_FAST" in os.environ
 # torch, and what is made of it: the methods' models and what they share.
 LIBRARIES = r"torch|transformers|sklearn|numpy|local_attention|peft"
-ROOMS = "concept_lm|kit|measure|seps|sparse_attention|token_pruning"
+ROOMS = "concept_lm|kit|measure|seps|sparse_attention|token_pruning|worker"
 IMPORT = re.compile(
     rf"^\s*(?:import|from) (?:(?:{LIBRARIES})\b|(?:tests\.)?methods\.(?:{ROOMS})\b)", re.MULTILINE
 )
@@ -24,6 +24,7 @@ IMPORT = re.compile(
 PROCESSES = re.compile(r"^(?:import|from) (?:subprocess|multiprocessing)\b", re.MULTILINE)
 # Whole houses, models, long readings of every file of every method, every input at every address.
 PLACES = (
+    "assay_common",
     "api/test_hostile_input.py",
     "api/test_schemathesis.py",
     "browser",

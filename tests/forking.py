@@ -156,7 +156,7 @@ def main(arguments: list[str]) -> NoReturn:
     """`DOOR LIBRARY …` forks as long as it lives; `NAME … -c PROGRAM` asks it to."""
     if "-c" in arguments:
         sys.exit(call(arguments[0], arguments[-1]))
-    from workers.parent_death import die_with_parent
+    from assay_common.parent_death import die_with_parent
 
     die_with_parent()
     run(serve(socket.socket(fileno=int(arguments[0])), arguments[1:]))

@@ -283,7 +283,7 @@ class Refuse:
         if name.partition(".")[0] in refused:
             raise ModuleNotFoundError(f"{name} is not in the image", name=name)
 sys.meta_path.insert(0, Refuse())
-import workers.bench.app, kombu.transport.redis
+import methods.worker.app, kombu.transport.redis
 """
 
 

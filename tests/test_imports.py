@@ -50,7 +50,7 @@ LIGHT = {
     "methods.registry": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     "methods.spec": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     # kombu itself takes a class from django.utils wherever Django is installed.
-    "workers.bench.app": {"django.conf", "django.db", "torch", "transformers"},
+    "methods.worker.app": {"django.conf", "django.db", "torch", "transformers"},
     "workers.up.supervisor": {"django", "celery", "torch", "webapp", "methods"},
 }
 

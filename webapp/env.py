@@ -1,53 +1,41 @@
-"""Settings from the environment, validated when they are read.
+"""The site's settings from the environment, validated when they are read.
 
-Every variable that Assay reads is declared here with its default and described in
-`docs/settings.md`, which a test compares with this list. Bench workers use this module too, so it
-imports neither Django nor Celery.
+With those of `assay_common.env` these are all variables that Assay reads, each with its default;
+`docs/settings.md` describes them, and a test compares the two.
 """
 
-import os
 import re
-from contextlib import suppress
 from email.utils import parseaddr
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-MOST = 2**31
-
-
-class SettingError(Exception):
-    """A setting is invalid; the message names it, its value and what is expected."""
-
-
-def _parts(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:  # its message would show a part of the password
-        raise ValueError("no address; in a password / is %2F, [ is %5B and # is %23") from None
-    return parts
+from assay_common import env
+from assay_common.env import (
+    MOST,
+    Count,
+    OptionalPath,
+    Server,
+    SettingError,
+    Words,
+    parts_of,
+    variable,
+    without_password,
+)
 
 
 def _address(text: str) -> str:
-    parts = _parts(text)
+    parts = parts_of(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ValueError("write an http:// or https:// address")
     return text.rstrip("/")
 
 
-def _server(url: SecretStr) -> SecretStr:
-    _parts(url.get_secret_value())
-    return url
-
-
 def _mail_server(url: SecretStr) -> SecretStr:
-    parts = _parts(text := url.get_secret_value())
+    parts = parts_of(text := url.get_secret_value())
     if text and not (parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname):
         raise ValueError("write smtp+tls://user:password@host:587, or smtps:// or smtp://")
     return url
@@ -59,46 +47,16 @@ def _sender(text: str) -> str:
     return text
 
 
-Words = Annotated[  # split at commas and blanks
-    tuple[str, ...], NoDecode, BeforeValidator(lambda text: text.replace(",", " ").split())
-]
-OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 Address = Annotated[str, AfterValidator(_address)]  # without a trailing slash
-Server = Annotated[SecretStr, AfterValidator(_server)]
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
-Count = Annotated[int, Field(ge=0, le=MOST)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda text: text.strip().upper())
 ]
 
 
-def variable(default: str, name: str | None = None, **bounds: Any) -> Any:
-    """Declare a variable with its default as written in a shell.
+class Settings(env.Settings):
+    """All settings."""
 
-    Its name is the field's with the prefix ASSAY_; those that other software uses too have their
-    own `name`.
-    """
-    return Field(default, validation_alias=name, **bounds)
-
-
-def _name(field: str) -> str:
-    return f"ASSAY_{field.upper()}"
-
-
-class Settings(BaseSettings):
-    """All settings. A variable that is empty counts as unset."""
-
-    model_config = SettingsConfigDict(
-        alias_generator=_name,
-        env_ignore_empty=True,
-        case_sensitive=True,
-        extra="ignore",
-        frozen=True,
-        validate_default=True,
-        hide_input_in_errors=True,
-    )
-
-    data: Path = variable("var")
     static: OptionalPath = variable("")
     secret_key: SecretStr = variable("")
     debug: bool = variable("0")
@@ -106,7 +64,6 @@ class Settings(BaseSettings):
     base_url: str = variable("")
     https: bool = variable("0")
     database_url: Server = variable("", "DATABASE_URL")
-    celery_broker_url: Server = variable("", "CELERY_BROKER_URL")
     arxiv_rss_url: Address = variable("https://rss.arxiv.org")
     arxiv_api_url: Address = variable("https://export.arxiv.org/api/query")
     arxiv_site_url: Address = variable("https://arxiv.org")
@@ -117,13 +74,6 @@ class Settings(BaseSettings):
     mail_from: Annotated[str, AfterValidator(_sender)] = variable("assay@localhost")
     connections: OptionalPath = variable("")
     run_minutes: int = variable("120", ge=0, le=1440)
-    lease: int = variable("30", ge=3, le=3600)
-    models: Words = variable("")
-    worker_name: str = variable("")
-    worker_key: SecretStr = variable("")
-    worker_key_file: OptionalPath = variable("")
-    worker_memory: Count = variable("0")
-    bench_user: str = variable("")
     openai_base_url: Address = variable("https://api.openai.com/v1", "OPENAI_BASE_URL")
     openai_api_key: SecretStr = variable("", "OPENAI_API_KEY")
     summary_model: str = variable("")
@@ -135,34 +85,14 @@ class Settings(BaseSettings):
     runs_kept_days: Count = variable("0")
     log_level: LogLevel = variable("INFO")
     token: SecretStr = variable("")
-    methods_path: str = variable("")
     web_concurrency: int = variable("0", "WEB_CONCURRENCY", ge=0, le=256)
     venv: str = variable(".venv")
-
-
-def without_password(url: str) -> str:
-    """A URL for printing: its password, if any, is replaced by ***."""
-    before, at, rest = url.rpartition("@")
-    scheme, slashes, user = before.rpartition("://")
-    return f"{scheme}{slashes}{user.split(':')[0]}:***@{rest}" if at and ":" in user else url
 
 
 @cache
 def read() -> Settings:
     """The settings of this process. Raises SettingError."""
-    try:
-        return Settings()
-    except ValidationError as error:
-        raise SettingError(_text_of(error)) from None
-
-
-def _text_of(error: ValidationError) -> str:
-    """The first error as text: `ASSAY_DEBUG='perhaps': Input should be a valid boolean`."""
-    first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0])
-    value = "…" if VARIABLES[name].annotation is SecretStr else os.environ.get(name, "")
-    advice = first["msg"].removeprefix("Value error, ")
-    return f"{name}={without_password(value)!r}: {advice}"
+    return env.read_as(Settings)
 
 
 # By name, in the order of the documentation.
@@ -207,25 +137,3 @@ def database_from(url: str) -> dict[str, object]:
         f"DATABASE_URL={without_password(url)!r}: "
         "write sqlite:////absolute/path or postgresql://user@host/name"
     )
-
-
-def data_directory(root: Path) -> Path:
-    """The data directory, created if needed and closed to other users.
-
-    Raises SettingError if it cannot be written.
-    """
-    path = root / read().data.expanduser()
-    os.umask(0o077)  # from here on only this user may read what this process writes
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingError(f"ASSAY_DATA={str(path)!r}: {error.strerror}") from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise SettingError(f"ASSAY_DATA={str(path)!r}: this user may not write there")
-    # Older versions left files that others may read.
-    for one in (path, *path.iterdir()):
-        with suppress(OSError):  # deleted meanwhile, or another user's
-            mode = one.lstat().st_mode
-            if mode & 0o077 and not one.is_symlink():
-                one.chmod(mode & 0o700)
-    return path

@@ -8,11 +8,13 @@ from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
 
-from webapp import connections, env, logs, redis_broker
+from assay_common import redis_broker
+from assay_common.env import data_directory
+from webapp import connections, env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV = env.read()
-DATA_DIR = env.data_directory(BASE_DIR)
+DATA_DIR = data_directory()
 
 
 def _kept_secret(path: Path) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from webapp.redis_broker import CONTROL_EXCHANGE, configure
+from assay_common.redis_broker import CONTROL_EXCHANGE, configure
 
 if TYPE_CHECKING:
     from celery import Celery

@@ -8,6 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 application = get_wsgi_application()
 
 # Import Celery and the Redis client now, so that no reader who queues a run waits for it.
-from webapp import redis_transport, tasks  # noqa: E402, F401
+from assay_common import redis_transport  # noqa: E402, F401
+from webapp import tasks  # noqa: E402
 
 tasks.app()

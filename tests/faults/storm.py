@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import bootstrap
+from assay_common.redis_broker import socket_path
 from tests import machine
 from tests.faults.clocks import step
 from tests.faults.small_disk import fill, has_no_room, make_room, small_disk
 from tests.faults.up_rig import ROLES, UpRig
 from tests.runs.rig import FIXTURE
 from tests.servers import stores
-from webapp.redis_broker import socket_path
 
 FAULTS_A_RUN = 2 / 3
 ALL_END_WITHIN = 600.0  # seconds after the last fault

@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 from celery import Celery
 
+from assay_common.redis_broker import CONTROL_EXCHANGE
 from tests import machine
 from tests.faults.clocks import wrong_by
 from tests.faults.test_kills import measured_once, nothing_left
@@ -19,7 +20,6 @@ from tests.runs import saying
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
 from webapp import tasks
-from webapp.redis_broker import CONTROL_EXCHANGE
 from webapp.runs import broker, submit
 from webapp.runs.dispatch import send
 from webapp.runs.models import Run, State, Worker

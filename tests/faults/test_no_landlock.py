@@ -52,7 +52,7 @@ def worker(rig: Rig, python: str, user: str) -> Iterator[Worker]:
     """A bench worker that has been heard of."""
     settings = {"ASSAY_WORKER_NAME": "old", "ASSAY_WORKER_KEY": rig.key("old")}
     settings |= {"ASSAY_WORKER_MEMORY": "1500", "ASSAY_BENCH_USER": user}
-    celery = [python, "-m", "celery", "--quiet", "-A", "workers.bench.app", "worker"]
+    celery = [python, "-m", "celery", "--quiet", "-A", "methods.worker.app", "worker"]
     with (rig.data / "old.log").open("wb") as log:
         process = subprocess.Popen(
             [python, no_landlock.__file__, *celery, "-Q", "bench-cpu", *QUIET],

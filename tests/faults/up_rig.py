@@ -27,7 +27,7 @@ ROLES = {
     "events": "assay-events",
     "summaries": "assay-summaries",
     "beat": "assay-beat",
-    "bench": "workers.bench.app",
+    "bench": "methods.worker.app",
 }
 
 

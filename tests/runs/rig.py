@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from assay_common.redis_broker import socket_path
 from tests import databases, forking
 from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
 from tests.runs import forks
-from webapp.redis_broker import socket_path
 from workers.up import redis
 
 LEASE = 3  # seconds: faults are noticed ten times sooner than in the field
@@ -98,7 +98,7 @@ class Rig:
         mine = {"ASSAY_WORKER_NAME": name, "ASSAY_WORKER_KEY": key or self.key(name)}
         self._former[name] = Worker.objects.get(name=name).boot
         mine |= {"ASSAY_WORKER_MEMORY": "1500"}
-        worker = ("-A", "workers.bench.app", "worker", "-Q", "bench-cpu", *QUIET)
+        worker = ("-A", "methods.worker.app", "worker", "-Q", "bench-cpu", *QUIET)
         return self.start(name, *worker, anew=anew, **{**mine, **extra})
 
     def mend(self) -> None:
@@ -226,7 +226,8 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     from django.db import connections
     from django.test import override_settings
 
-    from webapp import env, redis_broker, tasks
+    from assay_common import redis_broker
+    from webapp import env, tasks
 
     data = Path(environment["ASSAY_DATA"])
     database = environment["DATABASE_URL"] or f"sqlite:///{data / 'assay.sqlite3'}"

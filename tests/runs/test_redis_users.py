@@ -15,10 +15,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.retry import Retry
 
+from assay_common import redis_broker
 from tests import machine
 from tests.processes import ROOT, wait_for
 from tests.servers import stores
-from webapp import redis_broker
 from webapp.runs import keys, redis_users
 from webapp.runs.models import Worker
 
@@ -106,7 +106,7 @@ def test_a_worker_works_as_that_user(master: Redis, tmp_path: Path) -> None:
         "ASSAY_DATA": str(tmp_path), "ASSAY_WORKER_NAME": "one", "ASSAY_WORKER_KEY": key,
         "CELERY_BROKER_URL": f"redis://{where['host']}:{where['port']}/0",
     }  # fmt: skip
-    command = [sys.executable, "-m", "celery", "-A", "workers.bench.app", "worker"]
+    command = [sys.executable, "-m", "celery", "-A", "methods.worker.app", "worker"]
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     said = tmp_path / "log"
     with said.open("wb") as log:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workers.bench.app import LONGEST_RUN
-from workers.bench.app import app as bench
+from methods.worker.app import LONGEST_RUN
+from methods.worker.app import app as bench
 from workers.site.app import BRIEF, LONG
 from workers.site.app import app as site
 

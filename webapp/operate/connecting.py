@@ -17,8 +17,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from pydantic import ValidationError
 
+from assay_common.env import without_password
 from webapp import connections
-from webapp.env import Settings, without_password
+from webapp.env import Settings
 from webapp.operate.trials import describe, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.ui.pages import back, for_readers

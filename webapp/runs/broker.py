@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from django.utils import timezone
 
-from webapp.redis_broker import EVENTS
+from assay_common.redis_broker import EVENTS
 from webapp.runs.models import Run
 from webapp.tasks import broadcast, send
 

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as AwayError
 from redis.exceptions import RedisError, ResponseError
 
-from webapp import redis_broker
+from assay_common import redis_broker
 from webapp.runs import keys
 from webapp.runs.models import Worker
 

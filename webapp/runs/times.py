@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from assay_common import env
 from assay_common.quantities import duration
-from webapp import env
 
 LEASE = timedelta(seconds=env.read().lease)  # silence after which a worker is lost
 HEARTBEAT = LEASE / 6  # interval of the workers' heartbeats and of the sweep

@@ -16,10 +16,10 @@ from celery import Celery, signals
 from django.conf import settings
 from django.db import close_old_connections
 
-import workers.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
-from webapp import env
-from webapp.redis_broker import configure
-from workers.liveness import LivenessFile
+import assay_common.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
+from assay_common import env
+from assay_common.liveness import LivenessFile
+from assay_common.redis_broker import configure
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
@@ -34,7 +34,7 @@ warnings.filterwarnings("ignore", "You're running the worker with superuser priv
 app = Celery(
     "assay",
     include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],
-    task_cls="workers.acknowledgement:Task",
+    task_cls="assay_common.acknowledgement:Task",
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")
 configure(app)

@@ -11,11 +11,11 @@ from typing import Any
 from celery import beat
 from django.db import DatabaseError, close_old_connections
 
+from assay_common import liveness
 from webapp import connections
 from webapp.operate import heartbeats
 from webapp.operate.heartbeats import SECONDS
 from webapp.operate.models import Heartbeat
-from workers import liveness
 
 SET_BACK = 1.0  # seconds; NTP sets a clock back by less
 

@@ -88,7 +88,7 @@ def _measuring() -> Iterator[Child]:
 
     yield Child("ml", _command([PYTHON, "-m", "workers.up.install_ml"]), once=True)
     key = {"ASSAY_WORKER_NAME": LOCAL_BENCH, "ASSAY_WORKER_KEY": keys.issue(LOCAL_BENCH)}
-    worker = [PYTHON, "-m", "celery", "--quiet", "--app", "workers.bench.app", "worker"]
+    worker = [PYTHON, "-m", "celery", "--quiet", "--app", "methods.worker.app", "worker"]
     worker += ["--queues", "bench-cpu", "--loglevel", settings.LOG_LEVEL, *QUIET]
     yield Child("bench", partial(_wait_for, install_ml.is_done, _command(worker)), environment=key)
 

@@ -14,9 +14,9 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
+from assay_common.env import SettingError
+from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date
-from webapp.env import SettingError
-from workers.parent_death import die_with_parent
 from workers.up import lock
 from workers.up.children import children, load_site
 from workers.up.logs import to_terminal

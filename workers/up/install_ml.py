@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 import bootstrap
+from assay_common.env import data_directory
 from assay_common.files import write_whole
-from webapp import env
-from workers.parent_death import die_with_parent
+from assay_common.parent_death import die_with_parent
 
 GROUPS = ("web", "ml", "torch")
 KERNEL = [sys.executable, "-m", "methods.sparse_attention.build_kernel"]
@@ -44,7 +44,7 @@ def is_done() -> bool:
 
 def install() -> int:
     """Fill the virtual environment; the exit status."""
-    path = env.data_directory(bootstrap.ROOT) / "ml-install.json"
+    path = data_directory() / "ml-install.json"
     os.nice(10)
     started = time.monotonic()
 

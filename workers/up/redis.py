@@ -6,7 +6,7 @@ import stat
 from importlib.util import find_spec
 from pathlib import Path
 
-from webapp.redis_broker import socket_path
+from assay_common.redis_broker import socket_path
 
 PROGRAMS = ("redis-server", "valkey-server")
 

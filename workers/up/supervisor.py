@@ -2,7 +2,7 @@
 
 It has one thread and one loop, so that it can fork. Each child leads its own process group: Ctrl-C
 reaches only the supervisor, and a child's own children can be killed with it. Every child dies with
-the supervisor, even if that is killed with SIGKILL (`workers.parent_death`).
+the supervisor, even if that is killed with SIGKILL (`assay_common.parent_death`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from select import select
 
-from workers.parent_death import die_with_parent, name_process
+from assay_common.parent_death import die_with_parent, name_process
 from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all children must be gone within 5 s of a request to stop

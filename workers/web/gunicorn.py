@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workers.parent_death import die_with_parent
+from assay_common.parent_death import die_with_parent
 
 worker_class = "gthread"
 workers = int(os.environ.get("WEB_CONCURRENCY") or 0) or min(max(os.cpu_count() or 1, 2), 4)

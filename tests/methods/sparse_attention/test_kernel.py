@@ -218,7 +218,7 @@ def test_what_cannot_be_built_or_loaded_leaves_the_tiles(
 
 def test_a_sandbox_reaches_what_stands_in_the_account_s_cache(tmp_path: Path) -> None:
     """Another HOME, no caches, and nothing to write to but one folder (Landlock)."""
-    code = "from pathlib import Path; from workers.bench import landlock\n"
+    code = "from pathlib import Path; from methods.worker import landlock\n"
     code += f"landlock.restrict_writing(Path({str(tmp_path)!r}))\n"
     code += "from methods.sparse_attention import kernel; raise SystemExit(not kernel.loaded())"
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_CACHE_HOME": "/none"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from celery.canvas import Signature
 
-from workers.acknowledgement import Request
+from assay_common.acknowledgement import Request
 from workers.site.app import app
 from workers.site.proof import store_token
 

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from redis import Redis
 
+from assay_common import redis_broker
 from tests.runs import rig
-from webapp import redis_broker
 from workers.up import redis
 
 

@@ -6,9 +6,10 @@ import time
 from collections import Counter
 
 from assay_common.text import clean
-from methods import protocol
-from methods.protocol import Event, Job, Strict
-from workers.bench.outbox import REPEATS, Message, Outbox
+
+from .. import protocol
+from ..protocol import Event, Job, Strict
+from .outbox import REPEATS, Message, Outbox
 
 FLUSH_EVERY = 0.5  # seconds
 LOG_CUT = "\n[The log ends here: a run may write one mebibyte.]\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.bench.jobs import JOB
-from workers.bench import sandbox
+from methods.worker import sandbox
+from tests.methods.worker.jobs import JOB
 
 
 def test_a_token_is_taken_once(tmp_path: Path) -> None:

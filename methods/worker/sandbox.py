@@ -15,10 +15,12 @@ from tempfile import TemporaryDirectory, gettempdir
 
 import psutil
 
-from methods.protocol import Job
-from webapp.env import SettingError
+from assay_common.env import SettingError
+
+from ..protocol import Job
 
 ROOT = Path(__file__).resolve().parents[2]
+METHODS = __name__.partition(".")[0]  # the package that measures, by the name that it has here
 REMEMBER = 2 * 86_400  # seconds for which taken tokens are remembered
 
 # The only variables that a benchmark inherits. The broker's address, keys and whatever else an
@@ -62,7 +64,7 @@ def account(name: str) -> User:
     try:
         user = pwd.getpwnam(name)
         subprocess.run(
-            [sys.executable, "-m", "methods", "list"],
+            [sys.executable, "-m", METHODS, "list"],
             cwd="/",
             env=environment(Path("/")),
             user=user.pw_uid,
@@ -160,7 +162,7 @@ def command(job: Job, device: str) -> list[str]:
             text = value if isinstance(value, str) else json.dumps(value)
             settings += ["--set", f"{name}={text}"]
     return [
-        *(sys.executable, "-m", "methods", "run", f"{job.method}.{job.benchmark}", *settings),
+        *(sys.executable, "-m", METHODS, "run", f"{job.method}.{job.benchmark}", *settings),
         *("--seed", str(job.seed), "--device", "cuda" if device == "gpu" else "cpu"),
         *("--json", "-"),
     ]

@@ -20,11 +20,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-if __name__ == "__main__":  # started by its path and isolated: the checkout is not on sys.path
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":  # started by its path and isolated: what holds this package is not on
+    # sys.path, and the interpreter does not know which package this file is of (PEP 366).
+    _folder = Path(__file__).resolve().parent
+    sys.path.insert(0, str(_folder.parents[1]))
+    __package__ = f"{_folder.parent.name}.{_folder.name}"
 
-from workers.bench import landlock
-from workers.parent_death import adopt_orphans, die_with_parent, prctl
+from assay_common.parent_death import adopt_orphans, die_with_parent, prctl
+
+from . import landlock
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM}
 

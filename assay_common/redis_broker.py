@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from webapp import env
+from assay_common import env
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -49,7 +49,7 @@ def configure(app: Celery) -> None:
     """
     from kombu.transport import TRANSPORT_ALIASES  # noqa: PLC0415 - commands that send nothing
 
-    TRANSPORT_ALIASES["redis"] = "webapp.redis_transport:Transport"
+    TRANSPORT_ALIASES["redis"] = "assay_common.redis_transport:Transport"
     app.conf.update(
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is down

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from methods import protocol
+from methods.worker.events import LOG_CUT, MAX_RESULT_BYTES, EventSender, TooMuchError
+from tests.methods.worker.jobs import JOB
 from tests.runs import saying
-from tests.workers.bench.jobs import JOB
-from workers.bench.events import LOG_CUT, MAX_RESULT_BYTES, EventSender, TooMuchError
 
 KEY = b"k" * 32
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import psutil
 
-from methods.measure import environment
+from ..measure import environment
 
 Device = Literal["cpu", "gpu"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from methods.worker import landlock, reaper
 from tests.processes import wait_for
-from workers.bench import landlock, reaper
 
 SLEEP = "import time; time.sleep(60)"
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True);" + (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.bench.lines import Lines
+from methods.worker.lines import Lines
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(1, 60))

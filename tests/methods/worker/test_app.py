@@ -15,7 +15,7 @@ from tests.runs import forks
 
 def test_the_worker_imports_neither_django_nor_torch() -> None:
     # kombu looks for django.utils.functional to know its lazy texts; that is not Django.
-    script = "import sys, workers.bench.app; print(*sys.modules)"
+    script = "import sys, methods.worker.app; print(*sys.modules)"
     environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -45,7 +45,7 @@ def test_a_worker_that_cannot_work_says_why(
 ) -> None:
     worker = {"ASSAY_WORKER_NAME": "one", "ASSAY_WORKER_KEY": "ab" * 32, **given}
     process = forks.start(
-        ("-A", "workers.bench.app", "worker", "-Q", queue),
+        ("-A", "methods.worker.app", "worker", "-Q", queue),
         {**os.environ, "ASSAY_DATA": str(tmp_path), **worker},
         tmp_path / "log",
         anew=False,

@@ -14,7 +14,7 @@ from uuid import uuid4
 from kombu.transport import redis
 from redis.exceptions import DataError
 
-from webapp.redis_broker import EVENTS
+from assay_common.redis_broker import EVENTS
 
 # What kombu and Celery raise for a malformed message.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError, DataError)

@@ -6,15 +6,14 @@ measurement, whereas a ping of the worker would start a Python process each time
 
 import logging
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from celery import bootsteps
 
-from webapp import env
+from assay_common import env
 
 SECONDS = 10.0
-DATA_DIR = env.data_directory(Path(__file__).resolve().parent.parent)
+DATA_DIR = env.data_directory()
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from assay_common.env import SettingError
+from methods.worker import app, landlock, sandbox
+from tests.methods.worker.test_reaper import DEAF, FORKS, SLEEP, marked
 from tests.processes import ROOT, wait_for
-from tests.workers.bench.test_reaper import DEAF, FORKS, SLEEP, marked
-from webapp.env import SettingError
-from workers.bench import app, landlock, sandbox
 
 USER = pwd.getpwnam("nobody")
 SYSTEM_PYTHON = "/usr/bin/python3"  # the tests' own may lie where root alone reads
@@ -34,7 +34,7 @@ pytestmark = [
 WITHOUT_LANDLOCK = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from workers.bench import landlock, reaper
+from methods.worker import landlock, reaper
 landlock.version = lambda: 0
 sys.exit(reaper.main())
 """

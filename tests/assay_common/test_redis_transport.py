@@ -10,7 +10,7 @@ import pytest
 from kombu import Connection, Message, Queue
 from kombu.utils.json import dumps
 
-from webapp.redis_transport import Transport
+from assay_common.redis_transport import Transport
 
 QUEUE = Queue("work", routing_key="work")
 

@@ -11,7 +11,7 @@ import os
 import struct
 from pathlib import Path
 
-from workers.parent_death import prctl
+from assay_common.parent_death import prctl
 
 PR_SET_NO_NEW_PRIVS = 38
 # The same numbers on every architecture.

@@ -14,7 +14,7 @@ from tests.processes import ROOT
 KILLED_WHILE_IT_FORKS = """
 import os, signal, time
 from celery import signals
-from workers.{place} import app
+from {package} import app
 
 signals.worker_process_init.connect(lambda **_: print("it lives on", flush=True), weak=False)
 signals.worker_before_create_process.send(None)
@@ -27,8 +27,8 @@ signals.worker_process_init.send(None)
 """
 
 
-@pytest.mark.parametrize("place", ["site", "bench"])
-def test_a_pool_of_a_worker_that_is_killed_while_it_forks(place: str) -> None:
-    command = [sys.executable, "-c", KILLED_WHILE_IT_FORKS.format(place=place)]
+@pytest.mark.parametrize("package", ["workers.site", "methods.worker"])
+def test_a_pool_of_a_worker_that_is_killed_while_it_forks(package: str) -> None:
+    command = [sys.executable, "-c", KILLED_WHILE_IT_FORKS.format(package=package)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (-9, "", "")

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psutil
 
-from methods import protocol
-from methods.protocol import Failed, Job, Strict
-from workers.bench import hardware, reaper, sandbox
-from workers.bench.cancel import CancelFlags
-from workers.bench.events import EventSender, TooMuchError
-from workers.bench.lines import Lines
+from .. import protocol
+from ..protocol import Failed, Job, Strict
+from . import hardware, reaper, sandbox
+from .cancel import CancelFlags
+from .events import EventSender, TooMuchError
+from .lines import Lines
 
 TICK = 0.1  # seconds; waking up more often would disturb the measurement
 MEMORY_EVERY = 0.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from multiprocessing import get_context
 
+from methods.worker.outbox import Outbox
 from tests.processes import wait_for
-from workers.bench.outbox import Outbox
 
 
 class Wire:

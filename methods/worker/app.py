@@ -1,6 +1,6 @@
 """The worker on a machine that measures: no Django, no database, no torch.
 
-    ASSAY_WORKER_NAME=… ASSAY_WORKER_KEY=… celery -A workers.bench.app worker -Q bench-cpu
+    ASSAY_WORKER_NAME=… ASSAY_WORKER_KEY=… celery -A methods.worker.app worker -Q bench-cpu
 
 (or `-Q bench-gpu`; one worker for each GPU, chosen by CUDA_VISIBLE_DEVICES.) The main process takes
 messages and answers control commands while its one child measures: the pool is prefork, since
@@ -18,17 +18,18 @@ from typing import Any
 from celery import Celery, signals
 from celery.worker.control import control_command
 
-import workers.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
-from methods import protocol, registry
-from methods.errors import InputError
-from webapp import env, redis_broker
-from workers.bench import hardware, landlock, sandbox
-from workers.bench.cancel import CancelFlags
-from workers.bench.events import EventSender
-from workers.bench.job import Measurement
-from workers.bench.outbox import HEARTBEAT, Message, Outbox
-from workers.liveness import LivenessFile
-from workers.parent_death import PR_SET_DUMPABLE, adopt_orphans, prctl
+import assay_common.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
+from assay_common import env, redis_broker
+from assay_common.liveness import LivenessFile
+from assay_common.parent_death import PR_SET_DUMPABLE, adopt_orphans, prctl
+
+from .. import protocol, registry
+from ..errors import InputError
+from . import hardware, landlock, sandbox
+from .cancel import CancelFlags
+from .events import EventSender
+from .job import Measurement
+from .outbox import HEARTBEAT, Message, Outbox
 
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
@@ -38,9 +39,9 @@ LONGEST_RUN = 7 * 86_400 + 3600  # seconds; `job` enforces the limit of each job
 
 log = logging.getLogger(__name__)
 SETTINGS = env.read()
-DATA_DIR = env.data_directory(sandbox.ROOT)
+DATA_DIR = env.data_directory()
 
-app = Celery("assay-bench", task_cls="workers.acknowledgement:Task")
+app = Celery("assay-bench", task_cls="assay_common.acknowledgement:Task")
 redis_broker.configure(app)
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from kombu.exceptions import OperationalError
 
-from webapp import env
+from assay_common import env
 
 Message = tuple[str, Mapping[str, object]]  # a task's name and its argument
 

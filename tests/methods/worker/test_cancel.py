@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from workers.bench.cancel import SLOTS, CancelFlags
+from methods.worker.cancel import SLOTS, CancelFlags
 
 
 def test_cancels_are_seen_by_forked_children() -> None:

@@ -7,7 +7,7 @@ from kombu import Connection
 from kombu.asynchronous import Hub, get_event_loop, set_event_loop
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from workers.acknowledgement import Request
+from assay_common.acknowledgement import Request
 
 
 def test_a_lost_acknowledgement_ends_the_loop_that_then_connects_again() -> None:
@@ -36,7 +36,7 @@ def test_a_lost_acknowledgement_ends_the_loop_that_then_connects_again() -> None
         set_event_loop(before)
 
 
-@pytest.mark.parametrize("name", ["workers.site.app", "workers.bench.app"])
+@pytest.mark.parametrize("name", ["workers.site.app", "methods.worker.app"])
 def test_every_task_is_acknowledged_so(name: str) -> None:
     from importlib import import_module
 

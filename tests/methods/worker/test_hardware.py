@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from methods.measure import environment
-from workers.bench import hardware
+from methods.worker import hardware
 
 
 def test_the_machine_describes_itself() -> None:

@@ -10,7 +10,7 @@ from threading import Thread
 from celery import signals
 from kombu.asynchronous import get_event_loop
 
-from workers.parent_death import die_with_parent
+from assay_common.parent_death import die_with_parent
 
 _main = 0  # the pid of the process that forks the pool
 

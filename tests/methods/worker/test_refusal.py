@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from methods import registry
-from tests.workers.bench.jobs import JOB
-from workers.bench import app
+from methods.worker import app
+from tests.methods.worker.jobs import JOB
 
 
 def job(**params: object):
