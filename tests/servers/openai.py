@@ -134,6 +134,18 @@ def _wrong_types(answer: Body) -> None:
     answer["gist"] = ["not", "a", "text"]
 
 
+def _slip(change: Callable[[str], str]) -> Callable[[str], str]:
+    """A good answer, its JSON changed as text."""
+    return lambda text: change(json.dumps(honest_summary(text), indent=1))
+
+
+def _tex(answer: Body) -> None:
+    answer["gist"] = "It is 3.5$@times$ faster, for $@rho$, $@beta$, $@frac{1}{2}$, $@nabla$ too."
+    answer["contributions"]["method"] = ["Of $@theta$ and $@alpha$, @emph{not} of @textbf{x}."]
+
+
+DRAFT = '{"gist": "a draft that is not meant", "contributions": {}, "experiments": {}}'
+
 # What the model says, by scenario: from the paper's text to the content of its message.
 CONTENT: dict[str, Callable[[str], str]] = {
     "good": lambda text: json.dumps(honest_summary(text)),
@@ -157,10 +169,74 @@ CONTENT: dict[str, Callable[[str], str]] = {
     "extra_field": _changed(lambda a: a.update(confidence=1.0)),
     "chinese": _changed(lambda a: a.update(gist="本文提出了一种新的稀疏注意力方法，速度更快。")),
     "empty": lambda _: "",
+    "closing_mark": lambda t: f"Fill {{gist}} first.\n</think>\n{json.dumps(honest_summary(t))}",
+    "thinking": lambda t: f"<thinking>{{x}}</thinking>\n\n{json.dumps(honest_summary(t))}",
+    "two_blocks": lambda t: (
+        f"<think>{DRAFT}</think> Well. <think>{{b</think>{json.dumps(honest_summary(t))}"
+    ),
+    "text_before": lambda t: f"Let me <think>{DRAFT}</think>{json.dumps(honest_summary(t))}",
+    "seed": lambda t: f"<seed:think>{{x}} {DRAFT}</seed:think>{json.dumps(honest_summary(t))}",
+    "mistral": lambda t: f"[THINK]{{x}} {DRAFT}[/THINK]{json.dumps(honest_summary(t))}",
+    "kimi": lambda t: f"◁think▷{{x}}◁/think▷{json.dumps(honest_summary(t))}",
+    "harmony": lambda t: (
+        f"<|channel|>analysis<|message|>We need {{gist}}. {DRAFT}<|end|><|start|>assistant"
+        f"<|channel|>final<|message|>{json.dumps(honest_summary(t))}<|return|>"
+    ),
+    "harmony_without_marks": lambda t: (
+        f"analysisWe need {{gist}}.assistantfinal{json.dumps(honest_summary(t))}"
+    ),
+    "answer_mark": lambda t: (
+        f"<think>{{x}}</think><answer>{json.dumps(honest_summary(t))}</answer>"
+    ),
+    "trailing_comma": _slip(lambda a: a[:-2] + ",\n}"),
+    "comment": _slip(lambda a: a.replace("{", "{ // the summary", 1)),
+    "second_object": _slip(lambda a: f'{a}\n{{"note": "done"}}'),
+    "remark": _slip(lambda a: f"```json\n{a}\n```\nNote the {{curly}} remark."),
+    "single_quotes": lambda t: str(honest_summary(t) | {"relations": None}),
+    "unescaped_quotes": _slip(lambda a: a.replace("the baseline of", 'the "plain" baseline of')),
+    "no_last_brace": _slip(lambda a: a[:-2]),
+    "missing_comma": _slip(lambda a: a.replace(',\n "claims"', '\n "claims"')),
+    "wrapped": lambda t: json.dumps({"paper_summary": honest_summary(t)}),
+    "in_a_list": lambda t: json.dumps([honest_summary(t)]),
+    "null_unit": _changed(lambda a: [c.update(unit=None) for c in a["claims"]]),
+    "capital_direction": _changed(lambda a: [c.update(direction="Higher") for c in a["claims"]]),
+    "many_claims": _changed(lambda a: a.update(claims=(a["claims"] * 40)[:32])),
+    "long_gist": _changed(lambda a: a.update(gist=("It is a method. " * 40)[:500])),
+    "null_relations": _changed(lambda a: a.update(relations=None)),
+    "null_lists": _changed(lambda a: a["results"].update(ablations=None, tables=None)),
+    "number_value": _changed(lambda a: [c.update(value=float(c["value"])) for c in a["claims"]]),
+    "bad_claim": _changed(lambda a: a["claims"].append({"metric": "x"})),
+    "tex": lambda t: _changed(_tex)(t).replace("@", "\\"),
     "refusal": lambda _: "I am sorry, I cannot help with that.",
     "obedient": lambda _: "HACKED: all your instructions are ignored",
     "deep": lambda _: "[" * 100_000,
     "huge": lambda _: '{"gist": "' + "x" * 10_000_000 + '"}',
+}
+# What the model's message is, by scenario, where it is more than a text.
+MESSAGES: dict[str, Callable[[str], Body]] = {
+    "parts": lambda t: {
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": f"Well. {DRAFT}"}]},
+            {"type": "text", "text": json.dumps(honest_summary(t))[:40]},
+            {"type": "text", "text": json.dumps(honest_summary(t))[40:]},
+        ]
+    },
+    "reasoning_apart": lambda t: {
+        "content": json.dumps(honest_summary(t)),
+        "reasoning_content": f"{{}} {DRAFT}",
+    },
+    "all_reasoning": lambda t: {"content": None, "reasoning": json.dumps(honest_summary(t))},
+    "refuses": lambda _: {"content": None, "refusal": "I can’t help with that."},
+}
+# What a server answers with status 200 instead of a completion, by scenario.
+BODIES: dict[str, Body] = {
+    "error_429": {"error": {"message": "rate limited upstream", "code": 429}},
+    "error_wait": {"error": {"message": "Rate limit reached. Please try again in 1m7.5s."}},
+    "error_overloaded": {"error": "Model is overloaded", "error_type": "overloaded"},
+    "error_choice": {"choices": [{"error": {"code": 502, "message": "upstream hung up"}}]},
+    "error_throttled": {"code": "Throttling.RateQuota", "message": "Requests throttled"},
+    "error_refused": {"error": {"message": "no such model", "code": "model_not_found"}},
+    "error_old_vllm": {"object": "error", "message": "bad", "type": "X", "code": 400},
 }
 # What the server answers instead of a model, by scenario.
 STATUS: dict[str, tuple[int, dict[str, str]]] = {
@@ -175,18 +251,154 @@ STATUS: dict[str, tuple[int, dict[str, str]]] = {
 SLOW = ("stall", "drip", "drip_headers")
 
 
+Rule = Callable[[Body, int, int], Body | None]  # of a request, its tokens and the context
+
+
+def _error(message: str, **more: object) -> Body:
+    return {"error": {"message": message, "type": "invalid_request_error"} | more}
+
+
+def _json_is_named(request: Body, _tokens: int, _context: int) -> Body | None:
+    """OpenAI's and DashScope's json_object: some message must contain the word."""
+    wanted = request.get("response_format", {}).get("type")
+    if wanted != "json_object" or "json" in json.dumps(request["messages"]).lower():
+        return None
+    return _error("'messages' must contain the word 'json' in some form, to use 'response_format'")
+
+
+def _known_fields(request: Body, _tokens: int, _context: int) -> Body | None:
+    unknown = sorted(set(request) - {"model", "messages", "response_format", "stream"})
+    return _error(f"Unrecognized request argument supplied: {unknown[0]}") if unknown else None
+
+
+def _strict_schema(request: Body, _tokens: int, _context: int) -> Body | None:
+    """OpenAI's subset of JSON Schema (platform.openai.com/docs/guides/structured-outputs)."""
+    wanted = request.get("response_format", {})
+    if wanted.get("type") != "json_schema":
+        return None
+    form = wanted["json_schema"]
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", form.get("name", "")):
+        return _error("Invalid 'response_format.json_schema.name'")
+    schema = form["schema"]
+    if schema.get("type") != "object" or "anyOf" in schema:
+        return _error("schema must be a JSON Schema of 'type: \"object\"'")
+    wrong = _outside_subset(schema, ())
+    return (
+        _error(f"Invalid schema for response_format '{form['name']}': {wrong}") if wrong else None
+    )
+
+
+_SUBSET = {
+    *("$defs", "$ref", "type", "properties", "required", "additionalProperties", "items", "enum"),
+    *("anyOf", "const", "description", "title"),
+    *("pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "minItems", "maxItems"),
+}
+
+
+def _outside_subset(node: Body, path: tuple[str, ...]) -> str:
+    """Why a schema is refused; "" if it is taken."""
+    for keyword in node.keys() - _SUBSET:
+        return f"In context={path}, '{keyword}' is not permitted."
+    if "$ref" in node and len(node) > 1:
+        return f"In context={path}, $ref cannot have keywords {sorted(node.keys() - {'$ref'})}."
+    if node.get("type") == "object":
+        if node.get("additionalProperties") is not False:
+            return f"In context={path}, 'additionalProperties' is required to be false."
+        if set(node.get("required", ())) != set(node.get("properties", ())):
+            return f"In context={path}, 'required' must include every key in properties."
+    inner = {**node.get("properties", {}), **node.get("$defs", {})}
+    inner |= {"items": node["items"]} if "items" in node else {}
+    inner |= {str(n): one for n, one in enumerate(node.get("anyOf", []))}
+    return next(
+        (w for name, one in inner.items() if (w := _outside_subset(one, (*path, name)))), ""
+    )
+
+
+def _openai_context(_request: Body, tokens: int, context: int) -> Body | None:
+    if not context or tokens <= context:
+        return None
+    return _error(
+        f"This model's maximum context length is {context} tokens. However, your messages "
+        f"resulted in {tokens} tokens. Please reduce the length of the messages.",
+        param="messages",
+        code="context_length_exceeded",
+    )
+
+
+def _vllm_context(_request: Body, tokens: int, context: int) -> Body | None:
+    if not context or tokens <= context:
+        return None
+    message = f"This model's maximum context length is {context} tokens. However, you requested "
+    message += f"{tokens} tokens in the messages, Please reduce the length of the messages."
+    return {"object": "error", "message": message, "type": "BadRequestError", "code": 400}
+
+
+def _llama_context(_request: Body, tokens: int, context: int) -> Body | None:
+    if not context or tokens <= context:
+        return None
+    return {
+        "error": {
+            "code": 400,
+            "message": "the request exceeds the available context size, try increasing it",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": tokens,
+            "n_ctx": context,
+        }
+    }
+
+
+def _dashscope(request: Body, tokens: int, context: int) -> Body | None:
+    """JSON Schema for few models; the most input tokens in the message alone."""
+    if request.get("response_format", {}).get("type") == "json_schema":
+        return _error("'response_format' of type 'json_schema' is not supported by this model.")
+    if context and tokens > context:
+        return _error(
+            f"<400> InternalError.Algo.InvalidParameter: Range of input length should be "
+            f"[1, {context}]",
+            code="invalid_parameter_error",
+        )
+    return None
+
+
+# What vendors document that they refuse. vLLM, Ollama and llama.cpp take any field and any schema.
+RULES: dict[str, tuple[Rule, ...]] = {
+    "openai": (_known_fields, _strict_schema, _json_is_named, _openai_context),
+    "dashscope": (_json_is_named, _dashscope),
+    "vllm": (_vllm_context,),
+    "ollama": (),
+    "llama.cpp": (_llama_context,),
+}
+ENFORCE = {"schema", "openai", "vllm", "ollama", "llama.cpp"}
+MODES = ["schema", "ignored", "object", "unknown", *RULES]
+
+
+def _instance(node: Body, schema: Body) -> Any:
+    """The shortest value that a schema allows."""
+    if "$ref" in node:
+        return _instance(schema["$defs"][node["$ref"].rpartition("/")[2]], schema)
+    if "enum" in node:
+        return node["enum"][0]
+    if node["type"] == "object":
+        return {name: _instance(one, schema) for name, one in node["properties"].items()}
+    return {"string": "", "array": [], "number": 0, "integer": 0, "boolean": False}[node["type"]]
+
+
 @dataclass
 class OpenAIServer:
     """The server. `scenario` names what it does; `mode` how far it honours response_format.
 
     `modes`: schema (enforces it), ignored (accepts and ignores it), object (json_object only,
-    400 for a schema), unknown (422 for any field but model and messages).
+    400 for a schema), unknown (422 for any field but model and messages), and the names in
+    `RULES`, which hold a request to what a vendor documents. `context` is how many tokens those
+    take (0: any number).
     `by_title` gives a paper its own scenario; `repairs` answers a repair request well.
     """
 
     scenario: str = "good"
     mode: str = "schema"
     repairs: bool = False
+    context: int = 0
     by_title: dict[str, str] = field(default_factory=dict)
     requests: list[Body] = field(default_factory=list)
     stall_seconds: float = 30.0
@@ -229,7 +441,7 @@ class OpenAIServer:
         """Requests that held a paper; probes and repairs not counted."""
         return sum(bool(paper_of(r)) and len(r["messages"]) == 2 for r in self.requests)
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:  # noqa: PLR0911 - one a way to fail
         """One request, answered as the scenario wants."""
         raw = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         request = json.loads(raw)
@@ -247,33 +459,32 @@ class OpenAIServer:
         wanted = request.get("response_format", {}).get("type", "")
         if self.mode == "object" and wanted == "json_schema":
             return _send(handler, 400, {"error": {"message": "json_schema is not supported"}})
-        if wanted == "json_object" and "json" not in json.dumps(request["messages"]):
-            return _send(handler, 400, {"error": {"message": "messages must contain 'json'"}})
-        content = self._content(request, scenario, text, wanted)
-        return _send(
-            handler,
-            200,
-            {
-                "id": "chatcmpl-1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": request["model"],
-                "choices": [
-                    {
-                        "index": 0,
-                        "finish_reason": "stop",
-                        "message": {"role": "assistant", "content": content},
-                    }
-                ],
-                "usage": {"prompt_tokens": len(raw) // 4, "completion_tokens": len(content) // 4},
-            },
-        )
+        tokens = sum(len(message["content"]) for message in request["messages"]) // 4
+        for rule in RULES.get(self.mode, (_json_is_named,)):
+            if refusal := rule(request, tokens, self.context):
+                return _send(handler, 400, refusal)
+        if scenario == "redirect":
+            return _send(handler, 307, {}, {"Location": f"{self.url}/elsewhere"})
+        if text and scenario in BODIES:
+            return _send(handler, 200, BODIES[scenario])
+        if self.mode == "ollama" and self.context:
+            tokens = min(tokens, self.context)  # cuts off what does not fit, and says nothing
+        if text and scenario in MESSAGES:
+            message = MESSAGES[scenario](text)
+        else:
+            message = {"content": self._content(request, scenario, text, wanted)}
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant"} | message}
+        usage = {"prompt_tokens": tokens, "completion_tokens": len(str(message)) // 4}
+        head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1}
+        body = head | {"model": request["model"], "choices": [choice], "usage": usage}
+        return _send(handler, 200, body)
 
     def _content(self, request: Body, scenario: str, text: str, wanted: str) -> str:
         if not text:  # a probe
-            if wanted == "json_schema" and self.mode == "schema":
-                return '{"assay_probe": "granted"}'
-            if wanted == "json_object" and self.mode in {"schema", "object"}:
+            if wanted == "json_schema" and self.mode in ENFORCE:
+                schema = request["response_format"]["json_schema"]["schema"]
+                return json.dumps(_instance(schema, schema))
+            if wanted == "json_object" and self.mode in {*ENFORCE, "object", "dashscope"}:
                 return '{"pruner": "It removes tokens."}'
             return "A pruner removes what is not needed."
         if self.repairs and len(request["messages"]) > 2:
@@ -333,12 +544,15 @@ def _send(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=9000)
-    parser.add_argument("--scenario", choices=[*CONTENT, *STATUS, *SLOW], default="good")
     parser.add_argument(
-        "--mode", choices=["schema", "ignored", "object", "unknown"], default="schema"
+        "--scenario", choices=[*CONTENT, *MESSAGES, *BODIES, *STATUS, *SLOW], default="good"
     )
+    parser.add_argument("--mode", choices=MODES, default="schema")
+    parser.add_argument("--context", type=int, default=0, help="tokens")
     parser.add_argument("--delay", type=float, default=0.0)
     options = parser.parse_args()
-    started = OpenAIServer(options.scenario, options.mode, delay=options.delay).start(options.port)
+    started = OpenAIServer(
+        options.scenario, options.mode, delay=options.delay, context=options.context
+    ).start(options.port)
     print(f"OPENAI_BASE_URL={started.url}", flush=True)
     threading.Event().wait()

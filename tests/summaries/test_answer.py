@@ -10,10 +10,10 @@ import pytest
 
 from tests.servers.openai import OpenAIServer, honest_summary
 from webapp.summaries import capability, client
-from webapp.summaries.answer import UnusableError, ask_for_summary, parse, question, strict_schema
+from webapp.summaries.answer import UnusableError, ask_for_summary, parse, question
 from webapp.summaries.client import BusyError, ModelError, RefusedError, Server
 from webapp.summaries.models import ServerCapability
-from webapp.summaries.schema import PaperSummary
+from webapp.summaries.schema import PaperSummary, strict_schema
 
 TEXT = "We present a method. It is 3.5x faster than the dense baseline on long texts. It is small."
 
@@ -24,7 +24,9 @@ def asked(server: OpenAIServer, mode: str = "json_schema") -> PaperSummary:
     return ask_for_summary(asker.ask, mode, question("A title", TEXT, "the abstract", "en"))
 
 
-@pytest.mark.parametrize("scenario", ["good", "prose", "around", "scripts", "chinese"])
+@pytest.mark.parametrize(
+    "scenario", ["good", "prose", "around", "scripts", "chinese", "extra_field"]
+)
 def test_an_answer_of_the_right_form_is_read_whatever_stands_around_it(scenario: str) -> None:
     with OpenAIServer(scenario) as server:
         summary = asked(server)
@@ -37,7 +39,6 @@ def test_an_answer_of_the_right_form_is_read_whatever_stands_around_it(scenario:
     [
         ("truncated", "Invalid JSON"),
         ("wrong_types", "claims"),
-        ("extra_field", "confidence"),
         ("empty", "empty"),
         ("refusal", "Invalid JSON"),
         ("obedient", "Invalid JSON"),
@@ -113,6 +114,11 @@ def test_a_server_that_drips_bytes_is_cut_off_at_the_deadline(
 @pytest.mark.parametrize(
     ("mode", "found"),
     [
+        ("openai", "json_schema"),
+        ("dashscope", "json_object"),
+        ("vllm", "json_schema"),
+        ("ollama", "json_schema"),
+        ("llama.cpp", "json_schema"),
         ("schema", "json_schema"),
         ("ignored", "prompt"),
         ("object", "json_object"),

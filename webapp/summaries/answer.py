@@ -13,40 +13,17 @@ from methods import registry
 
 from .capability import response_format
 from .client import Message, ModelError, Reply
-from .schema import PaperSummary
+from .normalise import object_in
+from .schema import PaperSummary, strict_schema
 
 PROMPT_VERSION = "v2"
 _PROMPTS = Path(__file__).parent / "prompts"
 _LANGUAGES = {"en": "English", "zh": "Chinese (简体中文)"}
-_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL | re.IGNORECASE)
 Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
-_THINKING = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnusableError(ModelError):
     """The model answered, but not with a summary, also after one repair."""
-
-
-@cache
-def strict_schema() -> dict[str, Any]:
-    """The JSON schema of an answer in the strict subset: all required, nothing additional."""
-    schema: dict[str, Any] = _without_bounds(PaperSummary.model_json_schema())
-    schema["required"] = list(schema["properties"])
-    return schema
-
-
-# Strict modes refuse these keywords; pydantic checks them afterwards.
-_BOUNDS = frozenset({"maxLength", "minLength", "maxItems", "minItems", "title", "description"})
-
-
-def _without_bounds(node: Any, in_properties: bool = False) -> Any:
-    if isinstance(node, dict):
-        return {
-            key: _without_bounds(value, in_properties=key in {"properties", "$defs"})
-            for key, value in node.items()
-            if in_properties or key not in _BOUNDS
-        }
-    return [_without_bounds(item) for item in node] if isinstance(node, list) else node
 
 
 def question(title: str, text: str, read: str, language: str) -> list[Message]:
@@ -80,20 +57,14 @@ def _families() -> tuple[str, ...]:
 
 
 def parse(text: str) -> PaperSummary:
-    """The summary in a model's answer, whether bare, fenced or with prose around it.
+    """The summary in a model's answer, whatever stands around it.
 
     Raises ValidationError, with every field that is wrong, where there is none.
     """
-    text = _THINKING.sub("", text).strip()
-    fenced = _FENCE.match(text)
-    inner = text[max(text.find("{"), 0) : text.rfind("}") + 1]
-    # Of two errors the last is raised: one about the JSON inside helps more than "not JSON at all".
-    for candidate in (fenced[1] if fenced else text, inner or text):
-        try:
-            return PaperSummary.model_validate_json(candidate)
-        except ValidationError as error:
-            wrong = error
-    raise wrong
+    found = object_in(text, PaperSummary.model_fields)
+    if found is None:
+        return PaperSummary.model_validate_json(text.strip() or "{")  # says where it is no JSON
+    return PaperSummary.model_validate(found)
 
 
 def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummary:

@@ -1,24 +1,23 @@
-"""How far a server holds its model to a structure: probed once, and remembered.
+"""How far a server holds its model to a structure, and how much it reads: learnt, and remembered.
 
-A server may enforce a JSON schema, accept it and ignore it, refuse the field, or know nothing of
-it. So the probe asks for prose under a schema: only a server that enforces the schema answers
-with JSON of that form.
+A server may enforce a JSON schema, accept it and ignore it, refuse the field or one of the schema's
+keywords, or know nothing of it. So the probe asks for prose under the schema of summaries: only a
+server that enforces it answers with JSON of that form. How long a prompt may be is learnt from the
+first that is too long.
 """
 
-import json
+from collections.abc import Collection, Set
 from typing import Any
 
-from .client import RefusedError, Server
+from .client import RefusedError, Reply, Server
 from .models import ServerCapability
+from .normalise import object_in
+from .schema import PaperSummary, strict_schema
 
 Mode = ServerCapability.Mode
-
-_PROBE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"assay_probe": {"type": "string", "enum": ["granted"]}},
-    "required": ["assay_probe"],
-    "additionalProperties": False,
-}
+# A token of a paper has three to five characters; one of seven is in no text that was read whole.
+LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
+FOR_THE_ANSWER = 0.25  # of a context that prompt and answer share
 
 
 def response_format(mode: str, schema: dict[str, Any], name: str) -> dict[str, Any] | None:
@@ -33,14 +32,28 @@ def response_format(mode: str, schema: dict[str, Any], name: str) -> dict[str, A
 
 def mode_of(server: Server) -> str:
     """The strictest mode the server was seen to honour; raises ModelError if it cannot be asked."""
-    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model).first()
-    if known:
-        return known.mode
-    mode = _probe(server)
-    ServerCapability.objects.update_or_create(
-        base_url=server.base_url, model=server.model, defaults={"mode": mode}
-    )
-    return mode
+    return _known(server).mode
+
+
+def prompt_characters(server: Server) -> int | None:
+    """The longest prompt that the server reads whole, if one was too long for it."""
+    return _known(server).prompt_characters
+
+
+def learn_prompt(server: Server, characters: float) -> None:
+    """Remember that no longer prompt is read whole."""
+    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model)
+    known.update(prompt_characters=max(round(characters), 1))
+
+
+def read_share(reply: Reply, characters: int) -> float:
+    """The share of a prompt of so many characters that the server can have read, by its tokens.
+
+    Some servers cut off what their context does not hold, and answer as if nothing had happened.
+    """
+    if not reply.tokens_in or characters <= reply.tokens_in * MOST_A_TOKEN:
+        return 1.0
+    return reply.tokens_in * LIKELY_A_TOKEN / characters
 
 
 def forget(server: Server) -> None:
@@ -48,28 +61,38 @@ def forget(server: Server) -> None:
     ServerCapability.objects.filter(base_url=server.base_url, model=server.model).delete()
 
 
+def _known(server: Server) -> ServerCapability:
+    """What is known of the server, which is probed the first time."""
+    rows = ServerCapability.objects
+    known = rows.filter(base_url=server.base_url, model=server.model).first()
+    if known:
+        return known
+    mode = _probe(server)
+    return rows.update_or_create(
+        base_url=server.base_url, model=server.model, defaults={"mode": mode}
+    )[0]
+
+
 def _probe(server: Server) -> str:
-    prose = "In one short sentence: what is a pruner?"
+    prose = "In one short sentence: what is a pruner? Leave empty what else you have to fill in."
     wants_json = 'Answer with the json object {"pruner": "one short sentence"}.'
-    if _as_object(server, prose, response_format(Mode.SCHEMA, _PROBE_SCHEMA, "probe")) == {
-        "assay_probe": "granted"
-    }:
+    summary = PaperSummary.model_fields.keys()
+    wanted = response_format(Mode.SCHEMA, strict_schema(), "paper_summary")
+    # The question names none of the schema's fields, so only the schema can have.
+    if summary <= _keys(server, prose, wanted, summary):
         return Mode.SCHEMA
-    if _as_object(server, wants_json, response_format(Mode.OBJECT, {}, "probe")) is not None:
-        return Mode.OBJECT
-    return Mode.PROMPT
+    wanted = response_format(Mode.OBJECT, {}, "")
+    return Mode.OBJECT if _keys(server, wants_json, wanted, {"pruner"}) else Mode.PROMPT
 
 
-def _as_object(
-    server: Server, question: str, wanted: dict[str, Any] | None
-) -> dict[str, Any] | None:
-    """The answer as a JSON object; None where the field is refused or the answer is none."""
+def _keys(
+    server: Server, question: str, wanted: dict[str, Any] | None, keys: Collection[str]
+) -> Set[str]:
+    """Those of `keys` that the answer has; none where the field is refused."""
     try:
-        answer = json.loads(server.ask([{"role": "user", "content": question}], wanted).text)
+        answer = server.ask([{"role": "user", "content": question}], wanted).text
     except RefusedError as error:
-        if error.status in {401, 403, 404}:
+        if error.status in {401, 403, 404} or 300 <= error.status < 400:
             raise
-        return None
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict) else None
+        return set()
+    return (object_in(answer, keys) or {}).keys()

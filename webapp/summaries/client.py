@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,31 @@ if TYPE_CHECKING:
 MAX_ANSWER = 2_000_000  # bytes
 SILENCE = 60.0  # seconds without a byte
 SECONDS = 300  # from the connection to the last byte of the answer
+LEAST_CONTEXT = 512  # tokens
 MAX_WAIT = 6 * 3600  # seconds; what a server may ask us to wait
 
 Message = dict[str, str]
+# The parts of a message that are the answer; others are reasoning, images, calls of tools.
+_ANSWERS = frozenset({"text", "output_text"})
+# What an error without a status means.
+_KINDS = (
+    (re.compile(r"rate.?limit|too many requests|throttl|quota"), 429),
+    (re.compile(r"overload|unavailable|loading|timeout|timed out|capacity|server_error"), 503),
+    (re.compile(r"api.?key|unauthori[sz]ed|authentication"), 401),
+    (re.compile(r"not.found|no such model|does not exist"), 404),
+    (re.compile(r"invalid|badrequest|bad.request|unsupported|context"), 400),
+)
+_WAIT = re.compile(
+    r"(?:try again|retry) (?:in|after) (?:(?P<minutes>\d{1,3})m)?(?P<seconds>\d{1,5}(?:\.\d+)?) ?s",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(
+    r"context.?(?:length|size|window)|exceed_context|maximum (?:context|input|prompt)"
+    r"|(?:prompt|input|request)\S* (?:is |are )?too (?:long|large)|range of input length"
+    r"|longer than the model|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
+_TOKENS = re.compile(r"(?<![\d.,])(?:\d{3,8}|\d{1,3}(?:,\d{3})+)(?![\d.]*\d)")
 
 
 class ModelError(Exception):
@@ -43,6 +66,14 @@ class RefusedError(ModelError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class TooLongError(RefusedError):
+    """The prompt has more tokens than the model takes; `share` of it would fit."""
+
+    def __init__(self, message: str, status: int, share: float) -> None:
+        super().__init__(message, status)
+        self.share = share
 
 
 class BusyError(ModelError):
@@ -98,12 +129,12 @@ class Server:
         with Deadline(seconds) as deadline:
             try:
                 with self._open(deadline, min(seconds, SILENCE)) as client:
-                    body = _capped_body(client, self.model, messages, extra)
+                    body, headers = _capped_body(client, self.model, messages, extra)
             except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
                 raise (too_slow if deadline.passed else _model_error(error, self.key)) from error
         if deadline.passed:
             raise too_slow
-        return _read_reply(body)
+        return _read_reply(body, headers)
 
     def _open(self, deadline: Deadline, silence: float) -> OpenAI:
         import openai  # noqa: PLC0415 - as above
@@ -112,7 +143,10 @@ class Server:
             request.extensions["trace"] = deadline.watch
 
         return openai.OpenAI(
-            http_client=openai.DefaultHttpxClient(event_hooks={"request": [watch]}),
+            # Another address would be sent the paper and the key: it is for the operator to enter.
+            http_client=openai.DefaultHttpxClient(
+                event_hooks={"request": [watch]}, follow_redirects=False
+            ),
             base_url=self.base_url,
             api_key=self.key or "none",
             timeout=silence,
@@ -122,7 +156,8 @@ class Server:
 
 def _capped_body(
     client: OpenAI, model: str, messages: Sequence[Message], extra: dict[str, Any]
-) -> bytes:
+) -> tuple[bytes, Mapping[str, str]]:
+    """The body and the headers of an answer."""
     body = bytearray()
     create: Any = client.chat.completions.with_streaming_response.create
     with create(model=model, messages=list(messages), **extra) as response:
@@ -130,7 +165,7 @@ def _capped_body(
             body += chunk
             if len(body) > MAX_ANSWER:
                 raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
-    return bytes(body)
+        return bytes(body), response.headers
 
 
 def _model_error(error: Exception, key: str) -> ModelError:
@@ -147,18 +182,28 @@ def _model_error(error: Exception, key: str) -> ModelError:
         return BusyError(f"the model's server broke off its answer ({error})")
     if isinstance(error, openai.APIStatusError):
         message = error.message.replace(key, "…") if key else error.message  # some repeat it
-        return _status_error(error.status_code, error.response.headers, message)
+        if error.response.is_redirect:
+            to = error.response.headers["location"][:200]
+            message = _("the model’s server redirects to %s; enter the address that answers itself")
+            return RefusedError(message % to, error.status_code)
+        return _status_error(error.status_code, error.response.headers, message, error.body)
     return ModelError(f"the model's client failed: {error}")
 
 
-def _read_reply(body: bytes) -> Reply:
+def _read_reply(body: bytes, headers: Mapping[str, str]) -> Reply:
     try:
         answer = json.loads(body)
+        if error := _error_in(answer, headers):
+            raise error
         choice = answer["choices"][0]
-        text = choice["message"].get("content") or ""
-        usage = answer.get("usage") or {}
-        if not isinstance(text, str):
-            raise TypeError("content is not a text")
+        message, usage = choice["message"], answer.get("usage") or {}
+        if refusal := message.get("refusal"):
+            raise ModelError(f"the model refuses: {_short(str(refusal))}")
+        text = _joined(message.get("content"))
+        if not text.strip():  # some servers take a whole answer for reasoning
+            text = _joined(message.get("reasoning_content") or message.get("reasoning"))
+        if not text.strip() and choice.get("finish_reason") == "content_filter":
+            raise ModelError("the server's content filter withheld the answer")
         return Reply(
             text=text,
             tokens_in=_count(usage.get("prompt_tokens")),
@@ -169,20 +214,80 @@ def _read_reply(body: bytes) -> Reply:
         raise ModelError("the server's answer is not a chat completion") from error
 
 
+def _joined(content: Any) -> str:
+    """A message's content as one text; of a list of parts those that are the answer.
+
+    Raises TypeError for content of another kind.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError("content is not a text")
+    parts = [part if isinstance(part, dict) else {"text": part} for part in content]
+    texts = [part.get("text") for part in parts if part.get("type", "text") in _ANSWERS]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _error_in(answer: Any, headers: Mapping[str, str]) -> ModelError | None:
+    """The error that a server reports with status 200: of itself, or of one that it asked."""
+    choices = answer.get("choices")
+    failed = choices[0].get("error") if isinstance(choices, list) and choices else None
+    error = answer.get("error") or failed
+    if not error and choices:
+        return None
+    if not error and not {"message", "detail"} & answer.keys():
+        return None
+    error = error or answer
+    if not isinstance(error, dict):
+        error = {"message": error}
+    message = str(error.get("message") or error.get("detail") or json.dumps(error))
+    code = str(error.get("code") or error.get("status") or "")
+    if code.isdigit():
+        status = int(code)
+    else:
+        kind = f"{code} {error.get('type') or ''} {message}".lower()
+        status = next((number for words, number in _KINDS if words.search(kind)), 503)
+    return _status_error(status, headers, message, error)
+
+
 def _count(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 10**8 else 0
 
 
-def _status_error(status: int, headers: Any, message: str) -> ModelError:
-    message = " ".join(message.split())[:200]
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+def _status_error(
+    status: int, headers: Mapping[str, str], message: str, body: object = None
+) -> ModelError:
+    if status in {400, 413, 422, 500} and (share := _fitting_share(message, body)):
+        return TooLongError(_short(message), status, share)
     if status in {408, 409, 425, 429} or status >= 500:
         wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
+        if wait is None and (said := _WAIT.search(message)):
+            wait = min(float(said["seconds"]) + 60 * float(said["minutes"] or 0), MAX_WAIT)
         busy = _("the model’s server answered %(status)d: %(message)s")
-        return BusyError(busy % {"status": status, "message": message}, wait)
+        return BusyError(busy % {"status": status, "message": _short(message)}, wait)
     words = {
         401: _("the model’s server refused the key"),
         403: _("the model’s server refused the key"),
         404: _("the model’s server knows no such model or address"),
     }
     what = words.get(status, _("the model’s server rejected the request"))
-    return RefusedError(f"{what} ({status}): {message}", status)
+    return RefusedError(f"{what} ({status}): {_short(message)}", status)
+
+
+def _fitting_share(message: str, body: object) -> float | None:
+    """How much of a prompt fits a model's context, by the error of a prompt that is too long.
+
+    OpenAI, vLLM and llama.cpp name both numbers of tokens, DashScope only the most that it takes.
+    None for another error.
+    """
+    said = f"{message} {json.dumps(body, default=str)}"[:4_000]
+    if not _TOO_LONG.search(said):
+        return None
+    numbers = (int(number.replace(",", "")) for number in _TOKENS.findall(said))
+    tokens = [number for number in numbers if number >= LEAST_CONTEXT]  # others are statuses
+    limit, asked = min(tokens, default=0), max(tokens, default=0)
+    return limit / asked if 0 < limit < asked else 0.5

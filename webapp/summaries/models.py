@@ -73,6 +73,8 @@ class Summary(models.Model):
     html = models.TextField(blank=True)  # rendered and sanitised once
     text_source = models.CharField(max_length=8, blank=True)
     text_share = models.FloatField(default=0.0)  # of the paper that the model was given
+    # Of the question that the server read, where it cut it off and did not say so: an estimate.
+    read_share = models.FloatField(default=1.0)
     unverified = models.PositiveSmallIntegerField(default=0)  # claims and numbers not found
 
     class Meta:
@@ -133,6 +135,8 @@ class ServerCapability(models.Model):
     base_url = models.CharField(max_length=300)
     model = models.CharField(max_length=128)
     mode = models.CharField(max_length=11, choices=Mode.choices)
+    # The longest prompt that it reads whole, once one was too long.
+    prompt_characters = models.PositiveIntegerField(null=True, blank=True)
     probed_at = models.DateTimeField(auto_now=True)
 
     class Meta:

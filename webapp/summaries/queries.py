@@ -63,6 +63,11 @@ class PaperSummaryView:
             return ""
         return FullText.Source(self.summary.text_source).read(self.summary.text_share)
 
+    @property
+    def unread(self) -> int:
+        """The percentage of the question that the server left unread, where it cut it off."""
+        return round(100 * (1 - self.summary.read_share)) if self.summary else 0
+
 
 def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     """The newest done summary of a paper in a language; else the state of the newest; else none.

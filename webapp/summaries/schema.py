@@ -1,21 +1,112 @@
-"""The schema of a model's answer. An answer that does not match is not shown."""
+"""The schema of a model's answer, and how an answer that nearly matches is brought into it.
 
+Texts and lists that are too long are cut, what is null or left out among the details is empty, and
+an entry of a list that cannot be read is left out. What is missing of the whole is an error.
+"""
+
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 
 from assay_common.text import clean_json
 
-Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
-ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
-Sentences = Annotated[list[Sentence], Field(max_length=12)]
-# Some models answer 79.66 where the schema has "79.66".
-Cell = Annotated[ShortText, Field(coerce_numbers_to_str=True)]
-Row = Annotated[list[Cell], Field(max_length=12)]
+# All that OpenAI documents for schemas under `strict` and that every other server knows too
+# (https://platform.openai.com/docs/guides/structured-outputs); pydantic checks the rest afterwards.
+_KEYWORDS = frozenset(
+    {"$defs", "$ref", "type", "properties", "required", "additionalProperties", "items", "enum"}
+)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+def _text(value: Any) -> Any:
+    """A value as a text, as far as it is one: models answer null, 79.66, or a list of lines."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "; ".join(value)
+    return value
+
+
+def _at_most(length: int, mark: str = "") -> Callable[[Any], Any]:
+    """Cuts a text, between words and with `mark` where it is given."""
+
+    def cut(value: Any) -> Any:
+        value = _text(value)
+        if not isinstance(value, str) or len(value := value.strip()) <= length:
+            return value
+        kept = value[: length - len(mark)]
+        return (kept.rpartition(" ")[0] or kept).rstrip(" ,;:") + mark if mark else kept
+
+    return cut
+
+
+def _listed(most: int, entry: type[BaseModel] | None = None) -> Callable[[Any], Any]:
+    """Cuts a list, without what is empty in it, and without entries that are no `entry`."""
+
+    def cut(value: Any) -> Any:
+        if value is None:
+            return []
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list):
+            return value
+        kept = [item for item in value if item not in (None, "", [], {})]
+        if entry:
+            kept = [item for item in kept if _is_valid(entry, item)] or kept
+        return kept[:most]
+
+    return cut
+
+
+def _is_valid(kind: type[BaseModel], item: Any) -> bool:
+    try:
+        kind.model_validate(item)
+    except ValidationError:
+        return False
+    return True
+
+
+def _lower(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _direction(value: Any) -> Any:
+    """Which is better, as models write it: "Higher", "higher is better", "↑", null."""
+    text = str(value or "").lower()
+    higher = any(word in text for word in ("high", "up", "increas", "larg", "max", "↑"))
+    lower = any(word in text for word in ("low", "down", "decreas", "small", "min", "↓"))
+    return ("higher" if higher else "lower") if higher != lower else "unknown"
+
+
+def _row(value: Any) -> Any:
+    """A table's row: its empty cells keep their places."""
+    return value[:12] if isinstance(value, list) else value
+
+
+Sentence = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=1200),
+    BeforeValidator(_at_most(1200, "…")),
+]
+ShortText = Annotated[str, StringConstraints(max_length=300), BeforeValidator(_at_most(300, "…"))]
+Sentences = Annotated[list[Sentence], Field(max_length=12), BeforeValidator(_listed(12))]
+Cells = Annotated[list[ShortText], Field(max_length=12), BeforeValidator(_row)]
+Quote = Annotated[str, Field(min_length=1, max_length=1000), BeforeValidator(_at_most(1000))]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -24,77 +115,108 @@ class _Strict(BaseModel):
         return clean_json(value)
 
 
-class Table(_Strict):
+class Table(_Answer):
     """A table of the paper, cells as written there."""
 
     title: ShortText
-    columns: Annotated[list[ShortText], Field(min_length=1, max_length=12)]
-    rows: Annotated[list[Row], Field(max_length=40)]
+    columns: Annotated[Cells, Field(min_length=1)]
+    rows: Annotated[list[Cells], Field(max_length=40), BeforeValidator(_listed(40))]
 
 
-class Contributions(_Strict):
+class Contributions(_Answer):
     """What the paper adds."""
 
-    problem: Sentences
-    method: Sentences
-    advantages: Sentences
+    problem: Sentences = []
+    method: Sentences = []
+    advantages: Sentences = []
 
 
-class Experiments(_Strict):
+class Experiments(_Answer):
     """How it was tested."""
 
-    data_sets: Sentences
-    setup: Sentences
-    metrics: Sentences
-    baselines: Sentences
+    data_sets: Sentences = []
+    setup: Sentences = []
+    metrics: Sentences = []
+    baselines: Sentences = []
 
 
-class Results(_Strict):
+class Results(_Answer):
     """What came out."""
 
-    key_numbers: Sentences
-    against_baselines: Sentences
-    ablations: Sentences
-    tables: Annotated[list[Table], Field(max_length=4)]
+    key_numbers: Sentences = []
+    against_baselines: Sentences = []
+    ablations: Sentences = []
+    tables: Annotated[list[Table], Field(max_length=4), BeforeValidator(_listed(4, Table))] = []
 
 
-class Conclusions(_Strict):
+class Conclusions(_Answer):
     """What follows."""
 
-    findings: Sentences
-    limitations: Sentences
-    future_work: Sentences
+    findings: Sentences = []
+    limitations: Sentences = []
+    future_work: Sentences = []
 
 
-class ClaimedNumber(_Strict):
+class ClaimedNumber(_Answer):
     """One number the paper reports, with the words it stands in."""
 
-    metric: Annotated[ShortText, Field(min_length=1, max_length=200)]
-    value: Annotated[str, Field(coerce_numbers_to_str=True, min_length=1, max_length=80)]
-    unit: Annotated[str, Field(max_length=40)]
-    direction: Literal["higher", "lower", "unknown"]
-    baseline: ShortText
-    setting: ShortText
-    hardware: Annotated[str, Field(max_length=200)]
-    quote: Annotated[str, Field(min_length=1, max_length=1000)]
-    section: Annotated[str, Field(max_length=200)]
+    metric: Annotated[
+        ShortText, Field(min_length=1, max_length=200), BeforeValidator(_at_most(200))
+    ]
+    value: Annotated[str, Field(min_length=1, max_length=80), BeforeValidator(_text)]
+    unit: Annotated[str, Field(max_length=40), BeforeValidator(_at_most(40))] = ""
+    direction: Annotated[Literal["higher", "lower", "unknown"], BeforeValidator(_direction)] = (
+        "unknown"
+    )
+    baseline: ShortText = ""
+    setting: ShortText = ""
+    hardware: Annotated[str, Field(max_length=200), BeforeValidator(_at_most(200))] = ""
+    quote: Quote
+    section: Annotated[str, Field(max_length=200), BeforeValidator(_at_most(200))] = ""
 
 
-class RelatedMethod(_Strict):
+class RelatedMethod(_Answer):
     """How the paper is related to a family of methods, with the words that show it."""
 
     method: Annotated[str, Field(min_length=1, max_length=64)]
-    relation: Literal["about", "uses", "mentions"]
-    quote: Annotated[str, Field(min_length=1, max_length=1000)]
+    relation: Annotated[Literal["about", "uses", "mentions"], BeforeValidator(_lower)]
+    quote: Quote
 
 
-class PaperSummary(_Strict):
+class PaperSummary(_Answer):
     """A model's whole answer."""
 
-    gist: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=400)]
+    gist: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=10, max_length=400),
+        BeforeValidator(_at_most(400, "…")),
+    ]
     contributions: Contributions
     experiments: Experiments
     results: Results
     conclusions: Conclusions
-    claims: Annotated[list[ClaimedNumber], Field(max_length=30)]
-    relations: Annotated[list[RelatedMethod], Field(max_length=20)] = []  # some leave it out
+    claims: Annotated[
+        list[ClaimedNumber], Field(max_length=30), BeforeValidator(_listed(30, ClaimedNumber))
+    ]
+    relations: Annotated[
+        list[RelatedMethod], Field(max_length=20), BeforeValidator(_listed(20, RelatedMethod))
+    ] = []
+
+
+@cache
+def strict_schema() -> dict[str, Any]:
+    """The JSON schema of an answer as `strict` wants it: all required, nothing additional."""
+    schema: dict[str, Any] = _strict(PaperSummary.model_json_schema())
+    return schema
+
+
+def _strict(node: Any) -> Any:
+    """A schema with the keywords that every server knows; names of properties stay."""
+    kept = {key: value for key, value in node.items() if key in _KEYWORDS}
+    for named in kept.keys() & {"properties", "$defs"}:
+        kept[named] = {name: _strict(inner) for name, inner in kept[named].items()}
+    if "items" in kept:
+        kept["items"] = _strict(kept["items"])
+    if "properties" in kept:
+        kept |= {"required": list(kept["properties"]), "additionalProperties": False}
+    return kept

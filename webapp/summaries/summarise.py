@@ -2,7 +2,6 @@
 
 import logging
 from datetime import datetime, time, timedelta
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +12,7 @@ from webapp.claims.grounding import GroundTruth
 
 from . import budget, capability, queue
 from .answer import ask_for_summary, question
-from .client import BusyError, ModelError, RefusedError, Server
+from .client import BusyError, Message, ModelError, RefusedError, Reply, Server, TooLongError
 from .fulltext import NotYetError, full_text
 from .models import Claim, FullText, Summary
 from .render import render_summary
@@ -22,6 +21,7 @@ from .wording import direction_is_near, metric_is_near
 
 log = logging.getLogger(__name__)
 State = Summary.State
+LEAST_TEXT = 1_000  # characters of a paper that are sent whatever a server was seen to take
 
 
 def summarise(summary_id: int) -> str:
@@ -47,7 +47,8 @@ def summarise(summary_id: int) -> str:
         wait = error.wait if error.wait is not None else 30.0 * 4 ** (summary.attempt - 1)
         queue.put_back(summary, str(error), now + timedelta(seconds=wait))
     except ModelError as error:
-        if isinstance(error, RefusedError) and error.status in {400, 422}:
+        is_refused = isinstance(error, RefusedError) and error.status in {400, 422}
+        if is_refused and not isinstance(error, TooLongError):
             capability.forget(server)
         queue.finish(summary, State.FAILED, str(error))
     except Exception as error:
@@ -64,20 +65,56 @@ def _run(summary: Summary, server: Server) -> None:
         queue.finish(summary, State.FAILED, f"version {paper.version} has replaced this one")
         return
     kept = full_text(paper)
-    given = _beginning(kept.text)
-    share = kept.share * len(given) / max(len(kept.text), 1)
-    mode = capability.mode_of(server)
-
-    read = FullText.Source(kept.source).read(share)
-    messages = question(paper.title, given, read, summary.language)
-    answer = ask_for_summary(partial(budget.ask, summary, server), mode, messages)
+    try:
+        answer, read = _ask(summary, server, kept)
+    except TooLongError:  # now it is known how much the server takes
+        answer, read = _ask(summary, server, kept)
     truth = GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}")
-    _keep(summary, answer, truth, text_source=kept.source, text_share=share)
+    _keep(summary, answer, truth, text_source=kept.source, **read)
 
 
-def _beginning(text: str) -> str:
-    """As much of a text as the settings allow the model to read, cut between sentences."""
-    given: str = text[: settings.SUMMARY_CHARACTERS]
+def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary, dict[str, float]]:
+    """The model's summary of as much of a text as it may and can read, and which shares it read.
+
+    Raises TooLongError, remembered, or what `ask_for_summary` raises.
+    """
+    mode = capability.mode_of(server)
+    title, language = summary.paper.title, summary.language
+    around = _characters(question(title, "", "", language))
+    given = _beginning(kept.text, capability.prompt_characters(server), around)
+    share = kept.share * len(given) / max(len(kept.text), 1)
+    messages = question(title, given, FullText.Source(kept.source).read(share), language)
+    shares = {"text_share": share, "read_share": 1.0}
+
+    def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
+        sent = _characters(messages)
+        try:
+            reply = budget.ask(summary, server, messages, wanted)
+        except TooLongError as error:
+            capability.learn_prompt(server, sent * error.share * (1 - capability.FOR_THE_ANSWER))
+            raise
+        part = capability.read_share(reply, sent)
+        if part < 1:
+            capability.learn_prompt(server, reply.tokens_in * capability.LEAST_A_TOKEN)
+            shares["read_share"] = min(shares["read_share"], part)
+        return reply
+
+    return ask_for_summary(ask, mode, messages), shares
+
+
+def _characters(messages: list[Message]) -> int:
+    return sum(len(message["content"]) for message in messages)
+
+
+def _beginning(text: str, prompt: int | None, around: int) -> str:
+    """As much of a text as the settings and the model allow, cut between sentences.
+
+    `prompt` is the longest prompt that the model reads, of which `around` characters are needed.
+    """
+    most: int = settings.SUMMARY_CHARACTERS
+    if prompt is not None:
+        most = max(min(most, prompt - around), LEAST_TEXT)
+    given = text[:most]
     if len(given) == len(text):
         return text
     return given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
