@@ -82,7 +82,7 @@ def test_the_site_and_its_methods_do_with_what_it_installs() -> None:
         for module, packages in importlib.metadata.packages_distributions().items()
         if not {re.sub("[-_.]+", "-", name).lower() for name in packages} & there
     ]
-    assert {"torch", "yaml", "mcp"} <= set(absent)
+    assert {"torch", "hypothesis", "mcp"} <= set(absent)
     assert "workers.site.tasks" in loaded_by(WITHOUT, json.dumps(absent))
 
 
