@@ -14,6 +14,8 @@ from webapp.summaries import pdf_text
 from webapp.summaries.html_text import UnreadableError, sections_of_html
 from webapp.summaries.pdf_text import sections_of_pdf
 
+ROW = "<tr class='ltx_tr'><td class='ltx_td'>a</td><td class='ltx_td'>1</td></tr>"
+TABULAR = f"<table class='ltx_tabular'>{ROW}{ROW}</table>"
 LONG = "A sentence about sparse attention and its cost. " * 20
 
 
@@ -91,6 +93,22 @@ def test_sections_headings_formulas_and_tables_of_html() -> None:
     assert not any("evil" in s.text or "hidden" in s.text for s in sections)
 
 
+def test_a_model_reads_the_rows_of_a_table_with_its_heads() -> None:
+    """LaTeXML breaks the line between all cells, and writes tables in paragraphs as spans."""
+    page = f"""<article><p>{LONG}</p><p><span class="ltx_tabular">
+    <span class="ltx_tr">
+    <span class="ltx_td ltx_border_tt">Model</span>
+    <span class="ltx_td ltx_border_tt">AUROC</span>
+    <span class="ltx_td ltx_border_tt">PRR</span></span>
+    <span class="ltx_tr">
+    <span class="ltx_td ltx_border_t">SE</span>
+    <span class="ltx_td ltx_border_t">0.699</span>
+    <span class="ltx_td ltx_border_t">0.717</span></span>
+    </span> follows.</p></article>"""
+    text = sections_of_html(page.encode())[0].text
+    assert "| Model | AUROC | PRR |\n| --- | --- | --- |\n| SE | 0.699 | 0.717 |\nfollows." in text
+
+
 @pytest.mark.parametrize("body", [b"", b"   ", b"<p>short</p>", b"\xff\xfe\x00", b"<" * 100])
 def test_a_page_without_a_paper_is_said_to_be_so(body: bytes) -> None:
     with pytest.raises(UnreadableError):
@@ -113,6 +131,9 @@ def test_a_page_that_nests_deeply_is_read() -> None:
         "<p>A sentence of words. ",
         "<b>",
         "<td>1.5",
+        "<table class='ltx_tabular'><tr class='ltx_tr'><td class='ltx_td'>1.5",
+        TABULAR,
+        "<td class='ltx_td' colspan='60'>1.5",
         "<section class='ltx_section'><h2>T</h2>x",
         "<h2>",
         "<math alttext='x'/>",

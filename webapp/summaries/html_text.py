@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from lxml import html as lxml_html
 from lxml.etree import ParserError
 
+from webapp.claims.tables.grid import grids_of
+from webapp.claims.tables.reading import Table
+
 _DROP = {"script", "style", "nav", "footer", "button", "svg", "form", "noscript", "iframe"}
 _DROP_CLASS = re.compile(
     r"\bltx_(?:bibliography|page_(?:header|footer|navbar)|TOC|note_mark|ERROR)\b"
@@ -16,6 +19,9 @@ _BLOCK = {
     *("p", "div", "section", "li", "tr", "figure", "figcaption", "table", "dt", "dd", "pre"),
     *_HEADINGS,
 }
+# Of tables that are no grid: one row, one column, or only an arrangement of others.
+_CELL_CLASS = re.compile(r"\bltx_t[dh]\b")
+_ROW_CLASS = re.compile(r"\bltx_tr\b")
 _SPACES = re.compile(r"[ \t\r\f\v]+")
 # Private use, no paper's own: where a section begins, and a heading within it.
 _SECTION, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"
@@ -44,6 +50,8 @@ def sections_of_html(body: bytes) -> list[Section]:
         root = lxml_html.document_fromstring(body, parser=lxml_html.HTMLParser(encoding="utf-8"))
         article = root.find(".//article")
         paper = root if article is None else article
+        for tabular, grid in list(grids_of(paper)):
+            _write_rows(tabular, Table(grid).markdown())
         for node in list(paper.iter("*")):
             _mark(node)
     except (ParserError, ValueError) as error:
@@ -59,6 +67,12 @@ def sections_of_html(body: bytes) -> list[Section]:
     return sections
 
 
+def _write_rows(tabular: lxml_html.HtmlElement, rows: str) -> None:
+    """Put the rows of a table, as Markdown, where its cells stood."""
+    tabular.clear(keep_tail=True)
+    tabular.text = f"\n{rows}\n"
+
+
 def _mark(node: lxml_html.HtmlElement) -> None:
     """Empty what is no text of the paper, write formulas as TeX, and mark where parts end."""
     css = node.get("class") or ""
@@ -68,10 +82,11 @@ def _mark(node: lxml_html.HtmlElement) -> None:
         node.text = f" ${formula}$ " if node.tag == "math" else None
     elif node.tag in _HEADINGS:
         node.text, end = _OPEN + (node.text or ""), f"{_CLOSE}\n"
-    elif node.tag in _BLOCK:
+    elif node.tag in _BLOCK or _ROW_CLASS.search(css):
         end = "\n"
-    elif node.tag in {"td", "th"}:
+    elif node.tag in {"td", "th"} or _CELL_CLASS.search(css):
         end = " | "
+        node.tail = (node.tail or "").strip()  # LaTeXML breaks the line between all cells
     if _SECTION_CLASS.search(css):
         node.text = _SECTION + (node.text or "")
     if end:

@@ -1,0 +1,178 @@
+"""Tables as LaTeXML writes them, read by hand beside the LaTeX they were made of.
+
+forms.tex holds the tables, forms.html what Debian's latexml 0.8.7 made of it (`latexmlc
+--format=html5 forms.tex`, the article alone, of each formula only its source).
+"""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+from webapp.claims.tables.grid import grids_of, plain_tex
+from webapp.claims.tables.reading import Table, value_of
+
+
+def tables_of(page: str) -> list[Table]:
+    return [Table(grid) for _, grid in grids_of(html.document_fromstring(page))]
+
+
+FORMS = tables_of(Path(__file__).with_name("forms.html").read_text())
+
+
+def said(table: Table) -> list[tuple[str, str, str]]:
+    """Row label, head path and the text of the cell of every value."""
+    return [(" > ".join(v.row_label), " > ".join(v.head_path), v.cell.text) for v in table.values]
+
+
+def test_heads_over_two_rows_blocks_marks_and_what_is_no_value() -> None:
+    table = FORMS[0]
+    assert table.grid.number == "Table 1"
+    assert table.grid.caption == "Accuracy (%, ↑) on two benchmarks, mean of three seeds."
+    assert said(table) == [
+        ("Dense", "GSM8K > 0-shot", "41.2"),
+        ("Dense", "GSM8K > 8-shot", "45.0"),
+        ("Dense", "MATH > 0-shot", "11.3"),
+        ("Dense", "MATH > 8-shot", "12.9"),
+        ("Window†", "GSM8K > 0-shot", "42.0"),
+        ("Window†", "GSM8K > 8-shot", "44.1"),
+        ("Window†", "MATH > 0-shot", "10.0"),
+        ("Window†", "MATH > 8-shot", "11.4"),
+        ("with a chosen budget > Heron (ours)", "GSM8K > 0-shot", "43.5±0.2"),
+        ("with a chosen budget > Heron (ours)", "GSM8K > 8-shot", "46.3 (+1.3)"),
+        ("with a chosen budget > Heron (ours)", "MATH > 0-shot", "12.1"),
+    ]
+    assert [v.cell.text for v in table.values if v.cell.is_bold] == ["43.5±0.2", "46.3 (+1.3)"]
+    assert [v.cell.text for v in table.values if v.cell.is_underlined] == ["42.0"]
+    assert (table.values[8].spread, table.values[9].note) == (Decimal("0.2"), "+1.3")
+    assert len({v.cell.anchor for v in table.values} - {""}) == 11
+
+
+def test_methods_stand_over_columns_and_a_horizon_labels_rows() -> None:
+    assert said(FORMS[1])[:5] == [
+        ("Wind > 96", "Heron > MAE", "0.25"),
+        ("Wind > 96", "Heron > RMSE", "0.41"),
+        ("Wind > 96", "Lark > MAE", "0.31"),
+        ("Wind > 96", "Lark > RMSE", "0.50"),
+        ("Wind > 192", "Heron > MAE", "0.27"),
+    ]
+    values = [value.value for value in FORMS[1].values]
+    assert values[8:14] == [
+        Decimal(text) for text in ("1267.3", "2468.2", "1300.0", "2500.0", "0.000958", "0.5")
+    ]
+
+
+def test_of_two_tables_side_by_side_each_has_its_own_rows() -> None:
+    assert said(FORMS[2])[:4] == [
+        ("Wren", "Small > Score", "61.0"),
+        ("Wren", "Small > Cost", "$0.24"),
+        ("Crane", "Large > Score", "70.5"),
+        ("Crane", "Large > Cost", "$1.30"),
+    ]
+
+
+def test_numbers_can_be_heads_and_bounds_and_words_are_no_values() -> None:
+    assert said(FORMS[3]) == [
+        ("Speed-up", "0.0", "2.1×"),
+        ("Speed-up", "0.3", "2.0×"),
+        ("Speed-up", "0.7", "1.8×"),
+        ("Memory", "0.0", "38%"),
+    ]
+
+
+def test_broken_lines_of_a_head_are_one_head_and_a_rank_is_no_value() -> None:
+    assert said(FORMS[4]) == [
+        ("1 > Wren", "Latency (ms)", "3.5"),
+        ("2 > Tit", "Latency (ms)", "4.5"),
+        ("3 > Lark", "Latency (ms)", "5.5"),
+        ("3 > Lark", "R@1 ↓", "56.6 (±1.96)"),
+    ]
+
+
+def test_a_second_head_serves_the_rows_below_it() -> None:
+    assert said(FORMS[5])[3:6] == [
+        ("Tit", "IS", "210"),
+        ("Wren", "PSNR", "31.0"),
+        ("Wren", "SSIM", "0.91"),
+    ]
+
+
+def test_a_table_without_rules_has_a_head() -> None:
+    assert said(FORMS[6])[-1] == ("Tit", "Right", "4.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit", "spread", "note"),
+    [
+        ("74.3%", "74.3", "%", None, ""),
+        ("18.41(+2.45)", "18.41", "", None, "+2.45"),
+        ("56.6 (±1.96)", "56.6", "", "1.96", ""),
+        ("85.3±0.2", "85.3", "", "0.2", ""),
+        ("9.58e-04", "0.000958", "", None, ""),
+        ("−0.58", "-0.58", "", None, ""),
+        ("1,431×", "1431", "×", None, ""),
+        ("×2.10", "2.10", "×", None, ""),
+        ("$24.39", "24.39", "$", None, ""),
+        ("118M", "118", "M", None, ""),
+        (".5*", "0.5", "", None, ""),
+    ],
+)
+def test_a_cell_that_holds_one_value(
+    text: str, value: str, unit: str, spread: str | None, note: str
+) -> None:
+    expected = Decimal(value), unit, Decimal(spread) if spread else None, note
+    assert value_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "—",
+        "OOM",
+        "N/A",
+        "≤ 2",
+        "90–130",
+        "0.513 / 1.59",
+        "1/2",
+        "0.711 (0.476–0.894) x y",
+        "Llama-3",
+        "3.5.1",
+        "1,23",
+        "%",
+        "±",
+        "10.1.2",
+        "[0.8, 1.2]",
+        "5-shot",
+        "2x4",
+        "1e",
+    ],
+)
+def test_a_cell_that_holds_none(text: str) -> None:
+    assert value_of(text) is None
+
+
+def test_formulas_are_read_as_text() -> None:
+    assert plain_tex(r"85.3\pm 0.2") == "85.3±0.2"
+    assert plain_tex(r"\mathbf{43.5_{\pm 0.2}}") == "43.5±0.2"
+    assert plain_tex(r"R^{2}") == "R^2"
+    assert plain_tex(r"\downarrow") == "↓"
+    assert plain_tex(r"\beta\text{-VAE}") == "β-VAE"
+
+
+def test_a_hostile_table_takes_linear_time_and_room() -> None:
+    cell = "<td class='ltx_td' colspan='9999' rowspan='9999'>1</td>"
+    row = f"<tr class='ltx_tr'>{cell * 50}</tr>"
+    page = f"<article><table class='ltx_tabular'>{row * 2000}</table></article>"
+    before = time.process_time()
+    assert tables_of(page) == []
+    nested = "<table class='ltx_tabular'><tr class='ltx_tr'><td class='ltx_td'>" * 20_000
+    tables_of(f"<article>{nested}</article>")
+    value_of("1" * 300)
+    value_of("±" * 300)
+    value_of("1 (" * 100)
+    assert time.process_time() - before < 4.0

@@ -1,0 +1,272 @@
+"""What a table says: its head, its row labels, and each number with both.
+
+Values are safe and names are hard: a value stands under "row label × head path", in the table's own
+words, and is given a metric or a data set only where one of them names it (`names`).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from .grid import Cell, Grid
+
+_NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
+_SPREAD = r"(?P<spread>(?:\d+(?:\.\d+)?|\.\d+))"
+_UNIT = r"(?P<unit>%|×|x|K|M|B|T|k|ms|s|min|h|GB|MB|GiB|MiB|dB|Hz|fps|pp|pts?|°)?"
+_MARKS = r"[*†‡§¶↑↓\s]*"
+# One value, and what may stand beside it: its spread, a change, a mark.
+_VALUE = re.compile(
+    rf"{_MARKS}(?P<sign>[×x$€£]\s?)?(?P<number>{_NUMBER}(?:[eE][-+]?\d+)?)\s?{_UNIT}{_MARKS}"
+    rf"(?:±\s?{_SPREAD}\s?%?)?{_MARKS}"
+    rf"(?:\(\s*(?:±\s?(?P<inner>\d+(?:\.\d+)?)|(?P<note>[^()]{{1,24}}))\s*%?\))?{_MARKS}"
+)
+_NUMERIC = re.compile(r"\d")
+_WORDS = re.compile(r"[^\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡$]")
+_NOTHING = {"", "-", "–", "—", "n/a", "na", "none", "oom", "✓", "✗", "×", "/"}
+MAX_HEAD_ROWS = 6
+MAX_STUB_COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number of a table in the words of the table.
+
+    `row_label` joins the blocks and the first cells of its row, `head_path` the heads over its
+    column, each from the outermost to the innermost.
+    """
+
+    cell: Cell
+    value: Decimal
+    unit: str
+    spread: Decimal | None
+    note: str  # what stands in brackets behind it: a change, a rank
+    row_label: tuple[str, ...]
+    head_path: tuple[str, ...]
+
+
+def value_of(text: str) -> tuple[Decimal, str, Decimal | None, str] | None:
+    """Value, unit, spread and note of a cell that holds one number; None for any other.
+
+    Ranges, pairs, bounds and words are no value: "90–130", "0.5 / 1.6", "≤ 2", "OOM".
+    """
+    match = _VALUE.fullmatch(text)
+    if match is None or not _NUMERIC.search(match["number"]):
+        return None
+    number = Decimal(match["number"].replace(",", "").replace("−", "-"))
+    spread = match["spread"] or match["inner"]
+    sign = (match["sign"] or "").strip()
+    unit = "×" if "x" in {sign, match["unit"]} else sign or match["unit"] or ""
+    return number, unit, Decimal(spread) if spread else None, (match["note"] or "").strip()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A grid whose head rows, first columns and blocks are known."""
+
+    grid: Grid
+
+    @cached_property
+    def head_rows(self) -> int:
+        """How many rows are the head.
+
+        What spans down from the first row belongs to it, and so do rows without numbers below a
+        head that spans columns. Where the rules of the table agree, they decide: a head ends at the
+        first line drawn through the whole row.
+        """
+        rows = self.grid.rows
+        limit = min(len(rows) - 1, MAX_HEAD_ROWS)
+        spanned = max((cell.row + cell.rows for cell in self.grid.distinct(0)), default=1)
+        ruled = self._first_rule(limit)
+        head = 1
+        while head < limit:
+            if self._is_block(head) or self._looks_like_values(head, ruled):
+                break
+            if head < spanned or (ruled is not None and head < ruled) or self._continues(head):
+                head += 1
+            else:
+                break
+        return head
+
+    def _first_rule(self, limit: int) -> int | None:
+        """The first row after the first under a line over (nearly) all its cells.
+
+        None where most rows have one: such lines divide nothing.
+        """
+        lines = [self._is_ruled(row) for row in range(1, len(self.grid.rows))]
+        if sum(lines) > max(2, 0.6 * len(lines)):
+            return None
+        return next((row + 1 for row, line in enumerate(lines[:limit]) if line), None)
+
+    def _is_ruled(self, row: int) -> bool:
+        own = [cell for cell in self.grid.rows[row] if cell is not None and cell.row == row]
+        return bool(own) and len(own) >= self.grid.width / 2 and all(c.has_line_above for c in own)
+
+    def _is_block(self, row: int) -> bool:
+        """Whether a row only names the rows that follow: it says one thing."""
+        cells = self.grid.distinct(row)
+        return (
+            len(cells) == 1
+            and value_of(cells[0].text) is None
+            and (cells[0].columns > 1 or cells[0].column == 0)
+        )
+
+    def _looks_like_values(self, row: int, ruled: int | None) -> bool:
+        """Whether a row holds values: numbers behind its first cell, and no rule says otherwise."""
+        if ruled is not None and row < ruled:
+            cells = self.grid.distinct(row)
+            return sum(self._is_number(cell) for cell in cells) > len(cells) / 2 and row > 1
+        cells = [cell for cell in self.grid.distinct(row) if cell.column > 0 and cell.row == row]
+        said = [cell for cell in cells if cell.text.lower() not in _NOTHING]
+        return bool(said) and sum(self._is_number(cell) for cell in said) >= len(said) / 2
+
+    def _continues(self, row: int) -> bool:
+        """Whether a row without a rule over it divides what the row above it spans."""
+        above = self.grid.distinct(row - 1)
+        return any(cell.columns > 1 and cell.row == row - 1 for cell in above) and not any(
+            self._is_number(cell) for cell in self.grid.distinct(row)
+        )
+
+    @staticmethod
+    def _is_number(cell: Cell) -> bool:
+        return value_of(cell.text) is not None or bool(
+            re.fullmatch(
+                r"[\s\d.,%±×x/()+\-−–—<>≤≥~*†‡]*\d[\s\d.,%±×x/()+\-−–—<>≤≥~*†‡]*", cell.text
+            )
+        )
+
+    @cached_property
+    def stubs(self) -> tuple[range, ...]:
+        """The columns that label the rows; several ranges where tables stand side by side.
+
+        The first columns do, as far as they hold words, or count the rows, or tell rows of one name
+        apart by whole numbers. A column that repeats the first head begins a table of its own.
+        """
+        starts = [0]
+        first = self.head_path(0)[-1:]
+        starts += [
+            column
+            for column in range(1, self.grid.width)
+            if first and self.head_path(column)[-1:] == first and self._is_wordy(column)
+        ]
+        ends = [*starts[1:], self.grid.width]
+        return tuple(
+            range(start, self._stub_end(start, end))
+            for start, end in zip(starts, ends, strict=True)
+        )
+
+    def _stub_end(self, start: int, end: int) -> int:
+        column = start + 1
+        last = min(end - 1, start + MAX_STUB_COLUMNS)
+        if not self._is_wordy(start) and not self._counts(start):
+            return column
+        while column < last and (
+            self._is_wordy(column)
+            or (self._is_whole(column) and not self._are_distinct(start, column))
+        ):
+            column += 1
+        return column
+
+    def _body(self, column: int) -> list[Cell]:
+        """The cells of a column below the head that say something, blocks left out."""
+        rows = range(self.head_rows, len(self.grid.rows))
+        cells = [self.grid.rows[row][column] for row in rows if not self._is_block(row)]
+        return [cell for cell in cells if cell is not None and cell.text.lower() not in _NOTHING]
+
+    def _is_wordy(self, column: int) -> bool:
+        cells = self._body(column)
+        return bool(cells) and sum(self._is_number(cell) for cell in cells) <= len(cells) / 2
+
+    def _is_whole(self, column: int) -> bool:
+        """Whether a column holds whole numbers only: horizons, sizes, shots."""
+        return all(re.fullmatch(r"\d[\d,]*[KMBk]?", cell.text) for cell in self._body(column))
+
+    def _counts(self, column: int) -> bool:
+        """Whether a column numbers the rows: 1, 2, 3."""
+        return [cell.text for cell in self._body(column)][:3] == ["1", "2", "3"]
+
+    def _are_distinct(self, start: int, end: int) -> bool:
+        """Whether the columns from `start` to `end` alone tell the rows of each block apart."""
+        labels: set[tuple[str, ...]] = set()
+        for row in range(self.head_rows, len(self.grid.rows)):
+            if self._is_block(row):
+                labels.clear()
+                continue
+            label = tuple(cell.text if cell else "" for cell in self.grid.rows[row][start:end])
+            if label in labels:
+                return False
+            labels.add(label)
+        return True
+
+    @cached_property
+    def values(self) -> list[Value]:
+        """Every number of the body that is one value, in reading order; a spanning cell once."""
+        return list(self._values())
+
+    def _values(self) -> Iterator[Value]:
+        block: tuple[str, ...] = ()
+        head = [self.head_path(column) for column in range(self.grid.width)]
+        for row in range(self.head_rows, len(self.grid.rows)):
+            if self._is_block(row):
+                block = (self.grid.distinct(row)[0].text,)
+                continue
+            if self._is_second_head(row):
+                head = [
+                    (cell.text,) if cell is not None and cell.text else ()
+                    for cell in self.grid.rows[row]
+                ]
+                block = ()
+                continue
+            for column, label in self._labelled(row):
+                cell = self.grid.rows[row][column]
+                if cell is None or (cell.row, cell.column) != (row, column):
+                    continue
+                read = value_of(cell.text)
+                if read is not None:
+                    yield Value(cell, *read, row_label=block + label, head_path=head[column])
+
+    def _is_second_head(self, row: int) -> bool:
+        """Whether a row further down heads those below it: words under a line, no number."""
+        cells = self.grid.distinct(row)
+        if len(cells) < 3 or any(self._is_number(cell) for cell in cells):
+            return False
+        first = [cell.text for cell in self.grid.distinct(0)]
+        repeats = sum(cell.text in first for cell in cells) >= len(cells) / 2
+        said = [cell for cell in cells if cell.text.lower() not in _NOTHING]
+        return len(said) == len(cells) and (repeats or self._is_ruled(row))
+
+    def head_path(self, column: int) -> tuple[str, ...]:
+        """The heads over a column, from the top; a cell that spans rows once."""
+        path: list[str] = []
+        for row in range(self.head_rows):
+            cell = self.grid.rows[row][column]
+            if cell is not None and cell.row == row and cell.text.lower() not in _NOTHING:
+                path.append(cell.text)
+        return tuple(text for i, text in enumerate(path) if i == 0 or text != path[i - 1])
+
+    def _labelled(self, row: int) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The columns of a row that hold values, each with the label of its part of the row."""
+        ends = [stub.start for stub in self.stubs[1:]] + [self.grid.width]
+        for stub, end in zip(self.stubs, ends, strict=True):
+            cells = self.grid.rows[row][stub.start : stub.stop]
+            texts = [cell.text for cell in cells if cell and cell.text.lower() not in _NOTHING]
+            label = tuple(text for i, text in enumerate(texts) if i == 0 or text != texts[i - 1])
+            for column in range(stub.stop, end):
+                yield column, label
+
+    def markdown(self) -> str:
+        """The table as rows of Markdown under one row of heads, spanning cells filled in."""
+        paths = [" / ".join(self.head_path(column)) for column in range(self.grid.width)]
+        lines = [_row(paths), _row(["---"] * self.grid.width)]
+        for row in range(self.head_rows, len(self.grid.rows)):
+            cells = self.grid.rows[row]
+            if self._is_block(row):
+                lines.append(_row([self.grid.distinct(row)[0].text]))
+            else:
+                lines.append(_row([cell.text if cell is not None else "" for cell in cells]))
+        return "\n".join(lines)
+
+
+def _row(texts: list[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "¦") for text in texts) + " |"
