@@ -63,12 +63,28 @@ def test_a_search_is_a_feed_of_the_latest_and_stays_strict(client: Client) -> No
         "2603.00001/",
     ]
     assert "Found by “sparse attention”" in feed["items"][0]["content_html"]
-    assert json.loads(client.get("/search.json?q=lanterns+zebra").content)["items"] == []
+    assert json.loads(client.get("/search.json?q=zebra").content)["items"] == []
     assert client.get("/search.rss").status_code == 404
     assert client.get("/search.atom?category=cs.CL").status_code == 200
     tag = client.get("/search.rss?q=dense")["ETag"]
     again = client.get("/search.rss?q=dense", headers={"If-None-Match": tag})
     assert again.status_code == 304
+
+
+def test_a_question_in_ordinary_words_has_an_answer(client: Client) -> None:
+    """The page, the feed and the API say which papers have only some of its words."""
+    asked = {"q": "how dense can sparse attention be"}
+    page = client.get("/search", asked).content.decode()
+    assert page.count("Papers with some of the words") == 1
+    assert "No paper has all of these words" in page
+    feed = json.loads(client.get("/search.json", asked).content)["items"]
+    assert feed
+    assert all("Has some words of “how dense" in item["content_html"] for item in feed)
+    answer = client.get("/api/v1/papers", asked).json()
+    assert (answer["count"], answer["some_from"]) == (0, 0)
+    assert answer["some"] == len(answer["items"]) == len(feed)
+    exact = client.get("/search", {"q": "sparse attention"}).content.decode()
+    assert "some of the words" not in exact
 
 
 def test_a_search_is_saved_as_a_profile_that_keeps_what_it_finds(client: Client) -> None:

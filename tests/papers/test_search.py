@@ -38,8 +38,9 @@ def papers() -> None:
 
 
 def found(query: str, category: str | None = None, since: date | None = None) -> list[int]:
-    papers = search(query, category, since).papers
-    return [int(paper.arxiv_id.split(".")[1]) for paper in papers]
+    """The papers that match the whole query."""
+    results = search(query, category, since)
+    return [int(paper.arxiv_id.split(".")[1]) for paper in results.papers[: results.some_from]]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +234,63 @@ def test_order_of_relevance_and_of_days() -> None:
     assert [paper.arxiv_id[-1] for paper in newest][-2:] == ["1", "2"]
     counted = search(words)
     assert (counted.count, counted.more) == (5, False)
+
+
+QUESTION = "How can lips be read with diffusion language models?"
+
+
+@pytest.fixture
+def lips() -> None:
+    texts = (
+        (1, "Reading lips with diffusion", "A decoder denoises the transcript of a silent video."),
+        (2, "Diffusion of ink", "Language models of a kind."),
+        (3, "Languages and their models", "Of languages."),
+        (4, "Kites", "Nothing of this, and how!"),
+    )
+    for number, title, abstract in texts:
+        stored(number, title, abstract, WEDNESDAY - number * DAY)
+
+
+def test_a_question_in_ordinary_words_has_an_answer(lips: None) -> None:
+    """No paper has every word: those with some follow, rare words and more of them first."""
+    results = search(QUESTION)
+    assert [paper.arxiv_id[-1] for paper in results.papers] == ["1", "2", "3"]
+    assert (results.count, results.some, results.some_from) == (0, 3, 0)
+    assert [one.paper.arxiv_id[-1] for one in results.marked()] == ["1", "2", "3"]
+    newest = search(QUESTION, order="newest")
+    assert [paper.arxiv_id[-1] for paper in newest.papers] == ["1", "2", "3"]
+
+
+def test_papers_with_all_words_come_before_those_with_some(lips: None) -> None:
+    results = search("language models diffusion")
+    assert [paper.arxiv_id[-1] for paper in results.papers] == ["2", "1", "3"]
+    assert (results.count, results.some, results.some_from) == (1, 2, 1)
+    assert search("language models diffusion", relax=False).some == 0
+
+
+def test_what_is_asked_for_exactly_holds_for_papers_with_some_words(lips: None) -> None:
+    def some(query: str, category: str | None = None) -> list[str]:
+        results = search(query, category)
+        return [paper.arxiv_id[-1] for paper in results.papers[results.some_from or 0 :]]
+
+    assert some('"language models" lips diffusion') == ["2"]
+    assert some("ti:diffusion lips kites") == ["1"]
+    assert some("lips language kites -ink") == ["4", "1", "3"]
+    assert some(f"lips kites after:{WEDNESDAY - 2 * DAY}") == ["1"]
+    assert some("lips kites", "hep-th") == []
+
+
+def test_words_that_say_nothing_are_not_asked_for(lips: None) -> None:
+    """A title has no "how" and no "can"; a paper that has them is no better for it."""
+    assert search("how can reading lips with diffusion").count == 1
+    assert search("how can this be").some == 0
+
+
+def test_of_many_papers_with_some_words_the_best_are_found_not_the_latest() -> None:
+    stored(1, "Lips are read", "By diffusion.", WEDNESDAY - 400 * DAY)
+    batch = tuple(entry(n, title=f"Diffusion model {n}") for n in range(100, 800))
+    store_batch(Batch("cs.CL", WEDNESDAY, batch), Listing.Source.RSS, noon(WEDNESDAY), {})
+    assert search("reading lips with diffusion models").papers[0].title == "Lips are read"
 
 
 def stored(number: int, title: str, abstract: str, day: date = WEDNESDAY) -> None:

@@ -95,7 +95,9 @@ class PaperSchema(Schema):
 class PaperPage(Schema):
     """Papers that a search found; `next` is the number of the page after this one."""
 
-    count: int
+    count: int = Field(description="Papers that match the whole query.")
+    some: int = Field(description="Papers after these, with some of the words.")
+    some_from: int | None = Field(description="Where in `items` these begin, if they do.")
     more: bool = Field(description="Whether there are more than `count`.")
     next: int | None
     dropped: list[str] = Field(description="Words that no paper contains; they were left out.")

@@ -141,12 +141,19 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
 
 @require_safe
 def search(request: HttpRequest, suffix: str) -> HttpResponse:
-    """The latest papers that match every term of a search; 404 for one that asks for nothing."""
+    """The latest papers that match every term of a search, or if none does, that have some words.
+
+    404 for one that asks for nothing.
+    """
     q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
     results = find(q, category or None, order="newest", relax=False)
     if results.query is None:
         raise Http404(NO_LIST)
     name = " in ".join(one for one in (q, category) if one)
+    reason = f"Found by “{name}”"
+    if not results.papers:
+        results = find(q, category or None, order="newest")
+        reason = f"Has some words of “{name}”"
     source = FeedSource(
         f"search/{quote(name)}",
         f"Search: {name}",
@@ -157,7 +164,7 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
             paper_item(
                 site,
                 DigestEntry(paper=one.paper, announce_type="new", abstract_html=one.abstract_html),
-                f"Found by “{name}”",
+                reason,
             )
             for one in results.marked()
         ],

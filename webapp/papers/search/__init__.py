@@ -6,11 +6,14 @@
 `marking` highlights the words, `spelling` suggests corrections of words that no paper contains.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
+
+from django.db.models import Max
 
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
@@ -18,11 +21,17 @@ from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
 from webapp.papers.search.marking import Marked, marked
 from webapp.papers.search.query import Query, Term, category_word, parse
-from webapp.papers.search.ranking import by_relevance
+from webapp.papers.search.ranking import by_rare_words, by_relevance
+from webapp.papers.search.words import STOP_WORDS, rarity, telling_sets
 
 PAGE = 25  # papers
 MAX_PAGES = 40
 CANDIDATES = 200  # ranked for relevance, of each of two looks: in the title, and anywhere
+FEW = 50  # papers with all words; if there are fewer, those with some of them follow
+SOME = 50  # papers with some of the words, of SOUGHT that are compared
+SOUGHT = 600
+ENOUGH = 200  # candidates among which the best are looked for
+SETS = 48  # of words that a paper must have one of
 RANKED_BY = ("arxiv_id", "title", "abstract", "authors", "announced_on")
 COUNTED = 1_000  # matches; above that a page says "more than"
 
@@ -35,9 +44,10 @@ filters: dict[str, Callable[[str], list[int]]] = {}
 class Results:
     """One page of papers of `count` matches; `has_next` where there are more.
 
-    `more`: there are more matches than `count`. `dropped`: words left out because no paper contains
-    them. `loosened`: phrases were matched as separate words. `suggestion`: the query with the
-    dropped words corrected. `query` is None for an empty query.
+    `some` papers follow that have only some of the words; they begin at place `some_from` of this
+    page, if they do. `more`: there are more matches than `count`. `dropped`: words left out because
+    no paper contains them. `loosened`: phrases were matched as separate words. `suggestion`: the
+    query with the dropped words corrected. `query` is None for an empty query.
     """
 
     papers: list[Paper] = field(default_factory=list)
@@ -45,6 +55,8 @@ class Results:
     has_next: bool = False
     count: int = 0
     more: bool = False
+    some: int = 0
+    some_from: int | None = None
     dropped: tuple[str, ...] = ()
     loosened: bool = False
     suggestion: str = ""
@@ -72,7 +84,8 @@ def search(
     before any but a date to exclude it; an identifier finds its paper. `category` and `since`
     (first announced on or after) narrow it; a category alone lists its papers. Any string is a
     valid query; an empty one finds nothing. Where no paper matches everything, with `relax` phrases
-    are matched as separate words and words that no paper contains are left out.
+    are matched as separate words and words that no paper contains are left out; and if fewer than
+    FEW papers have all words, those follow that have some, the rarest and most of them first.
     """
     page = max(1, min(page, MAX_PAGES))
     paper = _by_identifier(text)
@@ -86,34 +99,89 @@ def search(
     if since is not None:
         query = replace(query, since=max(since, query.since or since))
     query = _resolved(query)
-    results = _page(query, page, order)
-    if results.papers or page > 1 or not relax:
-        return results
+    keys = _matches(query, page, order)
+    if keys or not relax:
+        return _page(query, page, order, keys, _having_some(query, keys, order) if relax else [])
     relaxed, missing = _relaxed(query)
     suggestion = spelling.corrected(text, missing)
-    if relaxed == query:
+    if relaxed != query:
+        keys = _matches(relaxed, page, order)
+    some = _having_some(query, keys, order)
+    results = _page(relaxed, page, order, keys, some)
+    if relaxed == query or (some and not keys):
         return replace(results, suggestion=suggestion)
-    results = _page(relaxed, page, order)
     return replace(results, dropped=missing, loosened=not missing, suggestion=suggestion)
 
 
-def _page(query: Query, page: int, order: Order) -> Results:
+def _matches(query: Query, page: int, order: Order) -> list[int]:
+    """Keys of the papers that have every term, but for words such as "how" if it has others."""
+    telling = tuple(term for term in query.terms if term.exclude or not _is_idle(term))
+    if any(not term.exclude for term in telling):
+        query = replace(query, terms=telling)
     look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
-    keys = index.matches(query, look)
+    return index.matches(query, look)
+
+
+def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int]) -> Results:
+    """A page of the papers `keys` that match, and then of those with some of the words."""
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     first, end = (page - 1) * PAGE, page * PAGE
-    if order == "newest" or not any(_is_rankable(term) for term in query.terms):
-        found, further = _load(keys[first:end]), len(keys) > end
-    else:
+    if order == "relevance" and any(_is_rankable(term) for term in query.terms):
         best = keys
         # Of too many to rank, take those with the words in the title, and the latest.
         if len(keys) > 2 * CANDIDATES:
             best = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))
         ranked = by_relevance(_load(best, RANKED_BY), query.terms, eastern_date(now()))
         # The others follow, the latest first.
-        keys = list(dict.fromkeys([*(one.pk for one in ranked), *keys]))
-        found, further = _load(keys[first:end]), len(keys) > end
-    return Results(found, page, further and page < MAX_PAGES, count, more, query=query)
+        keys = list(dict.fromkeys([*(paper.pk for paper in ranked), *keys]))
+    shown = [*keys, *some]
+    papers = _load(shown[first:end])
+    with_all = set(keys)
+    begins = next((at for at, paper in enumerate(papers) if paper.pk not in with_all), None)
+    has_next = len(shown) > end and page < MAX_PAGES
+    return Results(papers, page, has_next, count, more, len(some), begins, query=query)
+
+
+def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
+    """Keys of the best papers with some of the query's words, where few (`keys`) have all.
+
+    Phrases in quotes, fields and excluded words hold for these too.
+    """
+    if len(keys) >= FEW:
+        return []
+    free = [term for term in query.terms if _is_rankable(term) and not (term.quoted or term.column)]
+    words = {
+        word: Term((word,), prefix=term.prefix and word == term.words[-1])
+        for term in free
+        for word in term.words
+        if word not in STOP_WORDS
+    }
+    if len(words) < 2:
+        return []
+    beside = replace(query, terms=tuple(term for term in query.terms if term not in free))
+    rarities = [rarity(word) for word in words]
+    terms = list(words.values())
+    total = sum(rarities)
+    papers = max(Paper.objects.aggregate(last=Max("pk"))["last"] or 1, SOUGHT)
+    # First those with half of what the words tell; then those with so rare a set of them that, if
+    # words were independent, SOUGHT papers had one; then those with any word.
+    found: list[int] = []
+    for enough in (total / 2, min(math.log(papers / SOUGHT), total / 3), 0.0):
+        sets = [[terms[n] for n in one] for one in telling_sets(rarities, enough, SETS)]
+        found = list(dict.fromkeys([*found, *index.having_any(sets, beside, SOUGHT)]))
+        if len(found) >= ENOUGH:
+            break
+    found = found[:SOUGHT]
+    texts = Paper.objects.filter(pk__in=found).values_list("pk", "title", "abstract")
+    with_all = set(keys)
+    best = [key for key in by_rare_words(texts, list(words)) if key not in with_all][:SOME]
+    if order == "newest":
+        return _listed_by_day(best)
+    return best
+
+
+def _listed_by_day(keys: list[int]) -> list[int]:
+    return index.matches(Query(only=tuple(keys)), len(keys))
 
 
 def _in_title(query: Query) -> list[int]:
@@ -144,6 +212,10 @@ def _answerable(query: Query) -> bool:
 
 def _is_rankable(term: Term) -> bool:
     return not term.exclude and term.column != "categories"
+
+
+def _is_idle(term: Term) -> bool:
+    return not (term.quoted or term.column) and STOP_WORDS.issuperset(term.words)
 
 
 def _resolved(query: Query) -> Query:

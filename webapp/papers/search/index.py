@@ -9,6 +9,7 @@ is bounded: the latest papers with the terms in the title, and the latest with t
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import combinations
 
@@ -41,6 +42,23 @@ def matches(query: Query, limit: int) -> list[int]:
     if connection.vendor == "postgresql":
         return _postgresql(query, limit)
     return _sqlite(_fts(query.terms), query, limit)
+
+
+def having_any(sets: Sequence[Sequence[Term]], query: Query, limit: int) -> list[int]:
+    """Keys of at most `limit` papers with all terms of any of `sets`, and with those of `query`.
+
+    By day announced, the latest first.
+    """
+    if connection.vendor == "postgresql":
+        ways = [" & ".join(f"({_ts_term(one, '<->')})" for one in terms) for terms in sets]
+        sought = _tsqueries(query.terms, "<->")
+        here = " | ".join(f"({way})" for way in ways)
+        beside = sought.get("paper.search")
+        sought["paper.search"] = f"({here}) & {beside}" if beside else here
+        return _in_windows(sought, query, limit)
+    wanted = " OR ".join(_fts(terms) for terms in sets)
+    beside = _fts_beside(query.terms)
+    return _sqlite(f"({wanted}){beside}", replace(query, terms=(*query.terms, *sets[0])), limit)
 
 
 def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
@@ -114,8 +132,13 @@ def _sqlite(sought: str, query: Query, limit: int) -> list[int]:
 def _fts(terms: Sequence[Term]) -> str:
     """The terms as an FTS5 expression; words are letters and digits only, so quoting is safe."""
     wanted = " AND ".join(_fts_term(term) for term in terms if not term.exclude)
-    unwanted = "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
-    return f"({wanted}){unwanted}"
+    return f"({wanted}){_fts_beside([term for term in terms if term.exclude])}"
+
+
+def _fts_beside(terms: Sequence[Term]) -> str:
+    """The same, to stand after another expression."""
+    wanted = "".join(f" AND {_fts_term(term)}" for term in terms if not term.exclude)
+    return wanted + "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
 
 
 def _fts_term(term: Term) -> str:

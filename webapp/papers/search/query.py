@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 MAXTERMS = 16
@@ -42,6 +42,7 @@ class Term:
     column: str = ""
     prefix: bool = False  # the last word is only the beginning of one
     exclude: bool = False
+    quoted: bool = field(default=False, compare=False)  # its words belong together
 
     def spellings(self) -> list[tuple[str, ...]]:
         """The words as written, and with a leading prefix separated or joined."""
@@ -137,7 +138,8 @@ def _term(text: str, column: str) -> Term | None:
     if not words:
         return None
     # A prefix of one letter would match too many words to be fast.
-    return Term(words, column, prefix=text.endswith("*") and len(words[-1]) > 1)
+    is_prefix = text.endswith("*") and len(words[-1]) > 1
+    return Term(words, column, prefix=is_prefix, quoted=text.startswith('"'))
 
 
 def _days(text: str) -> tuple[date, date] | None:

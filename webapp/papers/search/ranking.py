@@ -1,7 +1,8 @@
 """The order of search results: the title above the abstract, whole phrases above words.
 
-Computed from the papers' own texts, so that it is the same on every database. All candidates have
-every term, so its rarity cannot tell them apart; its places and density can.
+Computed from the papers' own texts, so that it is the same on every database. Where all candidates
+have every term, its rarity cannot tell them apart; its places and density can. Where they have some
+of the words, BM25 weighs these by their rarity.
 """
 
 import re
@@ -10,17 +11,19 @@ from datetime import date
 
 from webapp.papers.models import Paper
 from webapp.papers.search.query import Term, words_of
+from webapp.papers.search.words import STOP_WORDS, rarity, stem
 
 IN_TITLE, IN_AUTHORS, IN_ABSTRACT = 3.0, 2.0, 1.0
 TITLE_SHARE = 3.0  # for a title that is nothing but the query
 TITLE_PHRASE, ABSTRACT_PHRASE = 3.0, 1.0
 SATURATION = 1.5  # mentions in the abstract after which more count little (BM25's k1)
 RECENT, HALF_LIFE = 0.5, 365.0  # points for a paper of today; days until half are left
-STOP_WORDS = frozenset(
-    {"a", "an", "and", "are", "as", "at", "by", "for", "from", "in", "is", "of", "on"}
-    | {"or", "the", "to", "towards", "via", "with"}
-)
-_ENDINGS = re.compile(r"(?:ization|isation|ations?|ings?|ized?|ised?|ers?|ed|es|ly|s|e|y)$")
+K1, B = 1.2, 0.5  # of BM25: how soon mentions saturate, how much a long text is discounted
+TITLE_COUNTS = 3  # a word of the title counts as that many of the abstract
+USUAL_LENGTH = 200.0  # words of a title and an abstract
+ADJACENT = 0.4  # of two words' rarity where they stand beside each other as in the query
+
+Text = tuple[int, str, str]  # a paper's key, title, abstract
 
 
 def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) -> list[Paper]:
@@ -68,6 +71,55 @@ def _points(
     return points
 
 
+def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
+    """The papers' keys by BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework",
+    2009, section 3.6: a title and an abstract as weighted fields), ties the later key first.
+
+    `words` are folded, in the query's order: two that are neighbours there count for more where
+    they are neighbours in a text.
+    """
+    stems = list(dict.fromkeys(stem(word) for word in words))
+    rarities = [
+        rarity(word) for word in dict.fromkeys({stem(word): word for word in words}.values())
+    ]
+    # Longer stems first: an alternative that is the beginning of another would hide it.
+    order = sorted(range(len(stems)), key=lambda n: -len(stems[n]))
+    ways = "|".join(rf"({re.escape(stems[n])}\w{{0,6}}\b)" for n in order)
+    seek = re.compile(f" (?:{ways})")
+    numbers = [order[group] for group in range(len(order))]
+    neighbours = {(one, one + 1) for one in range(len(stems) - 1)}
+
+    def found(text: str) -> list[tuple[int, int, int]]:
+        """Each word that stands in a text: its number, start and end."""
+        return [
+            (numbers[(match.lastindex or 1) - 1], match.start(), match.end())
+            for match in seek.finditer(text)
+        ]
+
+    def points(title: str, abstract: str) -> float:
+        counts = [0.0] * len(stems)
+        together: set[tuple[int, int]] = set()
+        texts = line(words_of(title)), line(words_of(abstract))
+        for text, count in zip(texts, (TITLE_COUNTS, 1), strict=True):
+            before, end = -1, -1
+            for word, start, until in found(text):
+                counts[word] += count
+                if start == end:
+                    together.add((before, word))
+                before, end = word, until
+        length = texts[0].count(" ") * TITLE_COUNTS + texts[1].count(" ")
+        usual = K1 * (1 - B + B * length / USUAL_LENGTH)
+        score = sum(
+            weight * count * (K1 + 1) / (count + usual)
+            for weight, count in zip(rarities, counts, strict=True)
+        )
+        near = together & neighbours
+        return score + ADJACENT * sum(rarities[one] + rarities[two] for one, two in near)
+
+    scored = [(points(title, abstract), key) for key, title, abstract in papers]
+    return [key for _, key in sorted(scored, reverse=True)]
+
+
 def line(words: Sequence[str]) -> str:
     """Folded words as `pattern` expects them: each after a blank."""
     return " " + " ".join(words)
@@ -79,9 +131,9 @@ def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
     It starts with the blank before them, which is found eight times as fast as a word boundary.
     """
     *first, last = words
-    stems = [rf"{re.escape(_stem(word))}\w{{0,6}}" for word in first]
+    stems = [rf"{re.escape(stem(word))}\w{{0,6}}" for word in first]
     ending = r"\w*" if prefix else r"\w{0,6}"
-    stems.append(re.escape(last if prefix else _stem(last)) + ending)
+    stems.append(re.escape(last if prefix else stem(last)) + ending)
     return re.compile(" " + " ".join(stems) + r"\b")
 
 
@@ -89,12 +141,6 @@ def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
     """All words of the query as one phrase; None for a single word."""
     words = [word for term in terms if term.column in {"", "title"} for word in term.words]
     return pattern(words, prefix=bool(terms) and terms[-1].prefix) if len(words) > 1 else None
-
-
-def _stem(word: str) -> str:
-    """The word without its ending, if three letters remain."""
-    stem = _ENDINGS.sub("", word)
-    return stem if len(stem) >= 3 else word
 
 
 def weight(term: Term) -> float:

@@ -1,0 +1,71 @@
+"""How much a word of a query tells: nothing for "with", little for "model", much for "lantern".
+
+`frequencies.json` holds in how many of a sample of papers each stem stands. It is a file, so that
+a search finds the same on every database; `python -m benchmarks.word_frequencies` writes it.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+FREQUENCIES = Path(__file__).with_name("frequencies.json")
+# Words of a question that say nothing of a paper: those that PostgreSQL's index leaves out too.
+STOP_WORDS = frozenset(
+    """
+    a about above after again against all am an and any are as at be because been before being
+    below between both but by can did do does doing don down during each few for from further
+    had has have having he her here hers him his how i if in into is it its itself just me more
+    most my no nor not now of off on once only or other our out over own s same she should so
+    some such t than that the their them then there these they this those through to too towards
+    under until up very via was we were what when where which while who whom why will with you
+    your
+    """.split()  # noqa: SIM905 - a list of them would take a hundred lines
+)
+_ENDINGS = re.compile(r"(?:ization|isation|ations?|ings?|ized?|ised?|ers?|ed|es|ly|s|e|y)$")
+
+
+def stem(word: str) -> str:
+    """The word without its ending, if three letters remain."""
+    short = _ENDINGS.sub("", word)
+    return short if len(short) >= 3 else word
+
+
+@cache
+def _known() -> tuple[int, dict[str, int]]:
+    """The number of papers in the sample, and in how many of them each stem stands."""
+    sample = json.loads(FREQUENCIES.read_text())
+    return sample["papers"], sample["stems"]
+
+
+def rarity(word: str) -> float:
+    """The inverse document frequency of a folded word or its stem: ln(papers / those with it)."""
+    papers, stems = _known()
+    return math.log(papers / (stems.get(word) or stems.get(stem(word), 1)))
+
+
+def telling_sets(rarities: Sequence[float], enough: float, most: int) -> list[tuple[int, ...]]:
+    """At most `most` smallest sets of words whose rarities add up to `enough`, the rarest first.
+
+    Words are numbered by their place in `rarities`. A paper that contains all words of any of
+    these sets shares `enough` with the query; if words were independent, one in e^enough would.
+    """
+    order = sorted(range(len(rarities)), key=lambda n: -rarities[n])
+    sets: list[tuple[int, ...]] = []
+
+    def extend(chosen: tuple[int, ...], start: int, missing: float) -> None:
+        for at in range(start, len(order)):
+            if len(sets) >= most:
+                return
+            word = order[at]
+            if rarities[word] >= missing:
+                sets.append((*chosen, word))
+            elif sum(rarities[n] for n in order[at:]) >= missing:
+                extend((*chosen, word), at + 1, missing - rarities[word])
+            else:
+                return  # the words that follow are no rarer
+
+    extend((), 0, enough)
+    return sets
