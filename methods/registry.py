@@ -14,12 +14,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import sys
 import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import methods
 
 from .errors import InputError, UnknownNameError
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["UnknownNameError", "all_methods", "find", "folder", "get", "load", "package", "slugs"]
 
 ENTRY_POINTS = "assay.methods"
+PACKAGE = __name__.rpartition(".")[0]
 
 
 def slugs() -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def slugs() -> tuple[str, ...]:
 def package(slug: str) -> str:
     """The package that holds the method ``slug``; raises :class:`UnknownNameError`."""
     if slug in _folders():
-        return f"methods.{slug}"
+        return f"{PACKAGE}.{slug}"
     if slug in _installed():
         return _installed()[slug]
     raise UnknownNameError("method", slug, slugs())
@@ -58,7 +58,7 @@ def folder(slug: str) -> Path:
 def _folders() -> dict[str, Path]:
     """Folders of this package, and of those in ``ASSAY_METHODS_PATH``, by name."""
     found: dict[str, Path] = {}
-    for root in methods.__path__:
+    for root in sys.modules[PACKAGE].__path__:
         for spec in Path(root).glob("[a-z]*/spec.py"):
             found.setdefault(spec.parent.name, spec.parent)
     return found

@@ -17,8 +17,14 @@ OFFERED = {"spec", "registry", "protocol", "charts"}  # to the site
 
 
 def packages(layer: str) -> set[str]:
-    """The packages of a layer, without the database backend, which Django wants in a package."""
-    return {path.parent.name for path in (ROOT / layer).glob("*/__init__.py")} - {"sqlite"}
+    """The packages of a layer, without the database backend, which Django wants in a package, and
+    without the methods themselves: `methods list` names those.
+    """
+    return {
+        path.parent.name
+        for path in (ROOT / layer).glob("*/__init__.py")
+        if path.parent.name != "sqlite" and not (path.parent / "spec.py").exists()
+    }
 
 
 @pytest.mark.parametrize(("layer", "place"), [("webapp", 0), ("workers", 1), ("methods", 2)])
@@ -52,10 +58,26 @@ def test_the_site_uses_of_methods_what_the_page_names_and_the_contract_forbids_t
     assert set(re.findall(r"`(\w+)`", sentence[1])) == OFFERED
     contracts = SETTINGS["importlinter"]["contracts"]
     contract = next(one for one in contracts if one["name"].startswith("The site knows what"))
-    there = {
-        path.stem
-        for path in (ROOT / "methods").iterdir()
-        if (path / "__init__.py").exists() or path.suffix == ".py"
+    modules = {path.stem for path in (ROOT / "methods").glob("*.py")} | packages("methods")
+    rest = modules - OFFERED - {"__init__"}
+    assert {f"methods.{name}" for name in rest} <= {*contract["forbidden_modules"]}
+    used = {
+        target.split(".")[1]
+        for module in GRAPH.modules
+        if re.match(r"webapp|workers", module)
+        for target in GRAPH.find_modules_directly_imported_by(module)
+        if target.startswith("methods.")
     }
-    forbidden = {f"methods.{name}" for name in there - OFFERED - {"__init__"}}
-    assert set(contract["forbidden_modules"]) == forbidden
+    assert used == OFFERED  # of a method too, which no list names
+
+
+def test_the_distribution_of_the_methods_holds_all_that_it_needs() -> None:
+    """It is installed without the site: no module of it may look there."""
+    carried = [module for module in GRAPH.modules if module.startswith("methods")]
+    others = {
+        target
+        for module in carried
+        for target in GRAPH.find_modules_directly_imported_by(module)
+        if not target.startswith(("methods", "assay_common"))
+    }
+    assert others == set()

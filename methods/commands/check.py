@@ -93,7 +93,7 @@ def trace_cases(method: Method) -> Iterator[Case]:
     folder = registry.folder(method.slug)
     kept = Trace.load(folder)
     stale = ["any file"] if kept is None else kept.stale(folder)
-    why = f": not of {', '.join(stale)}; python -m methods read {method.slug} --write"
+    why = f": not of {', '.join(stale)}; python -m {registry.PACKAGE} read {method.slug} --write"
     yield Case(not stale, True, label=TRACE_FILE + (why if stale else ""))
 
 

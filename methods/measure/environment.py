@@ -17,11 +17,13 @@ from typing import Any, Self
 
 import psutil
 
+from assay_common import __version__
 from assay_common.text import one_line
 
 from ..protocol import Environment, Gpu, MachineState
 
 ROOT = Path(__file__).resolve().parents[2]
+CODE = ("methods", "assay_common")
 LOCK = ROOT / "requirements" / "ml.txt"
 PACKAGES = ("torch", "numpy", "transformers", "peft", "triton", "local-attention")
 _TIMEOUT_S = 20
@@ -152,16 +154,20 @@ def versions() -> dict[str, str]:
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
+    if not (ROOT / "methods").is_dir():  # a checkout is known by its commit
+        found["assay-methods"] = __version__
     if "torch" in sys.modules and (cuda := sys.modules["torch"].version.cuda):
         found["cuda"] = cuda
     return found
 
 
 def _commit() -> tuple[str, bool | None]:
+    if not (ROOT / "methods").is_dir():
+        return "", None  # installed: a repository around this folder would be another's
     commit = _output(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
     if not commit:
         return "", None
-    status = _output(["git", "-C", str(ROOT), "status", "--porcelain", "--", "methods"])
+    status = _output(["git", "-C", str(ROOT), "status", "--porcelain", "--", *CODE])
     return commit.strip(), None if status is None else bool(status.strip())
 
 

@@ -128,7 +128,7 @@ def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterat
         "number": number,
     }
     with subprocess.Popen(
-        [sys.executable, "-m", "methods.measure.process", json.dumps(job)],
+        [sys.executable, "-m", f"{__package__}.process", json.dumps(job)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

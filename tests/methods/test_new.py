@@ -132,7 +132,8 @@ def test_pip_is_told_the_folder_and_not_a_name_of_its_index(
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == f"next: pip install {folder} && python -m methods check thin"
     page = (ROOT / "docs" / "write-a-method.md").read_text()
-    assert re.findall(r"pip install (\S+)", page) == ["./my-methods"]
+    named = re.findall(r"pip install (?:--python \S+ )?\"?([^\s\"`]+)", page)
+    assert named == ["./methods[torch]", "./my-methods", "./my-methods"]
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
@@ -144,9 +145,10 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 def test_in_this_repository_its_mutations_go_to_the_tests() -> None:
-    texts = new._in_repository("thin")
+    texts = new._in_checkout("thin")
     assert ROOT / "tests" / "methods" / "thin" / "mutations.py" in texts
-    assert "from methods.thin import model" in texts[ROOT / "methods" / "thin" / "checks.py"]
+    assert "from . import model" in texts[ROOT / "methods" / "thin" / "checks.py"]
+    assert "from ..spec import Case" in texts[ROOT / "methods" / "thin" / "checks.py"]
     for path, text in texts.items():
         if path.suffix == ".py":
             compile(text, str(path), "exec")
