@@ -13,6 +13,8 @@ ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \|(?: ([^|]+) \|)?$", re.MULTILINE)
 TABLES = re.findall(r"^\| package \|.*\n(?:\|.*\n)+", TEXT, re.MULTILINE)
 GRAPH = grimp.build_graph("webapp", "workers", "methods", cache_dir=None)
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+CONTRACTS = SETTINGS["importlinter"]["contracts"]
+APPS = next(contract for contract in CONTRACTS if contract.get("containers") == ["webapp"])
 OFFERED = {"spec", "registry", "protocol", "charts"}  # to the site
 
 
@@ -56,8 +58,7 @@ def test_the_site_uses_of_methods_what_the_page_names_and_the_contract_forbids_t
     sentence = re.search(r"may import of `methods`\s+([^.]+)\.", TEXT)
     assert sentence
     assert set(re.findall(r"`(\w+)`", sentence[1])) == OFFERED
-    contracts = SETTINGS["importlinter"]["contracts"]
-    contract = next(one for one in contracts if one["name"].startswith("The site knows what"))
+    contract = next(one for one in CONTRACTS if one["name"].startswith("The site knows what"))
     modules = {path.stem for path in (ROOT / "methods").glob("*.py")} | packages("methods")
     rest = modules - OFFERED - {"__init__"}
     assert {f"methods.{name}" for name in rest} <= {*contract["forbidden_modules"]}
@@ -81,3 +82,30 @@ def test_the_distribution_of_the_methods_holds_all_that_it_needs() -> None:
         if not target.startswith(("methods", "assay_common"))
     }
     assert others == set()
+
+
+LAYERS = [row.split(" | ") for row in APPS["layers"]]
+REFERENCE = re.compile(
+    r"""\{% (?:include|extends) ["'](\w+)/"""  # {% include "runs/points.html" %}
+    r"""|\{% url ["'](\w+)(?:-1)?:"""  # {% url 'runs:run' run.pk %}
+    r"""|\{% load ([\w ]+) %\}"""  # {% load i18n runs %}
+)
+
+
+def named_in(template: str) -> set[str]:
+    """The apps whose templates, pages and tags a template names."""
+    words = {word for found in REFERENCE.findall(template) for word in " ".join(found).split()}
+    return words & packages("webapp")
+
+
+def test_what_a_template_names_is_found() -> None:
+    text = """{% load i18n runs %}{% include "papers/named.html" %}{% url 'api:docs' as docs %}"""
+    assert named_in(text) == {"runs", "papers", "api"}
+
+
+@pytest.mark.parametrize("app", sorted(packages("webapp")))
+def test_templates_follow_the_arrows_of_the_code(app: str) -> None:
+    height = {name: place for place, row in enumerate(reversed(LAYERS)) for name in row}
+    for path in (ROOT / "templates" / app).rglob("*.*"):
+        above = {name for name in named_in(path.read_text()) if height[name] >= height[app]}
+        assert above <= {app}, f"{path.relative_to(ROOT)} names what stands beside or above {app}"

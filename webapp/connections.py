@@ -22,6 +22,7 @@ NAMES = (
     *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ASSAY_SUMMARY_MODEL"),
     *("ASSAY_SMTP_URL", "ASSAY_MAIL_FROM"),
 )
+PAGE = "operate:connections"  # where an administrator connects them
 _KEPT = TypeAdapter(dict[str, str])
 
 

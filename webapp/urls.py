@@ -1,15 +1,25 @@
 """All URLs of the site."""
 
+from importlib import import_module
+
 from django.conf import settings
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from webapp.api.api import api
+from webapp.pages.urls import PAGES_OF
 
 handler500 = "webapp.operate.views.server_error"
 
+
+def _of(app: str) -> URLResolver:
+    """An app's own addresses, with those of its things whose pages show other apps too."""
+    own = import_module(f"webapp.{app}.urls")
+    return path("", include(([*PAGES_OF.get(app, []), *own.urlpatterns], own.app_name)))
+
+
 urlpatterns: list[URLPattern | URLResolver] = [
-    *(path("", include(f"webapp.{room}.urls")) for room in settings.ROOMS),
+    *map(_of, settings.ROOMS),
     path("api/v1/", api.urls),  # outside the namespace `api`: ninja reverses from the root
     path("admin/", admin.site.urls),
 ]

@@ -40,7 +40,7 @@ def test_the_page_orders_dates_marks_and_offers_its_feeds(client: Client) -> Non
 
 
 def test_a_period_is_of_days_before_today(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.papers.views.now", lambda: factories.moment(TUESDAY + 7 * DAY, 12))
+    monkeypatch.setattr("webapp.pages.papers.now", lambda: factories.moment(TUESDAY + 7 * DAY, 12))
 
     def found(period: str) -> list[str]:
         asked = {"q": "sparse attention", "period": period}

@@ -187,7 +187,7 @@ def test_a_profile_has_its_own_page_days_and_archive(client):
 
 
 def test_a_category_shows_all_that_was_announced_page_by_page(client, monkeypatch):
-    monkeypatch.setattr("webapp.digests.views.PAPERS_A_PAGE", 2)
+    monkeypatch.setattr("webapp.pages.days.PAPERS_A_PAGE", 2)
     factories.make_day(12)
     first = text(client.get("/category/cs.LG/"))
     assert first.count("<article") == 2

@@ -123,7 +123,7 @@ def test_the_audit_shows_states_counts_reasons_and_problems(client):
 
 
 def test_the_audit_is_paged_and_opens_at_a_day(client, monkeypatch):
-    monkeypatch.setattr("webapp.papers.views.DAYS_A_PAGE", 1)
+    monkeypatch.setattr("webapp.pages.papers.DAYS_A_PAGE", 1)
     factories.make_listing("cs.LG", date(2026, 3, 11))
     factories.make_listing("cs.LG", date(2026, 3, 12))
     assert 'id="d2026-03-12"' in text(client.get("/intake/"))

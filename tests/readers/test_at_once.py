@@ -14,7 +14,8 @@ from django.test import Client
 
 from tests import factories
 from webapp.catalog.models import MethodLink
-from webapp.readers import account, links
+from webapp.pages import account
+from webapp.readers import links
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,7 +5,6 @@ from webapp.ui import converters  # noqa: F401 - `method` and `suffix`
 
 app_name = "catalog"
 urlpatterns = [
-    path("methods/", views.methods, name="methods"),
     path("methods/links/<int:pk>/", views.decide, name="decide"),
     path("verdicts.<suffix:suffix>", feeds.verdicts, name="all-verdicts"),
     path("methods/<method:method>.<suffix:suffix>", feeds.papers, name="papers-feed"),
@@ -15,7 +14,6 @@ urlpatterns = [
         name="measurements-feed",
     ),
     path("methods/<method:method>/verdicts.<suffix:suffix>", feeds.verdicts, name="verdicts-feed"),
-    path("methods/<method:method>/", views.method, name="method"),
     path("methods/<method:method>/code/", views.code, name="code"),
     path("methods/<method:method>/documents/", views.documents, name="documents"),
 ]

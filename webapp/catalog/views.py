@@ -1,4 +1,4 @@
-"""The pages of methods: all that we carry, and one."""
+"""A method's code and documents, and an operator's decision on a link."""
 
 from django.contrib.admin.views.decorators import staff_member_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -6,49 +6,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from methods.spec import Method
-from webapp.catalog import chips, linking, queries, reading, written
+from webapp.catalog import chips, linking, reading, written
 from webapp.catalog.models import MethodLink
-from webapp.catalog.queries import Carried
-from webapp.ui.feeds import FORMATS
-from webapp.ui.pages import respond
-
-
-@require_safe
-def methods(request: HttpRequest) -> HttpResponse:
-    """Every method, with its best measured figure and how many papers concern it."""
-
-    def page() -> HttpResponse:
-        counts = queries.paper_counts()
-        carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
-        return render(request, "catalog/methods.html", {"carried": carried})
-
-    return respond(request, queries.stamp(), page)
-
-
-@require_safe
-def method(request: HttpRequest, method: Method) -> HttpResponse:
-    """One method: what it is, what its source claims, what was measured, who writes of it."""
-    return respond(request, queries.stamp(), lambda: _method_page(request, Carried(method)))
-
-
-def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
-    slug = carried.method.slug
-    benchmarks = {one.slug: one for one in carried.method.benchmarks}
-    first = next(iter(benchmarks.values()), None)
-    months = queries.papers_by_month(slug)
-    context = {
-        "carried": carried,
-        "method": carried.method,
-        "mechanism": reading.mechanism(slug),
-        "equations": reading.equations(slug),
-        "documents": written.paths(slug),
-        "months": months,
-        "most": max((count for _, count in months), default=0),
-        "links": queries.papers_of(slug, undecided=request.user.is_staff),
-        "benchmark": benchmarks.get(request.GET.get("benchmark", ""), first),
-        "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
-    }
-    return render(request, "catalog/method.html", context)
 
 
 @require_POST

@@ -1,39 +1,21 @@
-"""The pages of digests: a day, the archive, a category, the list of feeds, and the star button."""
+"""The archive, a day as Markdown, the list of feeds, and the star button."""
 
 from contextlib import suppress
 from datetime import date as Date
 
 from django.contrib.auth.models import User
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
-from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import find_digest, find_paper, find_profile, profile_at
-from webapp.digests.models import Digest, Profile, Star
+from webapp.digests.models import Profile, Star
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
-from webapp.papers.days import eastern_date, now
-from webapp.papers.models import Listing
-from webapp.papers.queries import announced_on, categories, dates
-from webapp.ui.pages import asked_mark, back, for_readers, respond_shared
-
-PAPERS_A_PAGE = 50
-
-
-@require_safe
-def digest(request: HttpRequest, slug: str | None = None, date: Date | None = None) -> HttpResponse:
-    """The digest of a day, or the latest, of a profile or the site's own.
-
-    Anonymous readers get it from memory until something on it changes.
-    """
-    stamp = queries.page_stamp(slug, date)
-    if stamp is None:
-        return _no_digest(request, slug, date)
-    return respond_shared(request, stamp, lambda: _render_digest(request, stamp, slug, date))
+from webapp.papers.queries import categories
+from webapp.ui.pages import asked_mark, back, for_readers
 
 
 @require_safe
@@ -42,58 +24,6 @@ def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpR
     found = find_digest(find_profile(slug), date)
     text = as_markdown(found, queries.digest_entries(found))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
-
-
-def _render_digest(
-    request: HttpRequest, stamp: queries.PageStamp, slug: str | None, date: Date | None
-) -> HttpResponse:
-    stored = Digest.objects.filter(pk=stamp.digest).select_related("profile", "further")
-    digest = stored.first()
-    if digest is None:  # deleted meanwhile
-        return _no_digest(request, slug, date)
-    entries = queries.all_matches(digest)
-    filters = Filters.read(request.GET)
-    page = Paginator(filters.apply(entries), digest.profile.size).get_page(request.GET.get("page"))
-    shown = list(page.object_list)
-    queries.load_texts(shown)
-    # Only the latest day says what is missing after it.
-    shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
-    listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
-    context = {
-        "digest": digest,
-        "date": digest.date,
-        "profile": digest.profile,
-        "entries": entries,
-        "learned_share": queries.learned_share(entries),
-        "page": page,
-        "shown": shown,
-        "filters": filters,
-        "facets": facets(request.GET, filters, entries),
-        "orders": ORDERS.items(),
-        "views": VIEWS.items(),
-        "listings": [row for row in listings if row.date == digest.date],
-        "late": [] if date else queries.incomplete_after(listings, digest.date),
-        "previous": stamp.previous,
-        "next": stamp.next,
-    }
-    if not stamp.sample_listings:
-        context["sample"] = None  # saves the query of the context processor
-    return render(request, "digests/day.html", context)
-
-
-def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
-    """A day without a digest: why, and the nearest days that have one."""
-    found = profile_at(slug)
-    near = queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
-    context = {
-        "date": date,
-        "today": eastern_date(now()),
-        "profile": found,
-        "previous": near[0],
-        "next": near[1],
-        "listings": Listing.objects.filter(date=date) if date else queries.last_polls(),
-    }
-    return render(request, "digests/day.html", context, status=404 if date else 200)
 
 
 @require_safe
@@ -105,37 +35,6 @@ def archive(request: HttpRequest) -> HttpResponse:
             return redirect(day_address(found, chosen))
     context = {"profile": found, "months": queries.months(found) if found.pk else []}
     return render(request, "digests/archive.html", context)
-
-
-@require_safe
-def category(request: HttpRequest, category: str) -> HttpResponse:
-    """Everything announced in one category on a day, in arXiv's order."""
-    wanted = request.GET.get("date", "")
-    with suppress(ValueError):
-        stamp = queries.category_stamp(category, Date.fromisoformat(wanted) if wanted else None)
-        if stamp is not None:
-            return respond_shared(request, stamp, lambda: _category_page(request, category, wanted))
-    return _category_page(request, category, wanted)
-
-
-def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResponse:
-    days = dates(category=category)
-    date = next((day for day in days if wanted in ("", day.isoformat())), None)
-    papers = announced_on(date, [category]) if date else []
-    papers.sort(key=lambda one: (one.announce_type.precedence, one.paper.arxiv_id))
-    page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
-    at = days.index(date) if date else 0
-    context = {
-        "category": category,
-        "date": date,
-        "wanted": wanted,
-        "page": page,
-        "previous": days[at + 1] if date and at + 1 < len(days) else None,
-        "next": days[at - 1] if date and at > 0 else None,
-        "listing": Listing.objects.filter(category=category, date=date).first() if date else None,
-    }
-    status = 200 if date else 404
-    return render(request, "digests/category.html", context, status=status)
 
 
 @require_safe

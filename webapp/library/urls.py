@@ -6,7 +6,6 @@ from webapp.papers import converters  # noqa: F401 - `arxiv`
 
 app_name = "library"
 urlpatterns: list[URLPattern] = [
-    path("library/", views.library, name="library"),
     path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
     re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
     path("library/leave/", views.leave, name="leave"),

@@ -2,7 +2,6 @@
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -11,11 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 
 from webapp.digests.lookup import find_paper
-from webapp.digests.models import Profile
 from webapp.library import queries, zotero
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MOST, ask_for, import_liked
-from webapp.library.learning import LEAST
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
 from webapp.ui.input import number_in
@@ -23,28 +20,6 @@ from webapp.ui.pages import asked_mark, back, for_readers
 
 PAPERS_A_PAGE = 50
 MAX_LISTS = 100
-
-
-@for_readers("GET", "HEAD")
-def library(request: HttpRequest, reader: User) -> HttpResponse:
-    """A part of the library, the latest first."""
-    part = queries.choice(reader, request.GET.dict())
-    page = Paginator(queries.keys(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
-    model, liked, disliked = queries.learned(reader)
-    context = {
-        "part": part,
-        "page": page,
-        "papers": queries.papers(list(page.object_list)),
-        "shown": queries.SHOWN.items(),
-        "tags": queries.tags(reader),
-        "lists": ReadingList.objects.filter(reader=reader),
-        "model": model,
-        "liked_words": liked,
-        "disliked_words": disliked,
-        "least": LEAST,
-        "used": Profile.objects.filter(owner=reader).exclude(ranking="rules").exists(),
-    }
-    return render(request, "library/library.html", context)
 
 
 @for_readers("GET", "HEAD")

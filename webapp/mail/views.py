@@ -96,7 +96,12 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
         )
         messages.success(request, "Subscribed. You will get a mail when there is something new.")
     else:
-        context = {"form": form, "deliveries": mine, "mail_on": connections.mail_host()}
+        context = {
+            "form": form,
+            "deliveries": mine,
+            "mail_on": connections.mail_host(),
+            "connections": connections.PAGE,
+        }
         status = 422 if form.is_bound else 200
         return render(request, "mail/account.html", context, status=status)
     return redirect("mail:account")

@@ -1,4 +1,4 @@
-"""What a card in a list of papers may show; templates/papers/card.html reads it."""
+"""What a card in a list of papers may show; templates/pages/card.html reads it."""
 
 from typing import Any
 

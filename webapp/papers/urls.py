@@ -4,9 +4,6 @@ from webapp.papers import converters, views  # noqa: F401 - `arxiv`
 
 app_name = "papers"
 urlpatterns: list[URLPattern] = [
-    path("papers/<arxiv:arxiv_id>/", views.paper, name="paper"),
     path("papers/<arxiv:arxiv_id>.bib", views.citation, {"suffix": "bib"}, name="bibtex"),
     path("papers/<arxiv:arxiv_id>.ris", views.citation, {"suffix": "ris"}, name="ris"),
-    path("search", views.search, name="search"),
-    path("intake/", views.intake, name="intake"),
 ]

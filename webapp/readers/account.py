@@ -3,15 +3,13 @@
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import logout
 from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
@@ -21,26 +19,6 @@ from webapp.ui.input import number_in
 from webapp.ui.pages import for_readers
 
 MAX_READERS = 1_000
-
-
-@for_readers("GET", "HEAD", "POST")
-def account(request: HttpRequest, reader: User) -> HttpResponse:
-    """What can be done with an account; deleting it asks for its name."""
-    if request.method == "POST":
-        if request.POST.get("delete", "").strip() != reader.username:
-            messages.error(request, _("Nothing was deleted: type your name to confirm."))
-            return redirect("readers:account")
-        with transaction.atomic():
-            if links.lock_administrators() == {reader.pk}:
-                messages.error(request, _("Nothing was deleted: you are the only administrator."))
-                return redirect("readers:account")
-            logout(request)
-            # Locked, so that no row is added for the reader while theirs are collected.
-            if locked := User.objects.select_for_update().filter(pk=reader.pk).first():
-                locked.delete()
-        messages.success(request, _("Your account and all its data are deleted."))
-        return redirect(settings.LOGIN_REDIRECT_URL)
-    return render(request, "readers/account.html")
 
 
 @never_cache

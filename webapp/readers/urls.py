@@ -9,7 +9,6 @@ urlpatterns = [
     path("sign-in/<str:token>/", views.use_link, name="use-link"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("language/", views.language, name="language"),
-    path("account/", account.account, name="account"),
     path("account/data.json", account.export, name="export"),
     path("account/readers/", account.readers, name="readers"),
 ]

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from methods import registry
@@ -23,6 +24,12 @@ def visible_runs(visitor: Visitor) -> QuerySet[Run]:
     if visitor.is_staff:
         return Run.objects.all()
     return Run.objects.filter(Q(public=True) | Q(reader=visitor))
+
+
+def open_run(visitor: Visitor, pk: UUID) -> Run:
+    """The run with that id. Raises Http404 also if the visitor may not see it."""
+    runs = visible_runs(visitor).select_related("worker", "environment", "reader")
+    return get_object_or_404(runs, pk=pk)
 
 
 def with_id(runs: QuerySet[Run], text: str) -> Run | None:

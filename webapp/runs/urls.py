@@ -5,11 +5,7 @@ from webapp.ui import converters  # noqa: F401 - `suffix`
 
 app_name = "runs"
 urlpatterns: list[URLPattern] = [
-    path("methods/<slug:method>/run/<slug:benchmark>/", actions.ask, name="ask"),
     path("runs.<suffix:suffix>", feed.results, name="feed"),
-    path("runs/", views.runs, name="runs"),
-    path("runs/<uuid:pk>/", views.run, name="run"),
-    path("runs/<uuid:pk>/live", views.live, name="live"),
     path("runs/<uuid:pk>/cancel", actions.cancel, name="cancel"),
     path("runs/<uuid:pk>/results.json", views.as_json, name="json"),
     path("runs/<uuid:pk>/results.csv", views.as_csv, name="csv"),

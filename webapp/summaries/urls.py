@@ -1,11 +1,10 @@
 from django.urls import path
 
-from webapp.papers import converters  # noqa: F401 - `arxiv` and `date`
+from webapp.papers import converters  # noqa: F401 - `arxiv`
 from webapp.summaries import views
 
 app_name = "summaries"
 urlpatterns = [
-    path("summaries/<date:date>/", views.day, name="day"),
     path("summaries/<arxiv:arxiv_id>/", views.summary, name="summary"),
     path("summaries/<arxiv:arxiv_id>/ask", views.ask, name="ask"),
 ]

@@ -1,10 +1,7 @@
 """Request a summary and follow its progress."""
 
-from datetime import date as Date
-
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -19,7 +16,6 @@ from webapp.ui.language import current_language
 from webapp.ui.pages import for_readers
 
 DONE = 286  # htmx: swap this in and stop polling
-PAPERS_A_PAGE = 100
 
 
 @require_safe
@@ -30,24 +26,7 @@ def summary(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         return redirect("papers:paper", arxiv_id)
     view = queries.of_paper(paper, request.GET.get("language", current_language()))
     response = render(request, "summaries/summary.html", {"paper": paper, "view": view})
-    return _until_it_ends(response, view.under_way)
-
-
-@require_safe
-def day(request: HttpRequest, date: Date) -> HttpResponse:
-    """How far the summaries of a day's papers are; its live part alone for htmx."""
-    batch = queries.of_day(date)
-    page = Paginator(batch.rows, PAPERS_A_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "date": date,
-        "batch": batch,
-        "page": page,
-        "model": Server.configured(),
-        "several": len({row.language for row in batch.rows}) > 1,
-    }
-    if not request.headers.get("HX-Request"):
-        return render(request, "summaries/day.html", context)
-    return _until_it_ends(render(request, "summaries/batch.html", context), batch.under_way)
+    return until_it_ends(response, view.under_way)
 
 
 @for_readers("POST")
@@ -68,7 +47,8 @@ def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
 
 
-def _until_it_ends(response: HttpResponse, under_way: bool) -> HttpResponse:
+def until_it_ends(response: HttpResponse, under_way: bool) -> HttpResponse:
+    """The response to a page that polls it, which is told to stop once nothing is under way."""
     response["Cache-Control"] = "no-store"
     if not under_way:
         response.status_code = DONE

@@ -36,7 +36,7 @@ def paper_claims(
     return {"view": view, "claims": claims}
 
 
-@register.inclusion_tag("papers/similar.html")
+@register.inclusion_tag("catalog/similar.html")
 def similar_papers(paper: Paper) -> dict[str, Any]:
     """Papers that say much the same."""
     return {"papers": [one for _, one in similar(paper)]}

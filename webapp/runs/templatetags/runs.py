@@ -21,5 +21,5 @@ def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> 
     request = context["request"]
     shown = {"user": request.user, "presets": PRESETS, "csrf_token": context.get("csrf_token")}
     if request.user.is_authenticated:
-        shown |= actions.page(request, *registry.find(f"{method_slug}.{benchmark_slug}"))
+        shown |= actions.form_context(request, *registry.find(f"{method_slug}.{benchmark_slug}"))
     return shown

@@ -1,49 +1,24 @@
-"""Actions of readers: queue a run, cancel it, run it again."""
+"""The form of a benchmark, and the cancelling of a run."""
 
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
-from methods import registry
-from methods.spec import PRESETS, Benchmark, InputError, Method, UnknownNameError
+from methods.spec import PRESETS, Benchmark, Method
 from webapp.runs import submit
-from webapp.runs.queries import may_cancel, visible_runs, with_id
+from webapp.runs.queries import may_cancel, open_run, visible_runs, with_id
 from webapp.runs.quota import may_run
 from webapp.runs.web.forms import PREFIX, RunForm
 from webapp.runs.web.present import parameters_of
-from webapp.runs.web.views import open_run
 from webapp.ui.pages import for_readers
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
-    """The form of a benchmark; a valid submission queues a run and redirects to its page."""
-    try:
-        found = registry.find(f"{method}.{benchmark}")
-    except UnknownNameError as error:
-        raise Http404(str(error)) from None
-    if request.method != "POST":
-        return render(request, "runs/ask.html", page(request, *found))
-    if not isinstance(request.user, User):
-        return redirect_to_login(request.get_full_path())
-    form = RunForm(*found, request.POST)
-    if form.is_valid():
-        try:
-            run = submit.submit(request.user, form.request(), form.cleaned_data["key"])
-            return redirect("runs:run", run.pk)
-        except InputError as error:
-            form.add_error(None, str(error))
-    return render(request, "runs/ask.html", page(request, *found, form), status=422)
-
-
-def page(
+def form_context(
     request: HttpRequest, method: Method, benchmark: Benchmark, form: RunForm | None = None
 ) -> dict[str, Any]:
     """The context of the form, on its own page or another."""
@@ -71,7 +46,7 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
 @for_readers("POST")
 def cancel(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
     """End a run that has not ended."""
-    run = open_run(request, pk)
+    run = open_run(request.user, pk)
     if not may_cancel(reader, run):
         raise PermissionDenied("Only its reader and staff may cancel a run.")
     if not submit.cancel(run):

@@ -11,9 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests import factories
-from webapp.digests import views
 from webapp.digests.models import Star
 from webapp.library.models import LibraryEntry
+from webapp.pages import days as views
 from webapp.papers.models import Announcement, Listing, Paper
 
 pytestmark = pytest.mark.django_db

@@ -1,0 +1,49 @@
+"""The pages of methods: all that we carry, and one."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from methods.spec import Method
+from webapp.catalog import queries, reading, written
+from webapp.catalog.queries import Carried
+from webapp.ui.feeds import FORMATS
+from webapp.ui.pages import respond
+
+
+@require_safe
+def methods(request: HttpRequest) -> HttpResponse:
+    """Every method, with its best measured figure and how many papers concern it."""
+
+    def page() -> HttpResponse:
+        counts = queries.paper_counts()
+        carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
+        return render(request, "pages/methods.html", {"carried": carried})
+
+    return respond(request, queries.stamp(), page)
+
+
+@require_safe
+def method(request: HttpRequest, method: Method) -> HttpResponse:
+    """One method: what it is, what its source claims, what was measured, who writes of it."""
+    return respond(request, queries.stamp(), lambda: _method_page(request, Carried(method)))
+
+
+def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
+    slug = carried.method.slug
+    benchmarks = {one.slug: one for one in carried.method.benchmarks}
+    first = next(iter(benchmarks.values()), None)
+    months = queries.papers_by_month(slug)
+    context = {
+        "carried": carried,
+        "method": carried.method,
+        "mechanism": reading.mechanism(slug),
+        "equations": reading.equations(slug),
+        "documents": written.paths(slug),
+        "months": months,
+        "most": max((count for _, count in months), default=0),
+        "links": queries.papers_of(slug, undecided=request.user.is_staff),
+        "benchmark": benchmarks.get(request.GET.get("benchmark", ""), first),
+        "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
+    }
+    return render(request, "pages/method.html", context)

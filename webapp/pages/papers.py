@@ -1,0 +1,106 @@
+"""The pages of papers: one paper, the search, the audit of the intake."""
+
+from datetime import date as Date
+from datetime import timedelta
+from itertools import groupby
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_safe
+
+from webapp.papers import citations, queries
+from webapp.papers.changes import versions
+from webapp.papers.days import eastern_date, now
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import AnnounceType, Listing, Paper
+from webapp.papers.search import Order
+from webapp.papers.search import search as find
+from webapp.ui.feeds import FORMATS
+from webapp.ui.input import number_in
+from webapp.ui.pages import reader_of, respond_shared
+
+DAYS_A_PAGE = 7
+STRIP_DAYS = 15
+
+
+@require_safe
+def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+    """One paper: its text, its versions and what they changed, how to cite it."""
+    identifier, version = parse_identifier(arxiv_id)
+    if arxiv_id != identifier:  # one paper, one URL
+        anchor = f"#v{version}" if version else ""
+        return redirect(f"/papers/{identifier}/{anchor}")
+    found = get_object_or_404(Paper, arxiv_id=identifier)
+    stamp = queries.page_stamp(found, reader_of(request))
+    return respond_shared(request, stamp, lambda: _paper_page(request, found))
+
+
+def _paper_page(request: HttpRequest, found: Paper) -> HttpResponse:
+    announced = found.announcements.select_related("listing")
+    context = {
+        "paper": found,
+        "published": citations.published(found),
+        "bibtex": citations.bibtex(found),
+        "versions": versions(found),
+        "announcements": announced.order_by("-listing__date", "type"),
+    }
+    return render(request, "pages/paper.html", context)
+
+
+ORDERS: dict[Order, str] = {"relevance": "Most relevant", "newest": "Latest first"}
+PERIODS = {"": "Any time", "7": "Last week", "31": "Last month", "366": "Last year"}
+
+
+@require_safe
+def search(request: HttpRequest) -> HttpResponse:
+    """Search papers by words, authors, identifiers and categories."""
+    q = request.GET.get("q", "").strip()
+    category = request.GET.get("category", "").strip()[:32]
+    period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""
+    since = eastern_date(now()) - timedelta(days=int(period)) if period else None
+    order: Order = "newest" if request.GET.get("order") == "newest" else "relevance"
+    page = number_in(request.GET.get("page", "")) or 1
+    results = find(q, category or None, since, page, order)
+    context = {
+        "q": q,
+        "category": category,
+        "period": period,
+        "results": results,
+        "marked": results.marked(),
+        "categories": queries.categories(),
+        "periods": PERIODS.items(),
+        "order": order,
+        "orders": ORDERS.items(),
+        "feeds": [(one.suffix, one.name, one.media_type) for one in FORMATS.values()],
+        "feed_query": urlencode({"q": q} | ({"category": category} if category else {})),
+    }
+    return render(request, "pages/search.html", context)
+
+
+@require_safe
+def intake(request: HttpRequest) -> HttpResponse:
+    """The audit: what was requested from arXiv for every day and category, and the outcome."""
+    dates = list(Listing.objects.order_by("-date").values_list("date", flat=True).distinct())
+    wanted = request.GET.get("date", "")
+    dates_shown = [day for day in dates if day.isoformat() == wanted] if wanted else dates
+    page = Paginator(dates_shown, DAYS_A_PAGE).get_page(request.GET.get("page"))
+    rows = Listing.objects.filter(date__in=list(page.object_list)).order_by("-date", "category")
+    strip = dates[:STRIP_DAYS][::-1]
+    context = {
+        "page": page,
+        "wanted": wanted,
+        "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],
+        "kinds": AnnounceType.values,
+        "strip_dates": strip,
+        "strip": _strip(strip),
+    }
+    return render(request, "pages/intake.html", context)
+
+
+def _strip(dates: list[Date]) -> list[tuple[str, list[Listing | None]]]:
+    """One row per category and one cell per date, over the last days."""
+    cells = {(row.category, row.date): row for row in Listing.objects.filter(date__in=dates)}
+    categories = sorted({category for category, _ in cells})
+    return [(name, [cells.get((name, day)) for day in dates]) for name in categories]

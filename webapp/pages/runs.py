@@ -1,0 +1,118 @@
+"""The pages of runs: one, live and ended; the list; the form of a benchmark."""
+
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_http_methods, require_safe
+
+from methods import registry
+from methods.spec import InputError, UnknownNameError
+from webapp.runs import submit
+from webapp.runs.models import Run
+from webapp.runs.queries import open_run, visible_runs
+from webapp.runs.web import listing, progress, run_page
+from webapp.runs.web.actions import form_context
+from webapp.runs.web.forms import RunForm
+from webapp.runs.web.progress import Seen
+from webapp.ui.feeds import FORMATS
+from webapp.ui.pages import respond
+
+LOOK = 1  # part of a cached page's key: increment it when the page changes
+DONE = 286  # htmx shows the response and stops polling
+RUNS_A_PAGE = 40
+
+
+@require_safe
+def run(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A run: its state, results, hardware, and how to repeat it."""
+    found = open_run(request.user, pk)
+
+    def page() -> HttpResponse:
+        return render(request, "pages/run.html", run_page.page_of(found, request.user))
+
+    if not found.ended:
+        response = page()
+        response["Cache-Control"] = "no-store"
+        return response
+    # With the reader, so that a cached page no longer names one who deleted their account.
+    stamp = (LOOK, found.pk, found.state, found.series.count(), found.reader_id)
+    return respond(request, stamp, page)
+
+
+@require_safe
+@cache_control(no_store=True)
+def live(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What is new since a page last polled (`?seen=`)."""
+    if not request.headers.get("HX-Request"):
+        return redirect("runs:run", pk)
+    # The result is large, and polls, which come every second, do not show it.
+    found = get_object_or_404(Run.objects.defer("result"), pk=pk)
+    if not found.public:
+        open_run(request.user, pk)
+    seen, now = Seen.read(request.GET.get("seen", "")), progress.seen_now(found)
+    if seen == now:
+        return HttpResponse(status=204)
+    if seen.standing != now.standing:
+        return _anew(request, open_run(request.user, pk))
+    context = {"run": found, "seen": now, "pause": progress.pause(found)}
+    if seen.last_event < now.last_event:
+        news = progress.log_after(found, seen.last_event)
+        passed = found.checks.filter(passed=True).count()
+        context |= {"has_news": True, "news": news, "passed": passed}
+    # Rendered without the request, because it is the same for every visitor.
+    return HttpResponse(render_to_string("pages/live.html", context))
+
+
+def _anew(request: HttpRequest, found: Run) -> HttpResponse:
+    """The whole of a run's page, to replace the old one; when the run has ended, the last."""
+    response = render(request, "pages/article.html", run_page.page_of(found, request.user))
+    response["HX-Retarget"] = "#run"
+    response["HX-Reswap"] = "outerHTML"
+    if found.ended:
+        response.status_code = DONE
+    return response
+
+
+@require_safe
+def runs(request: HttpRequest) -> HttpResponse:
+    """The runs that a visitor may see, filtered by the query string, the latest first."""
+    filters = listing.Filters(request.GET)
+    found = filters.narrow(visible_runs(request.user), request.user)
+    after = request.GET.get("after", "")
+    shown, following = listing.page_after(found, after, RUNS_A_PAGE)
+    context = {
+        "filters": filters,
+        "after": after,
+        "next": following,
+        "lines": [listing.listed_run(run) for run in shown],
+        "feeds": [(one.suffix, one.media_type) for one in FORMATS.values()],
+        "chosen": request.GET.get("with", ""),
+        "any": bool(shown) or Run.objects.exists(),
+    }
+    return render(request, "pages/runs.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
+    """The form of a benchmark; a valid submission queues a run and redirects to its page."""
+    try:
+        found = registry.find(f"{method}.{benchmark}")
+    except UnknownNameError as error:
+        raise Http404(str(error)) from None
+    if request.method != "POST":
+        return render(request, "pages/ask.html", form_context(request, *found))
+    if not isinstance(request.user, User):
+        return redirect_to_login(request.get_full_path())
+    form = RunForm(*found, request.POST)
+    if form.is_valid():
+        try:
+            run = submit.submit(request.user, form.request(), form.cleaned_data["key"])
+            return redirect("runs:run", run.pk)
+        except InputError as error:
+            form.add_error(None, str(error))
+    return render(request, "pages/ask.html", form_context(request, *found, form), status=422)
