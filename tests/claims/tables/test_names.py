@@ -1,0 +1,96 @@
+"""A value is given a subject, a benchmark and a metric only where the table names all three."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.claims.tables.test_reading import FORMS, tables_of
+from webapp.claims.tables.names import benchmark, is_own, metric, names_of, reported
+
+
+def row(*cells: str) -> str:
+    return "<tr class='ltx_tr'>" + "".join(f"<td class='ltx_td'>{c}</td>" for c in cells) + "</tr>"
+
+
+def told(caption: str, *rows: str) -> list[tuple[str, str, str, str, str]]:
+    page = (
+        "<figure class='ltx_table'><figcaption class='ltx_caption'>Table 1: "
+        f"{caption}</figcaption><table class='ltx_tabular'>{''.join(rows)}</table></figure>"
+    )
+    (table,) = tables_of(page)
+    return [
+        (r.subject, r.benchmark, r.metric.name, r.setting, r.value.cell.text)
+        for r in reported(table)
+    ]
+
+
+def test_a_metric_of_the_caption_and_benchmarks_over_the_columns() -> None:
+    results = reported(FORMS[0])
+    assert [(r.subject, r.benchmark, r.metric.name, r.setting) for r in results[-2:]] == [
+        ("Heron (ours)", "GSM8K", "accuracy", "with a chosen budget, 8-shot"),
+        ("Heron (ours)", "MATH", "accuracy", "with a chosen budget, 0-shot"),
+    ]
+
+
+def test_a_benchmark_over_metrics() -> None:
+    rows = row("Method", "PPL ↓", "Acc. (%)"), row("Wren", "5.1", "61"), row("Tit", "5.2", "60")
+    assert told("Results on WikiText-2.", *rows)[:2] == [
+        ("Wren", "WikiText-2", "perplexity", "", "5.1"),
+        ("Wren", "WikiText-2", "accuracy", "", "61"),
+    ]
+
+
+def test_rows_are_benchmarks_and_columns_are_methods() -> None:
+    rows = row("Data", "Wren", "Tit"), row("GSM8K", "41", "42"), row("MATH-500", "11", "12")
+    assert told("Accuracy.", *rows)[:2] == [
+        ("Wren", "GSM8K", "accuracy", "", "41"),
+        ("Tit", "GSM8K", "accuracy", "", "42"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("caption", "rows"),
+    [
+        # No metric is named, or only in a sentence about something else.
+        ("Results.", (row("Method", "GSM8K"), row("Wren", "41"))),
+        ("Results. BLINK uses accuracy.", (row("Method", "GSM8K"), row("Wren", "41"))),
+        # Two benchmarks in the caption, a head that is neither.
+        ("On GSM8K and MATH.", (row("Method", "Acc."), row("Wren", "41"))),
+        ("Accuracy on GSM8K.", (row("Method", "Easy", "Hard"), row("Wren", "41", "2"))),
+        # An attribute and a difference are no results.
+        ("Accuracy.", (row("Method", "GSM8K", "Δ"), row("Δ", "41", "2"))),
+        ("Results on GSM8K.", (row("Method", "#Params"), row("Wren", "41M"))),
+    ],
+)
+def test_what_is_not_named_is_not_guessed(caption: str, rows: tuple[str, ...]) -> None:
+    assert told(caption, *rows) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("GSM8K", "GSM8K"), ("GSM8K ↑", "GSM8K"), ("gsm-8k", "GSM8K"), ("AIME24 (%)", "AIME24"),
+     ("AIME", None), ("BEIR (semantic)", None), ("MATH level 5", None)],
+)  # fmt: skip
+def test_benchmarks(text: str, name: str | None) -> None:
+    assert benchmark(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("Acc. (%)", "accuracy"), ("PPL ↓", "perplexity"), ("SR", "success rate"), ("sr", None),
+     ("MAE", "mean absolute error"), ("DeepSeek-R1", None), ("Test", None), ("CLIP", None)],
+)  # fmt: skip
+def test_metrics(text: str, name: str | None) -> None:
+    known = metric(text)
+    assert (known.name if known else None) == name
+
+
+def test_the_own_row() -> None:
+    abstract = "Attention is slow. We propose HeronNet, a sparse kernel for GPUs. It is fast."
+    names = names_of("Heron: sparse kernels", abstract)
+    assert names == ["Heron", "HeronNet"]
+    for label in (["Heron"], ["8B", "Heron-Large"], ["Wren (ours)"], ["HeronNet †"], ["Ours"]):
+        assert is_own(label, names), label
+    for label in (["w/o Heron"], ["Herons"], ["Wren"], ["- Heron"], ["Wren + Heron"], []):
+        assert not is_own(label, names), label
+    assert names_of("On the cost of attention", "We study LLMs and GSM8K.") == []
