@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..kit.compiling import uncompiled
 from . import kernel, ops_cpu, ops_gpu
-from .config import Group, SparseAttentionConfig, head_groups
+from .config import GlobalGroup, Group, SparseAttentionConfig, head_groups
 from .oracle import oracle_attention
 
 Backend = Literal["auto", "kernel", "cpu", "gpu", "triton", "portable", "reference"]
@@ -79,7 +79,7 @@ def sparse_attention(
         out = oracle_attention(q, k, v, config, context=context).to(q.dtype)
     else:
         sharing, picked = heads // k.shape[1], _pick(backend, q)
-        if sharing > 1 and picked not in ("gpu", "triton"):
+        if sharing > 1 and picked not in _shared(groups):
             k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
         out = _BACKENDS[picked](q, k, v, groups)
 
@@ -103,6 +103,12 @@ _BACKENDS: dict[str, Callable[..., Tensor]] = {
     "gpu": ops_gpu.attend,
     "triton": _triton,
 }
+
+
+def _shared(groups: tuple[Group, ...]) -> tuple[str, ...]:
+    """The backends that take fewer key-value heads than heads."""
+    own = any(isinstance(group, GlobalGroup) and group.include_self for group in groups)
+    return ("gpu", "triton") if own else ("gpu", "triton", "kernel")
 
 
 @uncompiled

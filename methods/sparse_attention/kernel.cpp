@@ -1,9 +1,11 @@
-// Attention in which query i sees the keys first_i <= j < last_i, forward and backward.
+// Attention in which query i sees the keys first_i <= j < last_i and, of these, the chosen blocks of
+// its query block, forward and backward.
 //
 // A block is LANES queries: one to a lane of a vector, so that softmax needs no sums across lanes.
 // Its scores S^T (keys, LANES) are made CHUNK keys at a time and never leave the first-level cache;
 // keys and values are read where they stand, whatever the distance of their rows. Forward keeps a
-// running maximum and sum (online softmax, 1805.02867), backward takes P = exp(S - L) anew.
+// running maximum and sum (online softmax, 1805.02867), backward takes P = exp(S - L) anew. A few
+// queries, as in decoding, are each answered alone, with the d numbers of a key in the lanes.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -14,6 +16,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace {
@@ -23,6 +26,7 @@ constexpr int VECS = 3;
 constexpr int LANES = W * VECS;  // queries to a block: 4 keys x 3 vectors fill 12 registers
 constexpr int CHUNK = 48;        // keys at a time
 constexpr int SPAN = 10 * LANES; // queries to a task of the forward pass
+constexpr int FEW = 4;           // queries that are answered one by one
 constexpr float NEVER = -std::numeric_limits<float>::infinity();
 
 typedef float Vec __attribute__((vector_size(4 * W)));
@@ -63,6 +67,25 @@ inline Vec exponential(Vec x) {
   return gone ? Vec{} : load(&scaled);
 }
 
+inline float sum_of(Vec x) {
+  float total = 0;
+  for (int l = 0; l < W; ++l) total += x[l];
+  return total;
+}
+
+// tanh to 2e-7 of its value (Cephes' polynomial below 0.625).
+inline Vec hyperbolic_tangent(Vec x) {
+  const Vec size = x < 0.0f ? -x : x, z = x * x;
+  Vec small = z * -5.70498872745e-3f + 2.06390887954e-2f;
+  small = small * z - 5.37397155531e-2f;
+  small = small * z + 1.33314422036e-1f;
+  small = small * z - 3.33332819422e-1f;
+  small = small * z * x + x;
+  const Vec capped = size > 20.0f ? Vec{} + 20.0f : size;
+  const Vec large = 1.0f - 2.0f / (exponential(capped + capped) + 1.0f);
+  return size < 0.625f ? small : x < 0.0f ? -large : large;
+}
+
 // R x C vectors that stay in registers: the inner loop of every product here.
 template <int R, int C>
 struct Sums {
@@ -100,6 +123,15 @@ inline void scores(const float* panel, const float* k, int64_t stride, int64_t d
   if (j < keys) scores<1>(panel, k + j * stride, stride, d, keys - j, s + j * LANES);
 }
 
+// s = cap tanh(s / cap), and its derivative by s where there is room for it
+inline void cap_scores(float* s, int keys, float cap, float* slope) {
+  for (int place = 0; place < keys * LANES; place += W) {
+    const Vec y = hyperbolic_tangent(load(s + place) / cap);
+    store(s + place, y * cap);
+    if (slope) store(slope + place, 1.0f - y * y);
+  }
+}
+
 // total (d, LANES) += v^T (d, keys) s (keys, LANES)
 inline void gather(const float* s, const float* v, int64_t stride, int64_t d, int keys,
                    float* total) {
@@ -134,22 +166,40 @@ struct Rows {  // (n, d) of one head
   float* operator[](int64_t i) const { return start + i * stride; }
 };
 
-struct Block {  // queries row .. row + rows, and what they see
-  int64_t row, low, high, all_low = 0, all_high;  // some see low .. high, all see all_low ..
+struct Chosen {  // blocks of `size` keys for each run of `queries` queries; negative ones are none
+  const int32_t* start = nullptr;  // (n / queries, most) of a head, ascending; null: all keys
+  int64_t most = 0, queries = std::numeric_limits<int64_t>::max(), size = 0;
+  int64_t origin = 0;  // where block 0 begins
+
+  // Calls run(j, keys) for each chunk of the keys low .. high that are chosen for query `row`.
+  template <typename Run>
+  void each(int64_t row, int64_t low, int64_t high, const Run& run) const {
+    if (!start) return chunks(low, high, run);
+    const int32_t* blocks = start + row / queries * most;
+    for (int64_t c = 0; c < most; ++c) {
+      if (blocks[c] < 0) continue;
+      const int64_t from = origin + blocks[c] * size;
+      int64_t to = from + size;  // neighbours are one run
+      for (; c + 1 < most && blocks[c + 1] >= 0 && origin + blocks[c + 1] * size == to; ++c) to += size;
+      chunks(std::max(low, from), std::min(high, to), run);
+    }
+  }
+
+  template <typename Run>
+  static void chunks(int64_t from, int64_t to, const Run& run) {
+    for (int64_t j = from; j < to; j += CHUNK)
+      run(j, static_cast<int>(std::min<int64_t>(CHUNK, to - j)));
+  }
+};
+
+struct Head;
+
+struct Block {  // queries row .. row + rows of one query block, and what they see
+  int64_t row, low, high = 0, all_low = 0, all_high;  // some see low .. high, all see all_low ..
   int rows;
   int32_t first[LANES] = {}, last[LANES] = {};  // of lanes without a query: nothing
 
-  Block(const int32_t* ranges, int64_t n, int64_t row)
-      : row(row), low(n), high(0), all_high(n), rows(std::min<int64_t>(LANES, n - row)) {
-    for (int i = 0; i < rows; ++i) {
-      first[i] = ranges[row + i];
-      last[i] = ranges[n + row + i];
-      low = std::min<int64_t>(low, first[i]);
-      high = std::max<int64_t>(high, last[i]);
-      all_low = std::max<int64_t>(all_low, first[i]);
-      all_high = std::min<int64_t>(all_high, last[i]);
-    }
-  }
+  Block(const Head& head, int64_t row, int64_t end);
 
   // Puts `instead` where a lane does not see keys j .. j + keys.
   void hide(float* s, int64_t j, int keys, float instead) const {
@@ -174,21 +224,131 @@ struct Head {  // one head of one sample
   Rows q, k, v, out;
   float* lse;
   const int32_t* ranges;
-  int64_t n, d;
-  float scale;
+  Chosen chosen;
+  int64_t n, keys, d;
+  float scale, cap;  // scores s become cap tanh(s / cap), unless cap is 0
+  float sink;        // one more score that has no value, unless -inf
+
+  // The end of the queries from `row` on that are answered together.
+  int64_t end(int64_t row) const {
+    const int64_t left = chosen.queries - row % chosen.queries;
+    return std::min(n, row + std::min<int64_t>(LANES, left));
+  }
+
+  void finish(int64_t row, float most, float whole, const float* sum, int64_t step) const {
+    const float higher = std::max(most, sink);
+    const float kept = higher == NEVER ? 0 : std::exp(most - higher);
+    whole *= kept;
+    if (sink != NEVER) whole += std::exp(sink - higher);
+    lse[row] = whole > 0 ? higher + std::log(whole) : NEVER;
+    const float share = whole > 0 ? kept / whole : 0;
+    for (int64_t t = 0; t < d; ++t) out[row][t] = sum[t * step] * share;
+  }
 };
 
-void forward_block(const Head& head, int64_t row) {
-  const Block at(head.ranges, head.n, row);
+Block::Block(const Head& head, int64_t row, int64_t end)
+    : row(row), low(head.keys), all_high(head.keys), rows(end - row) {
+  for (int i = 0; i < rows; ++i) {
+    first[i] = head.ranges[row + i];
+    last[i] = head.ranges[head.n + row + i];
+    low = std::min<int64_t>(low, first[i]);
+    high = std::max<int64_t>(high, last[i]);
+    all_low = std::max<int64_t>(all_low, first[i]);
+    all_high = std::min<int64_t>(all_high, last[i]);
+  }
+}
+
+// One query by itself: d is in the lanes. s_j = q . x_j of so many keys.
+inline void row_scores(const float* q, const Rows& x, int64_t j, int keys, int64_t d, float* s) {
+  for (int r = 0; r < keys; r += 4) {
+    const int some = std::min(4, keys - r);
+    Vec products[4] = {};
+    const float* at[4];
+    for (int c = 0; c < 4; ++c) at[c] = x[j + r + std::min(c, some - 1)];
+    for (int64_t t = 0; t < d; t += W)
+      for (int c = 0; c < 4; ++c) products[c] += load(q + t) * load(at[c] + t);
+    for (int c = 0; c < some; ++c) s[r + c] = sum_of(products[c]);
+  }
+}
+
+// total += sum of s_j x_j
+inline void row_gather(const float* s, const Rows& x, int64_t j, int keys, int64_t d,
+                       float* total) {
+  for (int r = 0; r < keys; r += 4) {
+    const int some = std::min(4, keys - r);
+    const float* at[4];
+    float p[4] = {};
+    for (int c = 0; c < 4; ++c) at[c] = x[j + r + std::min(c, some - 1)];
+    for (int c = 0; c < some; ++c) p[c] = s[r + c];
+    for (int64_t t = 0; t < d; t += W) {
+      Vec sum = load(total + t);
+      for (int c = 0; c < 4; ++c) sum += load(at[c] + t) * p[c];
+      store(total + t, sum);
+    }
+  }
+}
+
+void forward_row(const Head& head, int64_t row) {
+  const int64_t d = head.d;
+  std::vector<float> room(2 * d + CHUNK);
+  float *q = room.data(), *sum = q + d, *s = sum + d;
+  for (int64_t t = 0; t < d; ++t) q[t] = head.q[row][t] * head.scale;
+  float most = NEVER, whole = 0;
+  head.chosen.each(row, head.ranges[row], head.ranges[head.n + row], [&](int64_t j, int keys) {
+    row_scores(q, head.k, j, keys, d, s);
+    float higher = most;
+    for (int r = 0; r < keys; ++r) {
+      if (head.cap > 0) s[r] = head.cap * std::tanh(s[r] / head.cap);
+      higher = std::max(higher, s[r]);
+    }
+    const float shift = higher == NEVER ? 0 : higher, kept = std::exp(most - shift);
+    whole *= kept;
+    for (int64_t t = 0; kept != 1 && t < d; ++t) sum[t] *= kept;
+    most = higher;
+    for (int r = 0; r < keys; ++r) whole += s[r] = std::exp(s[r] - shift);
+    row_gather(s, head.v, j, keys, d, sum);
+  });
+  head.finish(row, most, whole, sum, 1);
+}
+
+void backward_row(const Head& head, int64_t row, const Rows& dout, const Rows& dq, const Rows& dk,
+                  const Rows& dv) {
+  const int64_t d = head.d;
+  std::vector<float> room(2 * d + 2 * CHUNK);
+  float *q = room.data(), *sum = q + d, *s = sum + d, *ds = s + CHUNK;
+  float delta = 0;
+  for (int64_t t = 0; t < d; ++t) {
+    q[t] = head.q[row][t] * head.scale;
+    delta += dout[row][t] * head.out[row][t];
+  }
+  head.chosen.each(row, head.ranges[row], head.ranges[head.n + row], [&](int64_t j, int keys) {
+    row_scores(q, head.k, j, keys, d, s);
+    row_scores(dout[row], head.v, j, keys, d, ds);
+    for (int r = 0; r < keys; ++r) {
+      const float y = head.cap > 0 ? std::tanh(s[r] / head.cap) : 0;
+      const float p = std::exp((head.cap > 0 ? head.cap * y : s[r]) - head.lse[row]);
+      ds[r] = p * (ds[r] - delta) * (1 - y * y);
+      for (int64_t t = 0; t < d; ++t) {
+        dv[j + r][t] += p * dout[row][t];
+        dk[j + r][t] += ds[r] * q[t];
+      }
+    }
+    row_gather(ds, head.k, j, keys, d, sum);
+  });
+  for (int64_t t = 0; t < d; ++t) dq[row][t] = sum[t] * head.scale;
+}
+
+void forward_block(const Head& head, int64_t row, int64_t end) {
+  const Block at(head, row, end);
   const int64_t d = head.d;
   std::vector<float> room((2 * d + CHUNK) * LANES);
   float *panel = room.data(), *sum = panel + d * LANES, *s = sum + d * LANES;
   at.turn(head.q, d, head.scale, panel);
   Vec most[VECS], total[VECS] = {}, kept[VECS];
-  for (Vec& x : most) x = Vec{} - 1e30f;  // finite: a row may see nothing of its first chunk
-  for (int64_t j = at.low; j < at.high; j += CHUNK) {
-    const int keys = std::min<int64_t>(CHUNK, at.high - j);
+  for (Vec& x : most) x = Vec{} + NEVER;
+  head.chosen.each(row, at.low, at.high, [&](int64_t j, int keys) {
     scores(panel, head.k[j], head.k.stride, d, keys, s);
+    if (head.cap > 0) cap_scores(s, keys, head.cap, nullptr);
     at.hide(s, j, keys, NEVER);
     bool moved = false;
     for (int c = 0; c < VECS; ++c) {
@@ -197,12 +357,13 @@ void forward_block(const Head& head, int64_t row) {
         const Vec x = load(s + r * LANES + c * W);
         higher = x > higher ? x : higher;
       }
-      kept[c] = exponential(most[c] - higher);
+      const Vec shift = higher == NEVER ? Vec{} : higher;  // a row may have seen nothing yet
+      kept[c] = exponential(most[c] - shift);
       for (int l = 0; l < W; ++l) moved |= kept[c][l] != 1.0f;
       most[c] = higher;
       for (int r = 0; r < keys; ++r) {
         float* p = s + r * LANES + c * W;
-        store(p, exponential(load(p) - higher));
+        store(p, exponential(load(p) - shift));
         added += load(p);
       }
       total[c] = total[c] * kept[c] + added;
@@ -213,26 +374,24 @@ void forward_block(const Head& head, int64_t row) {
         store(p, load(p) * kept[c]);
       }
     gather(s, head.v[j], head.v.stride, d, keys, sum);
-  }
-  for (int i = 0; i < at.rows; ++i) {
-    const float whole = total[i / W][i % W];
-    head.lse[row + i] = most[i / W][i % W] + std::log(whole);
-    for (int64_t t = 0; t < d; ++t) head.out[row + i][t] = sum[t * LANES + i] / whole;
-  }
+  });
+  for (int i = 0; i < at.rows; ++i)
+    head.finish(row + i, most[i / W][i % W], total[i / W][i % W], sum + i, LANES);
 }
 
-void backward_block(const Head& head, int64_t row, const Rows& dout, const Rows& dq,
+void backward_block(const Head& head, int64_t row, int64_t end, const Rows& dout, const Rows& dq,
                     const Rows& dk, const Rows& dv) {
-  const Block at(head.ranges, head.n, row);
+  const Block at(head, row, end);
   const int64_t d = head.d, panel = d * LANES;
-  std::vector<float> room(5 * panel + 2 * CHUNK * LANES);
+  std::vector<float> room(5 * panel + 3 * CHUNK * LANES);
   float *qt = room.data(), *dot = qt + panel, *dqt = dot + panel, *q = dqt + panel;
   float *dout_rows = q + panel, *s = dout_rows + panel, *ds = s + CHUNK * LANES;
+  float* slope = ds + CHUNK * LANES;
   float lse[LANES] = {}, delta[LANES] = {};
   at.turn(head.q, d, head.scale, qt);
   at.turn(dout, d, 1.0f, dot);
   for (int i = 0; i < at.rows; ++i) {
-    lse[i] = head.lse[row + i];
+    lse[i] = head.lse[row + i] == NEVER ? -NEVER : head.lse[row + i];  // sees nothing: p is 0
     Vec products = {};
     for (int64_t t = 0; t < d; t += W) {
       store(q + i * d + t, load(head.q[row + i] + t) * head.scale);
@@ -241,20 +400,22 @@ void backward_block(const Head& head, int64_t row, const Rows& dout, const Rows&
     }
     for (int l = 0; l < W; ++l) delta[i] += products[l];
   }
-  for (int64_t j = at.low; j < at.high; j += CHUNK) {
-    const int keys = std::min<int64_t>(CHUNK, at.high - j);
+  head.chosen.each(row, at.low, at.high, [&](int64_t j, int keys) {
     scores(qt, head.k[j], head.k.stride, d, keys, s);
     scores(dot, head.v[j], head.v.stride, d, keys, ds);
+    if (head.cap > 0) cap_scores(s, keys, head.cap, slope);
     at.hide(s, j, keys, NEVER);
     for (int place = 0; place < keys * LANES; place += W) {
       const Vec p = exponential(load(s + place) - load(lse + place % LANES));
       store(s + place, p);
       store(ds + place, p * (load(ds + place) - load(delta + place % LANES)));
     }
+    for (int place = 0; head.cap > 0 && place < keys * LANES; place += W)
+      store(ds + place, load(ds + place) * load(slope + place));
     scatter(s, dout_rows, d, keys, dv[j], dv.stride);
     scatter(ds, q, d, keys, dk[j], dk.stride);
     gather(ds, head.k[j], head.k.stride, d, keys, dqt);
-  }
+  });
   for (int i = 0; i < at.rows; ++i)
     for (int64_t t = 0; t < d; ++t) dq[row + i][t] = dqt[t * LANES + i] * head.scale;
 }
@@ -269,49 +430,90 @@ void share(int64_t tasks, const Run& run) {
   });
 }
 
-// Query heads in the order of their groups; a group's keys have a head for each of its own.
+// Query heads in the order of their groups; a group's keys have a head for so many of its own.
 struct Call {
   const at::Tensor &q, &out, &lse;
   at::TensorList k, v, ranges;
-  int64_t batch = q.size(0), heads = q.size(1), n = q.size(2), d = q.size(3);
+  const std::optional<at::Tensor> &chosen, &origins, &sinks;
+  int64_t query_block, key_block;
+  double scale, cap;
+  int64_t batch = q.size(0), heads = q.size(1), n = q.size(2), d = q.size(3), sharing = 0;
 
-  std::pair<int64_t, int64_t> group(int64_t h) const {  // and the head's place in it
-    int64_t g = 0;
-    for (; h >= k[g].size(1); ++g) h -= k[g].size(1);
-    return {g, h};
+  void count() {
+    int64_t shared = 0;
+    for (const at::Tensor& group : k) shared += group.size(1);
+    sharing = heads / shared;
+  }
+
+  std::pair<int64_t, int64_t> group(int64_t h) const {  // and the key head's place in it
+    int64_t g = 0, shared = h / sharing;
+    for (; shared >= k[g].size(1); ++g) shared -= k[g].size(1);
+    return {g, shared};
   }
 
   Head head(int64_t b, int64_t h) const {
     const auto [g, place] = group(h);
+    const at::Tensor& seen = ranges[g];  // (batch or 1, 2, n)
+    Chosen blocks;
+    if (chosen) {  // (batch or 1, heads that choose, query blocks, most)
+      const at::Tensor& c = *chosen;
+      const int64_t sample = c.size(0) > 1 ? b : 0, chooser = h * c.size(1) / heads;
+      blocks = {c.data_ptr<int32_t>() + sample * c.stride(0) + chooser * c.stride(1), c.size(3),
+                query_block, key_block, origins ? origins->data_ptr<int32_t>()[b] : 0};
+    }
     return {Rows(q, b, h), Rows(k[g], b, place), Rows(v[g], b, place), Rows(out, b, h),
-            lse.data_ptr<float>() + (b * heads + h) * n, ranges[g].data_ptr<int32_t>(),
-            n, d, static_cast<float>(1 / std::sqrt(static_cast<double>(d)))};
+            lse.data_ptr<float>() + (b * heads + h) * n,
+            seen.data_ptr<int32_t>() + (seen.size(0) > 1 ? b : 0) * 2 * n, blocks, n,
+            k[g].size(2), d, static_cast<float>(scale), static_cast<float>(cap),
+            sinks ? sinks->data_ptr<float>()[h] : NEVER};
   }
 };
 
 void forward(const at::Tensor& q, at::TensorList k, at::TensorList v, at::TensorList ranges,
-             at::Tensor out, at::Tensor lse) {
-  const Call call{q, out, lse, k, v, ranges};
+             const std::optional<at::Tensor>& chosen, const std::optional<at::Tensor>& origins,
+             const std::optional<at::Tensor>& sinks, int64_t query_block, int64_t key_block, double scale, double cap, at::Tensor out,
+             at::Tensor lse) {
+  Call call{q, out, lse, k, v, ranges, chosen, origins, sinks,
+                 query_block, key_block, scale, cap};
+  call.count();
   const int64_t each = call.batch * call.heads, spans = (call.n + SPAN - 1) / SPAN;
   share(spans * each, [&](int64_t task) {  // the last first: they see the most anchors
     const Head head = call.head(task % call.batch, call.heads - 1 - task / call.batch % call.heads);
-    const int64_t from = (spans - 1 - task / each) * SPAN;
-    for (int64_t row = from; row < std::min(call.n, from + SPAN); row += LANES)
-      forward_block(head, row);
+    const int64_t from = (spans - 1 - task / each) * SPAN, to = std::min(call.n, from + SPAN);
+    for (int64_t row = from, end; row < to; row = end) {
+      end = std::min(to, head.end(row));
+      if (end - row > FEW)
+        forward_block(head, row, end);
+      else
+        for (int64_t i = row; i < end; ++i) forward_row(head, i);
+    }
   });
 }
 
-// A task is a whole head, so that no two add to the same dk and dv.
+// A task is a whole key head, so that no two add to the same dk and dv.
 void backward(const at::Tensor& q, at::TensorList k, at::TensorList v, at::TensorList ranges,
+              const std::optional<at::Tensor>& chosen, const std::optional<at::Tensor>& origins,
+              const std::optional<at::Tensor>& sinks, int64_t query_block, int64_t key_block, double scale, double cap,
               const at::Tensor& out, const at::Tensor& lse, const at::Tensor& dout, at::Tensor dq,
               at::TensorList dk, at::TensorList dv) {
-  const Call call{q, out, lse, k, v, ranges};
-  share(call.batch * call.heads, [&](int64_t task) {
-    const int64_t b = task % call.batch, h = call.heads - 1 - task / call.batch;
-    const auto [g, place] = call.group(h);
-    for (int64_t row = 0; row < call.n; row += LANES)
-      backward_block(call.head(b, h), row, Rows(dout, b, h), Rows(dq, b, h),
-                     Rows(dk[g], b, place), Rows(dv[g], b, place));
+  Call call{q, out, lse, k, v, ranges, chosen, origins, sinks,
+                 query_block, key_block, scale, cap};
+  call.count();
+  const int64_t shared = call.heads / call.sharing;
+  share(call.batch * shared, [&](int64_t task) {
+    const int64_t b = task % call.batch, last = (shared - task / call.batch) * call.sharing;
+    for (int64_t h = last - call.sharing; h < last; ++h) {
+      const auto [g, place] = call.group(h);
+      const Head head = call.head(b, h);
+      const Rows from(dout, b, h), to_q(dq, b, h), to_k(dk[g], b, place), to_v(dv[g], b, place);
+      for (int64_t row = 0, end; row < call.n; row = end) {
+        end = head.end(row);
+        if (end - row > FEW)
+          backward_block(head, row, end, from, to_q, to_k, to_v);
+        else
+          for (int64_t i = row; i < end; ++i) backward_row(head, i, from, to_q, to_k, to_v);
+      }
+    }
   });
 }
 
@@ -319,9 +521,13 @@ void backward(const at::Tensor& q, at::TensorList k, at::TensorList v, at::Tenso
 
 TORCH_LIBRARY(assay_sparse_attention, library) {
   library.def(
-      "forward(Tensor q, Tensor[] k, Tensor[] v, Tensor[] ranges, Tensor(a!) out, "
-      "Tensor(b!) lse) -> ()", &forward);
+      "forward(Tensor q, Tensor[] k, Tensor[] v, Tensor[] ranges, Tensor? chosen, Tensor? origins, "
+      "Tensor? sinks, "
+      "int query_block, int key_block, float scale, float cap, Tensor(a!) out, Tensor(b!) lse) "
+      "-> ()", &forward);
   library.def(
-      "backward(Tensor q, Tensor[] k, Tensor[] v, Tensor[] ranges, Tensor out, Tensor lse, "
+      "backward(Tensor q, Tensor[] k, Tensor[] v, Tensor[] ranges, Tensor? chosen, Tensor? origins, "
+      "Tensor? sinks, "
+      "int query_block, int key_block, float scale, float cap, Tensor out, Tensor lse, "
       "Tensor dout, Tensor(a!) dq, Tensor(b!)[] dk, Tensor(c!)[] dv) -> ()", &backward);
 }

@@ -62,9 +62,12 @@ class _Part(NamedTuple):
 
 
 def _parts(x: _Tensors, groups: tuple[Group, ...]) -> list[_Part]:
-    parts = []
+    parts, sharing = [], x.q.shape[1] // x.k.shape[1]
     for group in groups:
-        own = _Tensors(*(whole[:, group.start : group.stop] for whole in x))
+        heads, shared = (slice(group.start // by, group.stop // by) for by in (1, sharing))
+        own = _Tensors(
+            x.q[:, heads], x.k[:, shared], x.v[:, shared], x.out[:, heads], x.lse[:, heads]
+        )
         parts.append(_Part(group, own, key_side(own.k, group), key_side(own.v, group)))
     return parts
 
@@ -89,7 +92,8 @@ def attend(
 
     Args:
         q: (batch, heads, n, d_head), float32, float64, bfloat16 or float16.
-        k: (batch, heads, n, d_head): one key-value head to every query head.
+        k: (batch, heads, n, d_head): one key-value head to every query head; the compiled kernel
+            takes fewer, shared in equal runs, unless tokens see themselves beside anchors.
         v: as k.
         groups: which heads see what, covering all heads.
         compiled: by the compiled kernel, which must fit (`kernel.fits`).
@@ -115,7 +119,8 @@ class _Attention(torch.autograd.Function):
         saved = _Tensors(q, k, v, out, lse)
         parts = _parts(saved, groups)
         if compiled:
-            torch.ops.assay_sparse_attention.forward(q, *_for_kernel(parts), out, lse)
+            scoring = kernel.Scoring(1 / math.sqrt(d))
+            kernel.forward(q, *_for_kernel(parts), out=out, lse=lse, scoring=scoring)
         for part in parts:
             if not compiled:
                 _forward(part)
@@ -134,7 +139,8 @@ class _Attention(torch.autograd.Function):
         b, h, n, d = saved.q.shape
         dq = saved.q.new_empty(b, n, h, d).transpose(1, 2)
         # Sums over overlapping tiles are kept in the accumulator's precision.
-        dk, dv = (saved.lse.new_zeros(b, n, h, d).transpose(1, 2) for _ in "kv")
+        shared = saved.k.shape[1]
+        dk, dv = (saved.lse.new_zeros(b, n, shared, d).transpose(1, 2) for _ in "kv")
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         found = _Tensors(dq, dk, dv, grad, saved.lse)
         _backward(saved, found, ctx.groups, compiled=ctx.compiled)
@@ -168,8 +174,13 @@ def _backward(s: _Tensors, g: _Tensors, groups: tuple[Group, ...], *, compiled: 
     parts, grads = _parts(s, groups), _parts(g, groups)
     if compiled:
         dks, dvs = [part.keys for part in grads], [part.values for part in grads]
-        torch.ops.assay_sparse_attention.backward(
-            s.q, *_for_kernel(parts), s.out, s.lse, g.out, g.q, dks, dvs
+        kernel.backward(
+            s.q,
+            *_for_kernel(parts),
+            saved=(s.out, s.lse),
+            grad=g.out,
+            into=(g.q, dks, dvs),
+            scoring=kernel.Scoring(1 / math.sqrt(s.q.shape[-1])),
         )
     for part, (group, own, dk, dv) in zip(parts, grads, strict=True):
         if not compiled:
@@ -203,7 +214,9 @@ def _exact_backward(s: _Tensors, grad: Tensor, groups: tuple[Group, ...]) -> tup
     """dQ, dK, dV with a softmax that never exceeds 1, whatever the scores: slow, rarely needed."""
     with torch.enable_grad():
         inputs = [x.detach().requires_grad_() for x in (s.q, s.k, s.v)]
-        out = attend_portable(inputs[0], inputs[1], inputs[2], groups)
+        sharing = s.q.shape[1] // s.k.shape[1]
+        k, v = (x.repeat_interleave(sharing, 1) for x in inputs[1:])
+        out = attend_portable(inputs[0], k, v, groups)
         return tuple(torch.autograd.grad(out, inputs, grad))
 
 

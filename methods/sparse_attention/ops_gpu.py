@@ -22,6 +22,7 @@ from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_
 from torch.nn.attention import flex_attention as flex
 
 from .config import GlobalGroup, Group
+from .kernel import Chosen
 from .tiles import added_own, key_side
 
 SHAPES = 512  # compiled at most; beyond, an error
@@ -72,6 +73,56 @@ def attend_group(
         out, lse = _flex(q, keys, values, group, compiled=compiled, with_lse=True)
         return added_own(out, lse, q, k, v, group=group)[0]
     return _flex(q, keys, values, group, compiled=compiled)[0]
+
+
+def attend_blocks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    chosen: Chosen,
+    ranges: Tensor,
+    scale: float,
+    compiled: bool | None = None,
+) -> Tensor:
+    r"""Attention to chosen blocks by FlexAttention under their block mask: (batch, heads, n, d).
+
+    Equation: $o_i = \sum_j M_{ij} \frac{e^{s_{ij}}}{\sum_l M_{il} e^{s_{il}}} v_j, \quad
+    M_{ij} = [\, \lfloor j / b_k \rfloor \in C_{\lfloor i / b_q \rfloor} \wedge a_i \le j < e_i \,]$
+
+    a and e are `ranges` (1, 2, n). Compiled, as on a GPU, query and key blocks must be multiples of
+    128, the size of its tiles.
+    """
+    blocks, (choosing, runs) = chosen.blocks, chosen.blocks.shape[1:3]
+    heads, n_k = q.shape[1], k.shape[2]
+    columns = -(-n_k // chosen.key_block)
+    table = torch.zeros(*blocks.shape[:3], columns + 1, dtype=torch.bool, device=q.device)
+    table.scatter_(3, blocks.long().clamp(-1, columns - 1) % (columns + 1), True)
+    table = table[..., :columns].expand(q.shape[0], -1, -1, -1)  # without the column of no block
+    (first, end), together = ranges[0], heads // choosing
+
+    def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        row, column = i // chosen.query_block, j // chosen.key_block
+        listed = table[b, h // together, row.clamp(max=runs - 1), column.clamp(max=columns - 1)]
+        at = i.clamp(max=len(first) - 1)
+        seen: Tensor = listed & (j >= first[at]) & (j < end[at])
+        return seen
+
+    by_head = table.repeat_interleave(together, 1)
+    order = (~by_head).int().argsort(dim=-1, stable=True).int()  # the chosen ones first
+    counts = by_head.sum(-1, dtype=torch.int32)
+    mask = flex.BlockMask.from_kv_blocks(
+        counts,
+        order,
+        BLOCK_SIZE=(chosen.query_block, chosen.key_block),
+        mask_mod=visible,
+        seq_lengths=(q.shape[2], n_k),
+    )
+    if q.is_cuda if compiled is None else compiled:
+        found: Tensor = compiled_flex()(q, k, v, block_mask=mask, scale=scale, enable_gqa=True)
+        return found
+    out: Tensor = uncompiled_flex(q, k, v, flex._identity, mask.as_tuple(), scale, {})[0]
+    return out
 
 
 @lru_cache(maxsize=64)

@@ -57,19 +57,72 @@ def pooling_matrix(n: int, stride: int) -> Tensor:
     return members / members.sum(1, keepdim=True)
 
 
-def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+def masked_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    *,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    sinks: Tensor | None = None,
+) -> Tensor:
     r"""Softmax attention of q (..., n_q, d) to k and v (..., n_k, d): (..., n_q, d).
 
-    The bool mask broadcasts to (..., n_q, n_k); a row without a key gives 0.
+    The bool mask broadcasts to (..., n_q, n_k); a row without a key gives 0. `scale` replaces
+    1 / sqrt(d); a `softcap` c makes s of scores c tanh(s / c); `sinks` (..., 1, 1) are one more
+    score z each, of a key without a value.
 
-    Equation: $o_i = \sum_j \frac{e^{s_{ij}} M_{ij}}{\sum_l e^{s_{il}} M_{il}} v_j, \quad s_{ij} =
-    \frac{q_i \cdot k_j}{\sqrt{d}}$
+    Equation: $o_i = \sum_j \frac{e^{s_{ij}} M_{ij}}{e^z + \sum_l e^{s_{il}} M_{il}} v_j, \quad
+    s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}$
     """
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
     scores = scores.masked_fill(~mask, -math.inf)
     empty = ~mask.any(-1, keepdim=True)
-    weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
+    scores = scores.masked_fill(empty, 0.0)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], dim=-1)
+    weights = torch.softmax(scores, dim=-1)[..., : k.shape[-2]].masked_fill(empty, 0.0)
     return weights @ v
+
+
+def block_mask(
+    blocks: Tensor,
+    n_q: int,
+    n_k: int,
+    *,
+    query_block: int,
+    key_block: int,
+    causal: bool = True,
+    offset: int | None = None,
+    window: int | None = None,
+    key_range: Tensor | None = None,
+) -> Tensor:
+    r"""What queries see that read chosen blocks of keys: (batch, heads that choose, n_q, n_k) bool.
+
+    Query i stands at position p = offset + i, n_k - n_q + i where no offset is given. `blocks`
+    (batch, heads that choose, ceil(n_q / query_block), most) are negative where there is none;
+    `key_range` (batch, 2) is the first key of a sample and one past its last: blocks are counted
+    from the first.
+
+    Equation: $M_{ij} = [\, \lfloor (j - a) / b_k \rfloor \in C_{\lfloor i / b_q \rfloor} \wedge
+    a \le j < e \wedge j \le p_i \wedge p_i - j < w \,]$
+    """
+    p = torch.arange(n_q) + (n_k - n_q if offset is None else offset)
+    if key_range is None:
+        key_range = torch.tensor([[0, n_k]])
+    first, end = (key_range[:, c, None, None, None].cpu() for c in (0, 1))
+    i, j = p[:, None], torch.arange(n_k)
+    mask = (j >= first) & (j < end)  # (batch, 1, 1, n_k)
+    if causal:
+        mask = mask & (j <= i)
+    if window is not None:
+        mask = mask & (i - j < window)
+    at = (j - first).div(key_block, rounding_mode="floor")[..., None]  # (batch, 1, 1, n_k, 1)
+    rows = blocks.cpu()[:, :, torch.arange(n_q) // query_block, None]  # (..., n_q, 1, most)
+    return mask & (at == rows).any(-1)
 
 
 def oracle_attention(

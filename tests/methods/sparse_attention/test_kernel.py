@@ -99,9 +99,9 @@ def broken(patch: pytest.MonkeyPatch, change: object) -> None:
     right = kernel.ranges.__wrapped__
 
     def wrong(group: Group, n: int) -> torch.Tensor:
-        first, last = right(group, n)
+        first, last = right(group, n)[0]
         change(first, last, group)  # type: ignore[operator]
-        return torch.stack([first, last])
+        return torch.stack([first, last])[None]
 
     patch.setattr(kernel, "ranges", wrong)
 

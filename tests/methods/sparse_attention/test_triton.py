@@ -24,6 +24,8 @@ from methods.sparse_attention.checks import relative_error
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.ops_triton import _tiles_of_keys
 from methods.sparse_attention.oracle import oracle_attention
+from tests.methods.sparse_attention.test_block_sparse import PLAIN, compared
+from tests.methods.sparse_attention.test_block_sparse import cases as block_cases
 
 # Of rows beyond the sequence, which are not stored, and keys that are masked.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(divide|log2|exp2):RuntimeWarning")
@@ -189,3 +191,19 @@ def test_what_it_cannot_do_is_explained(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("TRITON_INTERPRET")
     with pytest.raises(InputError, match="CUDA device"):
         triton_attention(q, q, q, CONFIG)
+
+
+# --- Lists of blocks -----------------------------------------------------------------------------
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@given(case=block_cases())
+def test_lists_of_blocks_agree_with_the_definition(case: dict[str, object]) -> None:
+    sizes = {name: case[name] for name in ("n_q", "n_k")}
+    small = {name: min(int(str(size)), 129) for name, size in sizes.items()} | {"d": 16}
+    assert max(compared({**case, **small, "batch": 1}, "triton")) < 1e-5
+
+
+def test_lists_in_half_precision_and_at_an_odd_head_size() -> None:
+    for changes in ({"d": 80}, {"with_sinks": True, "padded": True}):
+        assert max(compared({**PLAIN, **changes}, "triton", torch.float16)) < 2e-3

@@ -1,0 +1,453 @@
+r"""Which blocks of keys a query reads: the choices of published sparse attention, one a class.
+
+A selector takes queries (batch, heads, n_q, d) and all keys (batch, kv_heads, n_k, d) and gives
+blocks (batch or 1, heads that choose, ceil(n_q / query_block), most) for `block_sparse_attention`;
+-1 is none. The last query stands at the last key. Selectors with `query_block` 1 choose for every
+query alone, from blocks that are complete before it: nothing later changes a choice, and a token
+decoded with a cache chooses as in the full pass. Heads that share a key head choose together, by
+the mean of their queries' scores, so that a key is read once for all of them.
+
+A causal query always reads its own block and the first one (`sinks`): the start of a text takes
+much attention whatever is asked (Xiao et al., 2309.17453).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import InputError
+
+
+class Selector(Protocol):
+    """Chooses blocks of keys for blocks of queries."""
+
+    @property
+    def query_block(self) -> int:
+        """Consecutive queries that read the same blocks."""
+
+    @property
+    def key_block(self) -> int:
+        """Consecutive keys of a block."""
+
+    @property
+    def causal(self) -> bool:
+        """Whether it chooses for causal attention."""
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks, -1 where there is none."""
+
+
+def positions(n_q: int, n_k: int, device: torch.device) -> Tensor:
+    """Where the queries stand among the keys, (n_q,): the last at the last."""
+    return torch.arange(n_k - n_q, n_k, device=device)
+
+
+def by_group(x: Tensor, kv_heads: int) -> Tensor:
+    """(batch, heads, n, d) -> (batch, kv_heads, sharing, n, d)."""
+    return torch.unflatten(x, 1, (kv_heads, -1))
+
+
+def in_blocks(k: Tensor, size: int, fill: float) -> Tensor:
+    """(batch, kv_heads, n_k, d) -> (batch, kv_heads, blocks, size, d), `fill` beyond n_k."""
+    padded = F.pad(k, (0, 0, 0, -k.shape[2] % size), value=fill)
+    return torch.unflatten(padded, 2, (-1, size))
+
+
+def best_past(scores: Tensor, own: Tensor, top: int, sinks: int = 1) -> Tensor:
+    """The `top` best of the blocks before each query's own, with the own one and the first ones.
+
+    scores are (batch, heads that choose, n_q, blocks), own (n_q,) is the block that each query
+    stands in. Returns (batch, heads that choose, n_q, at most top + sinks + 1).
+    """
+    block = torch.arange(scores.shape[-1], device=scores.device)
+    past = block < own[:, None]
+    always = (block == own[:, None]) | ((block < sinks) & past)
+    ranked = scores.float().masked_fill(~past, -math.inf).masked_fill(always, math.inf)
+    best = ranked.topk(min(top + sinks + 1, scores.shape[-1]), dim=-1)
+    return best.indices.masked_fill(best.values == -math.inf, -1)
+
+
+@dataclass(frozen=True)
+class WindowAndSinks:
+    """StreamingLLM: the first blocks and the last ones before a query (Xiao et al., 2309.17453).
+
+    Equation: C_t = {c < s} ∪ {c : ⌊t / b⌋ - w < c ≤ ⌊t / b⌋} (section 3.2), in whole blocks.
+    """
+
+    window: int = 16  # blocks, the own one included
+    sinks: int = 1
+    key_block: int = 64
+    query_block: int = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        p = positions(q.shape[2], k.shape[2], q.device)[:: self.query_block]
+        # The first query of a query block sees furthest back, the last one furthest on.
+        own, last = p // self.key_block, (p + self.query_block - 1) // self.key_block
+        reach = -(-(self.query_block - 1) // self.key_block)
+        near = own[:, None] + torch.arange(1 - self.window, reach + 1, device=q.device)
+        near = near.masked_fill((near > last[:, None]) | (near < 0), -1)
+        first = torch.arange(self.sinks, device=q.device).expand(len(p), -1)
+        return torch.cat([first, near], dim=1)[None, None]
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Sparse Transformer's strided pattern in blocks: the last w and every s-th (1904.10509).
+
+    Equation: A_t = {t, t - 1, …, t - l} ∪ {j : (t - j) mod l = 0} (section 4.2); the summary
+    positions of its fixed pattern, j mod l = 0, stand in for the second, as their keys can be kept.
+    """
+
+    stride: int = 8  # blocks
+    window: int = 8  # blocks, the own one included
+    key_block: int = 64
+    query_block: int = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        near = WindowAndSinks(self.window, 0, self.key_block, self.query_block)(q, k)
+        p = positions(q.shape[2], k.shape[2], q.device)[:: self.query_block]
+        every = torch.arange(0, -(-k.shape[2] // self.key_block), self.stride, device=q.device)
+        past = every.expand(len(p), -1).masked_fill(every > p[:, None] // self.key_block, -1)
+        return torch.cat([near[0, 0], past], dim=1)[None, None]
+
+
+@dataclass(frozen=True)
+class MeanPooled:
+    """MoBA: the blocks whose mean key is nearest to the query (Lu et al., 2502.13189).
+
+    Equation: s_c = ⟨q, mean(K_c)⟩, C = top-k over the past blocks, the own one always
+    (equations 5 to 7). NSA's selected branch scores blocks alike (see `nsa`).
+    """
+
+    top: int = 8
+    sinks: int = 1
+    key_block: int = 64
+    query_block: ClassVar[int] = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        whole = k.shape[2] // self.key_block * self.key_block
+        means = in_blocks(k[:, :, :whole].float(), self.key_block, 0.0).mean(3)
+        return self.choose(q, means, k.shape[2])
+
+    def choose(self, q: Tensor, means: Tensor, n_k: int) -> Tensor:
+        """The choice by means (batch, kv_heads, complete blocks, d) that were kept."""
+        queries = by_group(q.float(), means.shape[1]).mean(2)
+        scores = _with_unfinished(queries @ means.transpose(-1, -2), n_k, self.key_block)
+        own = positions(q.shape[2], n_k, q.device) // self.key_block
+        return best_past(scores, own, self.top, self.sinks)
+
+
+@dataclass(frozen=True)
+class PageBounds:
+    """Quest: pages by the largest score that any key in them could have (Tang et al., 2406.10774).
+
+    Equation: s_c = Σ_i max(q_i · m_{c,i}, q_i · M_{c,i}), m and M the minima and maxima of the
+    page's keys by channel (algorithm 1).
+    """
+
+    top: int = 8
+    sinks: int = 1
+    key_block: int = 16
+    query_block: ClassVar[int] = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        whole = k.shape[2] // self.key_block * self.key_block
+        pages = in_blocks(k[:, :, :whole].float(), self.key_block, 0.0)
+        return self.choose(q, pages.amin(3), pages.amax(3), k.shape[2])
+
+    def choose(self, q: Tensor, least: Tensor, most: Tensor, n_k: int) -> Tensor:
+        """The choice by bounds (batch, kv_heads, complete pages, d) that were kept."""
+        grouped = by_group(q.float(), most.shape[1])  # (batch, kv_heads, sharing, n_q, d)
+        # max(q m, q M) is q M where q > 0 and q m elsewhere: two products of matrices.
+        above, below = (part.mean(2) for part in (grouped.clamp(min=0), grouped.clamp(max=0)))
+        scores = above @ most.transpose(-1, -2) + below @ least.transpose(-1, -2)
+        scores = _with_unfinished(scores, n_k, self.key_block)
+        own = positions(q.shape[2], n_k, q.device) // self.key_block
+        return best_past(scores, own, self.top, self.sinks)
+
+
+def _with_unfinished(scores: Tensor, n_k: int, size: int) -> Tensor:
+    """Scores of complete blocks, and 0 for the last one where it is not complete."""
+    return F.pad(scores, (0, -(-n_k // size) - scores.shape[-1]))
+
+
+@dataclass(frozen=True)
+class TopP:
+    """The fewest blocks that hold a share p of the attention by their means (2502.02770).
+
+    Equation: min |C| with Σ_{c in C} softmax(s)_c ≥ p, s_c = ⟨q, mean(K_c)⟩ √d⁻¹ + log b
+    (Twilight, section 3.1, with means as the estimate); at most `most` of them.
+    """
+
+    p: float = 0.9
+    most: int = 32
+    sinks: int = 1
+    key_block: int = 64
+    query_block: ClassVar[int] = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        n_k, size = k.shape[2], self.key_block
+        means = in_blocks(k[:, :, : n_k // size * size].float(), size, 0.0).mean(3)
+        queries = by_group(q.float(), means.shape[1]).mean(2)
+        scores = _with_unfinished(queries @ means.transpose(-1, -2) / q.shape[-1] ** 0.5, n_k, size)
+        own = positions(q.shape[2], n_k, q.device) // size
+        return fewest_past(scores, own, self.p, self.most, self.sinks)
+
+
+def fewest_past(scores: Tensor, own: Tensor, p: float, most: int, sinks: int) -> Tensor:
+    """The fewest blocks before each query's own with a share p of softmax(scores), like best_past.
+
+    The own block and the sinks are read besides, and count for nothing.
+    """
+    block = torch.arange(scores.shape[-1], device=scores.device)
+    past = (block < own[:, None]) & (block >= sinks)
+    shares = torch.softmax(scores.float().masked_fill(~past, -1e9), -1).masked_fill(~past, 0.0)
+    best = shares.topk(min(most, scores.shape[-1]), dim=-1)
+    before = best.values.cumsum(-1) - best.values  # what the better ones hold already
+    chosen = best.indices.masked_fill((before >= p) | (best.values == 0), -1)
+    always = best_past(scores, own, 0, sinks)
+    return torch.cat([always, chosen], dim=-1)
+
+
+@dataclass(frozen=True)
+class IndexerTopK:
+    """DeepSeek sparse attention: single keys by the scores of a small indexer (2512.02556).
+
+    Equation: I_{t,s} = Σ_j w_{t,j} ReLU(q^I_{t,j} · k^I_s), C_t = top-k of I_{t,:} (equations 1
+    and 2). The indexer's few narrow heads are learned; without one, the first `width` channels of
+    the model's own heads stand in, with equal weights.
+    """
+
+    top: int = 512
+    width: int = 32
+    key_block: ClassVar[int] = 1
+    query_block: ClassVar[int] = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        width, groups = self.width, k.shape[1]
+        queries = by_group(q[..., :width], groups).mean(2)  # a narrow head for each key head
+        weights = q.new_ones(q.shape[0], groups, q.shape[2]) / groups
+        return self.choose(queries, k[..., :width], weights)
+
+    def choose(self, queries: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
+        """By an indexer's queries (batch, j, n_q, c), keys (batch, j or 1, n_k, c) and weights.
+
+        weights are (batch, j, n_q). One choice for all heads: (batch, 1, n_q, at most top).
+        """
+        products = torch.relu(queries.float() @ keys.float().transpose(-1, -2))
+        scores = (products * weights[..., None]).sum(1, keepdim=True)  # (batch, 1, n_q, n_k)
+        own = positions(queries.shape[2], keys.shape[2], queries.device)
+        # Many score exactly 0: of these the nearest, or the choice would depend on the library.
+        distance = own[:, None] - torch.arange(keys.shape[2], device=keys.device)
+        ranked = torch.where(scores > 0, scores, -distance.float())
+        return best_past(ranked, own, self.top - 1, sinks=0)
+
+
+@dataclass(frozen=True)
+class Antidiagonal:
+    """XAttention: blocks by sums along antidiagonals of their scores (Xu et al., 2503.16428).
+
+    Equation: in every block of b x b scores, S = Σ over (i, j) with (i + j) mod s = s - 1; the
+    fewest blocks of a row whose softmax(S) adds up to p (algorithm 1). For prompts: the queries of
+    a block choose together.
+    """
+
+    p: float = 0.9
+    stride: int = 8
+    block: int = 64
+    causal: bool = True
+
+    @property
+    def query_block(self) -> int:
+        """A query block is as large as a key block."""
+        return self.block
+
+    key_block = query_block
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        if q.shape[2] != k.shape[2]:
+            raise InputError("antidiagonal scores need as many queries as keys: choose for prompts")
+        s, size = self.stride, self.block
+        # Antidiagonals of an s x s tile meet query r with key s - 1 - r: flipped within the tile,
+        # they are the diagonal, so one product over s * d numbers adds them up.
+        queries = in_blocks(by_group(q.float(), k.shape[1]).mean(2), s, 0.0).flatten(3)
+        keys = in_blocks(k.float(), s, 0.0).flip(3).flatten(3)
+        tiles = queries @ keys.transpose(-1, -2) / (s * q.shape[-1] ** 0.5)
+        at = torch.arange(tiles.shape[-1], device=q.device)
+        if self.causal:
+            tiles = tiles.masked_fill(at > at[:, None], -math.inf)
+        shares, each = torch.softmax(tiles, -1), size // s
+        pad = -shares.shape[-1] % each
+        shares = F.pad(shares, (0, pad, 0, pad))
+        shares = torch.unflatten(torch.unflatten(shares, 3, (-1, each)), 2, (-1, each))
+        return fewest(shares.sum((3, 5)), self.p, causal=self.causal)
+
+
+def fewest(weights: Tensor, p: float, *, causal: bool) -> Tensor:
+    """The fewest blocks of (batch, heads, query blocks, key blocks) with a share p of a row."""
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
+    best = shares.sort(-1, descending=True)
+    before = best.values.cumsum(-1) - best.values
+    chosen = best.indices.masked_fill(before >= p, -1)
+    rows = torch.arange(weights.shape[2], device=weights.device)[:, None]
+    if not causal:
+        return chosen
+    own = rows.expand(*chosen.shape[:-1], 1)
+    return torch.cat([own, chosen.masked_fill(chosen > rows, -1)], dim=-1)
+
+
+@dataclass(frozen=True)
+class VerticalSlash:
+    """MInference: keys that all queries read, and distances (Jiang et al., 2407.02490).
+
+    Equation: A = softmax(Q_last K^T / √d) of the last 64 queries; the best columns Σ_i A_ij and the
+    best diagonals Σ_i A_{i,i-o} (algorithm 2), here in whole blocks. For prompts; the choice of
+    every query looks at the last ones, so a prefix may choose otherwise.
+    """
+
+    vertical: int = 8  # blocks
+    slash: int = 8  # blocks
+    last: int = 64  # queries that are asked
+    block: int = 64
+    causal: ClassVar[bool] = True
+
+    @property
+    def query_block(self) -> int:
+        """A query block is as large as a key block."""
+        return self.block
+
+    key_block = query_block
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        n, size = k.shape[2], self.block
+        if q.shape[2] != n:
+            raise InputError("vertical lines and slashes need as many queries as keys")
+        queries = by_group(q[:, :, -self.last :].float(), k.shape[1]).mean(2)
+        at = positions(queries.shape[2], n, q.device)[:, None]
+        key = torch.arange(n, device=q.device)
+        scores = queries @ k.float().transpose(-1, -2) / q.shape[-1] ** 0.5
+        weights = torch.softmax(scores.masked_fill(key > at, -math.inf), -1)
+        blocks = -(-n // size)
+        columns = weights.new_zeros(*weights.shape[:2], blocks)
+        columns.index_add_(2, key // size, weights.sum(2))
+        distance = ((at - key).clamp(min=0) // size).expand_as(weights)
+        diagonals = torch.zeros_like(columns)
+        diagonals.scatter_add_(2, distance.flatten(2), weights.flatten(2))
+        vertical = columns.topk(min(self.vertical, blocks)).indices[:, :, None]
+        slash = diagonals.topk(min(self.slash, blocks)).indices[:, :, None]
+        rows = torch.arange(blocks, device=q.device)[:, None]
+        own = rows.expand(*columns.shape[:2], -1, 1)
+        found = [own, vertical.expand(-1, -1, blocks, -1), rows - slash, rows - slash - 1]
+        chosen = torch.cat(found, dim=-1)  # a diagonal of blocks touches two blocks of a row
+        return chosen.masked_fill((chosen > rows) | (chosen < 0), -1)
+
+
+@dataclass(frozen=True)
+class Local3d:
+    """Sliding tile attention of video: every tile reads the tiles around it (2502.04507).
+
+    Equation: tile u reads tile v where |u_a - v_a| ≤ w_a / 2 along time, height and width (section
+    3.2). Tokens must stand tile after tile: `order` sorts a video of frames, rows and columns so.
+    """
+
+    shape: tuple[int, int, int]  # frames, rows, columns of tokens
+    tile: tuple[int, int, int] = (4, 4, 4)
+    window: tuple[int, int, int] = (3, 3, 3)  # tiles along each side, odd
+    causal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if any(size % tile for size, tile in zip(self.shape, self.tile, strict=True)):
+            raise InputError(f"a video of {self.shape} is not made of whole tiles of {self.tile}")
+
+    @property
+    def query_block(self) -> int:
+        """A tile's tokens."""
+        return math.prod(self.tile)
+
+    key_block = query_block
+
+    def order(self) -> Tensor:
+        """(frames * rows * columns,) which token stands where, tile after tile."""
+        tokens = torch.arange(math.prod(self.shape)).view(self.shape)
+        for axis, tile in enumerate(self.tile):
+            tokens = torch.unflatten(tokens, 2 * axis, (-1, tile))
+        return tokens.permute(0, 2, 4, 1, 3, 5).flatten()
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        counts = [size // tile for size, tile in zip(self.shape, self.tile, strict=True)]
+        axes = [torch.arange(count) for count in counts]
+        place = torch.cartesian_prod(*axes)  # (tiles, 3)
+        half = torch.tensor(self.window) // 2
+        # At an edge the window is moved inside, so that all tiles read as many.
+        centre = torch.minimum(torch.maximum(place, half), torch.tensor(counts) - 1 - half)
+        near = ((place[None] - centre[:, None]).abs() <= half).all(-1)
+        most = int(near.sum(1).max())
+        best = near.to(torch.int8).topk(most, dim=1)
+        return best.indices.masked_fill(best.values == 0, -1)[None, None].to(q.device)
+
+
+@dataclass(frozen=True)
+class BlockTopK:
+    """Block top-k of video: cubes by the product of mean queries and keys (VSA, 2505.13389).
+
+    Equation: S = Q_c K_c^T / √d of mean-pooled blocks, C = top-k of each row (section 2.2).
+    Not causal; with tokens in the order of `Local3d.order` the blocks are cubes.
+    """
+
+    top: int = 8
+    block: int = 64
+    causal: ClassVar[bool] = False
+
+    @property
+    def query_block(self) -> int:
+        """A query block is as large as a key block."""
+        return self.block
+
+    key_block = query_block
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        queries = _means(by_group(q.float(), k.shape[1]).mean(2), self.block)
+        scores = queries @ _means(k.float(), self.block).transpose(-1, -2)
+        return scores.topk(min(self.top, scores.shape[-1]), dim=-1).indices
+
+
+def _means(x: Tensor, size: int) -> Tensor:
+    """Means of blocks of (batch, heads, n, d), the last one of what there is."""
+    sums, n = in_blocks(x, size, 0.0).sum(3), x.shape[2]
+    counts = (n - torch.arange(0, n, size, device=x.device)).clamp(max=size)
+    return sums / counts[:, None]
+
+
+# Every selector by the name that reports and settings use.
+SELECTORS: dict[str, type] = {
+    "window_sinks": WindowAndSinks,
+    "strided": Strided,
+    "mean_pooled": MeanPooled,
+    "page_bounds": PageBounds,
+    "top_p": TopP,
+    "indexer": IndexerTopK,
+    "antidiagonal": Antidiagonal,
+    "vertical_slash": VerticalSlash,
+    "local_3d": Local3d,
+    "block_top_k": BlockTopK,
+}
