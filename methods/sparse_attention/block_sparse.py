@@ -237,7 +237,10 @@ def chosen_attention(  # noqa: PLR0917 - operators take positions
     cap: float,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    """Output (batch, heads, n_q, d_head) and logsumexp (batch, heads, n_q) of ordered blocks."""
+    r"""Output (batch, heads, n_q, d_head) and logsumexp (batch, heads, n_q) of ordered blocks.
+
+    Equation: $o_i = \frac{\sum_{j \in C_i} e^{s_{ij}} v_j}{e^z + \sum_{j \in C_i} e^{s_{ij}}}$
+    """
     chosen, scoring = Chosen(blocks, query_block, key_block, origins), Scoring(scale, cap)
     backend = _resolved(backend, q)
     if backend == "triton":
@@ -277,7 +280,11 @@ def chosen_attention_backward(  # noqa: PLR0917
     cap: float,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dQ, dK and dV."""
+    r"""dQ, dK and dV, like q (batch, heads, n_q, d_head), k and v.
+
+    Equation: $P = e^{S - L}, \quad dV = P^T dO, \quad dS = P \circ (dO V^T - dO \cdot O), \quad
+    dQ = \lambda\, dS K, \quad dK = \lambda\, dS^T Q$
+    """
     chosen, scoring = Chosen(blocks, query_block, key_block, origins), Scoring(scale, cap)
     backend = _resolved(backend, q)
     if backend == "triton":

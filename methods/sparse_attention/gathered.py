@@ -129,7 +129,10 @@ def forward(
     sinks: Tensor | None,
     scoring: Scoring,
 ) -> tuple[Tensor, Tensor]:
-    """Output (batch, heads, n, d) in q's type and logsumexp (batch, heads, n), as the kernel's."""
+    r"""Output (batch, heads, n, d) in q's type and logsumexp (batch, heads, n), as the kernel's.
+
+    Equation: $o_i = \frac{\sum_{j \in C_i} e^{s_{ij}} v_j}{e^z + \sum_{j \in C_i} e^{s_{ij}}}$
+    """
     call = _Call(q, k, v, ranges, of=(chosen, scoring))
     outs, lses = [], []
     for part in call.parts():
@@ -151,7 +154,11 @@ def backward(
     scoring: Scoring,
     grad: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dQ, dK and dV."""
+    r"""dQ, dK and dV, like q (batch, heads, n, d), k and v.
+
+    Equation: $P = e^{S - L}, \quad dV = P^T dO, \quad dS = P \circ (dO V^T - dO \cdot O), \quad
+    dQ = \lambda\, dS K, \quad dK = \lambda\, dS^T Q$
+    """
     call = _Call(q, k, v, ranges, of=(chosen, scoring))
     dk, dv = (torch.zeros_like(x, dtype=call.dtype) for x in (k, v))
     dqs, grads = [], call.queries(grad)

@@ -93,7 +93,7 @@ def backward(
     chosen: Chosen | None = None,
     sinks: Tensor | None = None,
 ) -> None:
-    """Fill dQ and add to dK, dV (`into`), given output and logsumexp of `forward` (`saved`)."""
+    """Fill dQ (batch, heads, n, d) and add to dK, dV (`into`), given what `forward` filled."""
     dq, dk, dv = into
     given = q, list(k), list(v), list(ranges), *_options(chosen, sinks), *scoring
     torch.ops.assay_sparse_attention.backward(*given, *saved, grad, dq, list(dk), list(dv))
@@ -108,7 +108,10 @@ def _options(
 
 
 def padded(x: Tensor) -> Tensor:
-    """(batch, heads, n, d) in float32, d filled up with zeros to what the kernel takes."""
+    r"""(batch, heads, n, d) in float32, d filled up with zeros to what the kernel takes.
+
+    Equation: $y_t = x_t \;\mathrm{for}\; t < d, \quad 0 \;\mathrm{beyond}$
+    """
     x = x.float() if x.stride(-1) == 1 else x.float().contiguous()
     rest = -x.shape[-1] % MULTIPLE
     return F.pad(x, (0, rest)) if rest else x

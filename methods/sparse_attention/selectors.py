@@ -42,23 +42,34 @@ class Selector(Protocol):
 
 
 def positions(n_q: int, n_k: int, device: torch.device) -> Tensor:
-    """Where the queries stand among the keys, (n_q,): the last at the last."""
+    r"""Where the queries stand among the keys, (n_q,): the last at the last.
+
+    Equation: $p_i = n_k - n_q + i$
+    """
     return torch.arange(n_k - n_q, n_k, device=device)
 
 
 def by_group(x: Tensor, kv_heads: int) -> Tensor:
-    """(batch, heads, n, d) -> (batch, kv_heads, sharing, n, d)."""
+    r"""(batch, heads, n, d) -> (batch, kv_heads, sharing, n, d).
+
+    Equation: $y_{b g s} = x_{b, g S + s}$
+    """
     return torch.unflatten(x, 1, (kv_heads, -1))
 
 
 def in_blocks(k: Tensor, size: int, fill: float) -> Tensor:
-    """(batch, kv_heads, n_k, d) -> (batch, kv_heads, blocks, size, d), `fill` beyond n_k."""
+    r"""(batch, kv_heads, n_k, d) -> (batch, kv_heads, blocks, size, d), `fill` beyond n_k.
+
+    Equation: $y_{c r} = x_{c b + r}$
+    """
     padded = F.pad(k, (0, 0, 0, -k.shape[2] % size), value=fill)
     return torch.unflatten(padded, 2, (-1, size))
 
 
 def best_past(scores: Tensor, own: Tensor, top: int, sinks: int = 1) -> Tensor:
-    """The `top` best of the blocks before each query's own, with the own one and the first ones.
+    r"""The `top` best of the blocks before each query's own, with the own one and the first ones.
+
+    Equation: $C_i = \mathrm{top}_{c < o_i}\, s_{ic} \cup \{o_i\} \cup \{c < \mathrm{sinks}\}$
 
     scores are (batch, heads that choose, n_q, blocks), own (n_q,) is the block that each query
     stands in. Returns (batch, heads that choose, n_q, at most top + sinks + 1).
@@ -119,8 +130,63 @@ class Strided:
         return torch.cat([near[0, 0], past], dim=1)[None, None]
 
 
+class Summarised:
+    """Chooses by summaries of complete blocks, which a cache can keep (`hugging_face.SparseCache`).
+
+    Subclasses say what a block's summaries are, and choose by them.
+    """
+
+    key_block: int
+    query_block: ClassVar[int] = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        return self.choose(q, self.summaries(k), k.shape[2])
+
+    def summaries(self, k: Tensor) -> tuple[Tensor, ...]:
+        r"""Of every complete block of (batch, kv_heads, n_k, d): (batch, kv_heads, blocks, d).
+
+        Equation: $f(K_c) \;\mathrm{of}\; K_c = (k_{c b}, \ldots, k_{c b + b - 1})$
+        """
+        whole = k.shape[2] // self.key_block * self.key_block
+        return self.summarise(in_blocks(k[:, :, :whole].float(), self.key_block, 0.0))
+
+    def summarise(self, blocks: Tensor) -> tuple[Tensor, ...]:
+        r"""Of blocks (batch, kv_heads, blocks, size, d): means.
+
+        Equation: $\bar k_c = \frac{1}{b} \sum_r k_{c b + r}$
+        """
+        return (blocks.mean(3),)
+
+    def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
+        r"""The chosen blocks, given the summaries (batch, kv_heads, blocks, d) of n_k keys.
+
+        Equation: $C_i = \mathrm{choice}(q_i, f(K_0), f(K_1), \ldots)$
+        """
+        raise NotImplementedError
+
+    def own(self, q: Tensor, n_k: int) -> Tensor:
+        r"""The block that each query stands in, (n_q,).
+
+        Equation: $o_i = \lfloor p_i / b \rfloor$
+        """
+        return positions(q.shape[2], n_k, q.device) // self.key_block
+
+
+def by_means(q: Tensor, means: Tensor, n_k: int, size: int) -> Tensor:
+    r"""Products of queries with mean keys, (batch, kv_heads, n_q, blocks of n_k keys).
+
+    Equation: $s_{ic} = \frac{1}{S} \sum_h q_{hi} \cdot \bar k_c$
+
+    A last block that is not complete scores 0: it is nobody's past.
+    """
+    queries = by_group(q.float(), means.shape[1]).mean(2)
+    return _with_unfinished(queries @ means.transpose(-1, -2), n_k, size)
+
+
 @dataclass(frozen=True)
-class MeanPooled:
+class MeanPooled(Summarised):
     """MoBA: the blocks whose mean key is nearest to the query (Lu et al., 2502.13189).
 
     Equation: s_c = ⟨q, mean(K_c)⟩, C = top-k over the past blocks, the own one always
@@ -130,25 +196,18 @@ class MeanPooled:
     top: int = 8
     sinks: int = 1
     key_block: int = 64
-    query_block: ClassVar[int] = 1
-    causal: ClassVar[bool] = True
 
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
-        whole = k.shape[2] // self.key_block * self.key_block
-        means = in_blocks(k[:, :, :whole].float(), self.key_block, 0.0).mean(3)
-        return self.choose(q, means, k.shape[2])
+    def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
+        r"""By means (batch, kv_heads, blocks, d).
 
-    def choose(self, q: Tensor, means: Tensor, n_k: int) -> Tensor:
-        """The choice by means (batch, kv_heads, complete blocks, d) that were kept."""
-        queries = by_group(q.float(), means.shape[1]).mean(2)
-        scores = _with_unfinished(queries @ means.transpose(-1, -2), n_k, self.key_block)
-        own = positions(q.shape[2], n_k, q.device) // self.key_block
-        return best_past(scores, own, self.top, self.sinks)
+        Equation: $s_{ic} = q_i \cdot \bar k_c$
+        """
+        scores = by_means(q, summaries[0], n_k, self.key_block)
+        return best_past(scores, self.own(q, n_k), self.top, self.sinks)
 
 
 @dataclass(frozen=True)
-class PageBounds:
+class PageBounds(Summarised):
     """Quest: pages by the largest score that any key in them could have (Tang et al., 2406.10774).
 
     Equation: s_c = Σ_i max(q_i · m_{c,i}, q_i · M_{c,i}), m and M the minima and maxima of the
@@ -158,36 +217,37 @@ class PageBounds:
     top: int = 8
     sinks: int = 1
     key_block: int = 16
-    query_block: ClassVar[int] = 1
-    causal: ClassVar[bool] = True
 
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
-        whole = k.shape[2] // self.key_block * self.key_block
-        pages = in_blocks(k[:, :, :whole].float(), self.key_block, 0.0)
-        return self.choose(q, pages.amin(3), pages.amax(3), k.shape[2])
+    def summarise(self, blocks: Tensor) -> tuple[Tensor, ...]:
+        r"""Minima and maxima by channel, (batch, kv_heads, blocks, d) each.
 
-    def choose(self, q: Tensor, least: Tensor, most: Tensor, n_k: int) -> Tensor:
-        """The choice by bounds (batch, kv_heads, complete pages, d) that were kept."""
+        Equation: $m_c = \min_r k_{c b + r}, \quad M_c = \max_r k_{c b + r}$
+        """
+        return blocks.amin(3), blocks.amax(3)
+
+    def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
+        r"""By bounds, (batch, kv_heads, blocks, d) each.
+
+        Equation: $s_{ic} = \sum_t \max(q_{it} m_{ct}, q_{it} M_{ct})$
+        """
+        least, most = summaries
         grouped = by_group(q.float(), most.shape[1])  # (batch, kv_heads, sharing, n_q, d)
         # max(q m, q M) is q M where q > 0 and q m elsewhere: two products of matrices.
         above, below = (part.mean(2) for part in (grouped.clamp(min=0), grouped.clamp(max=0)))
         scores = above @ most.transpose(-1, -2) + below @ least.transpose(-1, -2)
         scores = _with_unfinished(scores, n_k, self.key_block)
-        own = positions(q.shape[2], n_k, q.device) // self.key_block
-        return best_past(scores, own, self.top, self.sinks)
+        return best_past(scores, self.own(q, n_k), self.top, self.sinks)
 
 
 def _with_unfinished(scores: Tensor, n_k: int, size: int) -> Tensor:
-    """Scores of complete blocks, and 0 for the last one where it is not complete."""
     return F.pad(scores, (0, -(-n_k // size) - scores.shape[-1]))
 
 
 @dataclass(frozen=True)
-class TopP:
+class TopP(Summarised):
     """The fewest blocks that hold a share p of the attention by their means (2502.02770).
 
-    Equation: min |C| with Σ_{c in C} softmax(s)_c ≥ p, s_c = ⟨q, mean(K_c)⟩ √d⁻¹ + log b
+    Equation: min |C| with Σ_{c in C} softmax(s)_c ≥ p, s_c = ⟨q, mean(K_c)⟩ √d⁻¹
     (Twilight, section 3.1, with means as the estimate); at most `most` of them.
     """
 
@@ -195,21 +255,20 @@ class TopP:
     most: int = 32
     sinks: int = 1
     key_block: int = 64
-    query_block: ClassVar[int] = 1
-    causal: ClassVar[bool] = True
 
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
-        n_k, size = k.shape[2], self.key_block
-        means = in_blocks(k[:, :, : n_k // size * size].float(), size, 0.0).mean(3)
-        queries = by_group(q.float(), means.shape[1]).mean(2)
-        scores = _with_unfinished(queries @ means.transpose(-1, -2) / q.shape[-1] ** 0.5, n_k, size)
-        own = positions(q.shape[2], n_k, q.device) // size
-        return fewest_past(scores, own, self.p, self.most, self.sinks)
+    def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
+        r"""By means (batch, kv_heads, blocks, d).
+
+        Equation: $s_{ic} = \frac{q_i \cdot \bar k_c}{\sqrt{d}}$
+        """
+        scores = by_means(q, summaries[0], n_k, self.key_block) / q.shape[-1] ** 0.5
+        return fewest_past(scores, self.own(q, n_k), self.p, self.most, self.sinks)
 
 
 def fewest_past(scores: Tensor, own: Tensor, p: float, most: int, sinks: int) -> Tensor:
-    """The fewest blocks before each query's own with a share p of softmax(scores), like best_past.
+    r"""The fewest blocks before each query's own with a share p of softmax(scores), like best_past.
+
+    Equation: $\min |C_i| \;\mathrm{with}\; \sum_{c \in C_i} \mathrm{softmax}(s_i)_c \ge p$
 
     The own block and the sinks are read besides, and count for nothing.
     """
@@ -246,7 +305,9 @@ class IndexerTopK:
         return self.choose(queries, k[..., :width], weights)
 
     def choose(self, queries: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
-        """By an indexer's queries (batch, j, n_q, c), keys (batch, j or 1, n_k, c) and weights.
+        r"""By an indexer's queries (batch, j, n_q, c), keys (batch, j or 1, n_k, c) and weights.
+
+        Equation: $I_{ts} = \sum_j w_{tj}\, \mathrm{ReLU}(q^I_{tj} \cdot k^I_s)$
 
         weights are (batch, j, n_q). One choice for all heads: (batch, 1, n_q, at most top).
         """
@@ -301,7 +362,10 @@ class Antidiagonal:
 
 
 def fewest(weights: Tensor, p: float, *, causal: bool) -> Tensor:
-    """The fewest blocks of (batch, heads, query blocks, key blocks) with a share p of a row."""
+    r"""The fewest blocks of (batch, heads, query blocks, key blocks) with a share p of a row.
+
+    Equation: $\min |C_i| \;\mathrm{with}\; \sum_{c \in C_i} w_{ic} \ge p \sum_c w_{ic}$
+    """
     shares = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
     best = shares.sort(-1, descending=True)
     before = best.values.cumsum(-1) - best.values
@@ -385,7 +449,10 @@ class Local3d:
     key_block = query_block
 
     def order(self) -> Tensor:
-        """(frames * rows * columns,) which token stands where, tile after tile."""
+        r"""(frames * rows * columns,) which token stands where, tile after tile.
+
+        Equation: $\mathrm{token}(u, r) = u \circ \mathrm{tile} + r$
+        """
         tokens = torch.arange(math.prod(self.shape)).view(self.shape)
         for axis, tile in enumerate(self.tile):
             tokens = torch.unflatten(tokens, 2 * axis, (-1, tile))

@@ -57,7 +57,11 @@ def backward(
     grad: Tensor,
     scoring: Scoring,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dQ, dK and dV, given the output and logsumexp."""
+    r"""dQ, dK and dV, like q (batch, heads, n, d), k and v, given the output and logsumexp.
+
+    Equation: $P = e^{S - L}, \quad dV = P^T dO, \quad dS = P \circ (dO V^T - dO \cdot O), \quad
+    dQ = \lambda\, dS K, \quad dK = \lambda\, dS^T Q$
+    """
     q, k, v, grad = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v, grad))
     out, lse = saved
     delta = (grad.float() * out.float()).sum(-1)  # (batch, heads, n)
