@@ -29,6 +29,8 @@ FAST = ("web", "redis", "mcp", "dev")  # `test --fast`
 LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "doctor", "help", "makemigrations"}
 LEAVE_DATABASE |= {"migrate", "restore", "showmigrations", "sqlmigrate", "squashmigrations"}
 LEAVE_DATABASE |= {"version", "--version"}
+# Those that write nothing, so that they neither make a data directory nor close one to others.
+LEAVE_DATA = {"check", "diffsettings", "help", "sqlmigrate", "version", "--version"}
 
 
 def main() -> int:
@@ -76,14 +78,17 @@ def django(command: str, arguments: list[str]) -> int:
     import django
     from django.core.management import BaseCommand, execute_from_command_line
 
-    from assay_common.env import SettingError
+    from assay_common.env import SettingError, data_directory
 
     # They load every page, which takes as long as most commands do; the tests run them.
     BaseCommand.requires_system_checks = ()
 
     try:
         django.setup()
-        if command not in LEAVE_DATABASE and not {"-h", "--help"} & set(arguments):
+        is_help = bool({"-h", "--help"} & set(arguments))
+        if command not in LEAVE_DATA and not is_help:
+            data_directory()
+        if command not in LEAVE_DATABASE and not is_help:
             from webapp.database import DatabaseError, bring_up_to_date
 
             try:

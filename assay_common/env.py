@@ -124,12 +124,18 @@ def _text_of(error: ValidationError, kind: type[Settings]) -> str:
     return f"{name}={without_password(value)!r}: {advice}"
 
 
+def data_path() -> Path:
+    """Where the data directory is or will be; nothing is written. Raises SettingError."""
+    return ROOT / read().data.expanduser()
+
+
 def data_directory() -> Path:
     """The data directory, created if needed and closed to other users.
 
-    Raises SettingError if it cannot be written.
+    A process that writes there calls this first: loading the site alone changes nothing. Raises
+    SettingError if it cannot be written.
     """
-    path = ROOT / read().data.expanduser()
+    path = data_path()
     os.umask(0o077)  # from here on only this user may read what this process writes
     try:
         path.mkdir(parents=True, exist_ok=True)

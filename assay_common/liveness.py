@@ -13,14 +13,13 @@ from celery import bootsteps
 from assay_common import env
 
 SECONDS = 10.0
-DATA_DIR = env.data_directory()
 
 log = logging.getLogger(__name__)
 
 
 def touch(name: str) -> None:
     """Record that process `name` is healthy now; on a full disk nothing is recorded."""
-    folder = DATA_DIR / "alive"
+    folder = env.data_path() / "alive"
     with suppress(OSError):
         folder.mkdir(exist_ok=True)
         (folder / name).touch()

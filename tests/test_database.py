@@ -26,6 +26,18 @@ def command(data: Path, *arguments: str, **settings: str) -> subprocess.Complete
     )
 
 
+def loaded(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python that loads the whole site, as a check of types does."""
+    settings = {"ASSAY_DATA": str(data), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    return subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory whose database is there and up to date, to spoil."""
@@ -63,13 +75,53 @@ def test_the_data_option_goes_before_the_environment(
 ) -> None:
     done = command(tmp_path / "none", "--data", str(tmp_path / "a"), "diffsettings")
     assert done.returncode == 0
-    assert (tmp_path / "a" / "secret_key").exists()
-    assert not (tmp_path / "none").exists()
+    assert f"DATA_DIR = PosixPath('{tmp_path / 'a'}')" in done.stdout
 
     monkeypatch.setenv("ASSAY_DATA", "none")
     written = ["diffsettings", f"--data={tmp_path / 'c'}"]
     assert manage.command_line(written) == ("diffsettings", [])
     assert os.environ["ASSAY_DATA"] == str(tmp_path / "c")
+
+
+LOADED = """
+import django, os, sys
+django.setup()
+import webapp.urls, webapp.tasks, workers.site
+from django.conf import settings
+if "sign" in sys.argv:
+    from django.core.signing import Signer
+    Signer().sign("x")
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["check"], ["diffsettings"], ["help"], ["up", "--help"], ["fetch", "--help"]]
+)
+def test_what_only_looks_writes_nothing_and_closes_nothing(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    def look(data: Path) -> None:
+        done = command(data, *arguments) if arguments else loaded(data)
+        assert done.returncode == 0, done.stderr
+
+    look(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "file").touch()
+    (others / "file").chmod(0o644)
+    others.chmod(0o755)
+    look(others)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (others, *others.iterdir())}
+    assert modes == {"others": 0o755, "file": 0o644}
+
+
+def test_a_secret_is_made_when_one_is_needed(tmp_path: Path) -> None:
+    done = loaded(tmp_path / "data", "sign")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["secret_key"]
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_newer_database_is_refused_and_left_alone(data: Path) -> None:

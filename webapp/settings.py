@@ -1,26 +1,30 @@
 """Django's settings. Those that an operator may set come from `webapp.env`."""
 
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_urlsafe
 from tempfile import NamedTemporaryFile
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
+from django.utils.functional import SimpleLazyObject
 
 from assay_common import redis_broker
-from assay_common.env import data_directory
+from assay_common.env import data_directory, data_path
 from webapp import connections, env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV = env.read()
-DATA_DIR = data_directory()
+DATA_DIR = data_path()
 
 
-def _kept_secret(path: Path) -> str:
-    """The secret in `path`, made on first use; readable by its owner alone."""
+@cache
+def _kept_secret() -> str:
+    """The secret in the data directory, made on first use; readable by its owner alone."""
+    path = DATA_DIR / "secret_key"
     if not path.exists():
-        with NamedTemporaryFile("w", dir=path.parent) as draft:
+        with NamedTemporaryFile("w", dir=data_directory()) as draft:
             draft.write(token_urlsafe(50))
             draft.flush()
             # Linking is atomic, and of two processes the first wins.
@@ -29,7 +33,8 @@ def _kept_secret(path: Path) -> str:
     return path.read_text()
 
 
-SECRET_KEY = ENV.secret_key.get_secret_value() or _kept_secret(DATA_DIR / "secret_key")
+# Loading the settings writes nothing: a secret is made when one is needed.
+SECRET_KEY = ENV.secret_key.get_secret_value() or SimpleLazyObject(_kept_secret)
 DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.hosts)
 BASE_URL = ENV.base_url.rstrip("/")
@@ -181,7 +186,9 @@ LOGGING = {
             "()": logs.Formatter,
             "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s",
             "secrets": lambda: (
-                SECRET_KEY,
+                # One that this process never read is in none of its lines.
+                ENV.secret_key.get_secret_value()
+                or (_kept_secret() if _kept_secret.cache_info().currsize else ""),
                 ASSISTANT_TOKEN,
                 urlsplit(CELERY_BROKER_URL).password or "",
                 str(DATABASES["default"].get("PASSWORD", "")),

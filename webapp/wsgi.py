@@ -4,7 +4,10 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from assay_common.env import data_directory
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+data_directory()
 application = get_wsgi_application()
 
 # Import Celery and the Redis client now, so that no reader who queues a run waits for it.

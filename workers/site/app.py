@@ -31,6 +31,7 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 # Celery warns root about pickle, but only JSON is accepted here.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
+env.data_directory()  # what a worker or the beat writes there is for its user alone
 app = Celery(
     "assay",
     include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
-from assay_common.env import SettingError
+from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date
 from workers.up import lock
@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         django.setup()
+        data_directory()
         with lock.hold(settings.DATA_DIR / "up.lock") as record:
             return _serve(options, record)
     except SettingError as error:
