@@ -24,7 +24,7 @@ GROUPS = {
     "methods": ("web", "ml", "torch"),
     "test": ("web", "redis", "ml", "torch", "triton", "mcp", "dev"),
 }
-FAST = ("web", "redis", "mcp", "dev")  # `test --fast`
+FAST = ("web", "redis", "mcp", "dev")  # `test --fast`, and tests that need no more
 # Commands that need no migrated database: they migrate or replace it themselves, or do not use it.
 LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "doctor", "help", "makemigrations"}
 LEAVE_DATABASE |= {"migrate", "restore", "showmigrations", "sqlmigrate", "squashmigrations"}
@@ -37,10 +37,9 @@ def main() -> int:
     """Run one of Assay's or Django's commands; the exit status."""
     command, arguments = command_line(sys.argv[1:])
     try:
-        fast = command == "test" and "--fast" in arguments
         # The standard output of other commands is theirs alone: JSON lines, a link, a protocol.
         with redirect_stdout(sys.stdout if command in {"up", "test"} else sys.stderr):
-            bootstrap.enter(FAST if fast else GROUPS.get(command, ("web",)))
+            bootstrap.enter(groups(command, arguments))
     except bootstrap.BootstrapError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
@@ -59,6 +58,17 @@ def main() -> int:
 
         return up(arguments)
     return django(command, arguments)
+
+
+def groups(command: str, arguments: list[str]) -> tuple[str, ...]:
+    """The groups of requirements/ that a command needs."""
+    if command == "test":
+        from tests import fast
+
+        named = fast.named(arguments)
+        if "--fast" in arguments or (named and not fast.need_torch(named)):
+            return FAST
+    return GROUPS.get(command, ("web",))
 
 
 def command_line(arguments: list[str]) -> tuple[str, list[str]]:

@@ -1,16 +1,20 @@
 """What `manage.py test --fast` leaves out: all that needs torch, a browser or a running house.
 
 The rules stand here alone. A module is left out by what it imports or where it lies, a test by its
-marks and the fixtures it asks for.
+marks and the fixtures it asks for. The same rules say whether files that are named need torch to be
+installed, which `manage.py` asks with the standard library alone.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 TESTS = Path(__file__).resolve().parent
 ON = "ASSAY_TEST_FAST" in os.environ
@@ -57,6 +61,19 @@ def leaves_out(path: Path) -> bool:
         return False
     text = path.read_text()
     return any(pattern.search(text) for pattern in (IMPORT, PROCESSES))
+
+
+def named(arguments: Iterable[str]) -> list[Path]:
+    """The files and folders of tests among the arguments of pytest."""
+    found = [TESTS.parent / argument.partition("::")[0] for argument in arguments]
+    return [path for path in found if path.is_relative_to(TESTS) and path.exists()]
+
+
+def need_torch(paths: Iterable[Path]) -> bool:
+    """Whether a named file, or one in a named folder, may load torch, here or in a process."""
+    return any(
+        leaves_out(path) for given in paths for path in (given, *given.parents, *given.rglob("*"))
+    )
 
 
 def keeps(item: pytest.Item) -> bool:

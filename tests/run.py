@@ -1,8 +1,9 @@
-"""`manage.py test [--fast] [pytest arguments]`: everything, on every core.
+"""`manage.py test [--fast] [--install] [pytest arguments]`: everything, on every core.
 
-With `--fast` what needs neither torch nor a browser nor a running house, in under a minute
-(tests/fast.py). With `--docker` docker-compose.yml on a real engine, and nothing else
-(tests/engine.py).
+The whole suite first installs the programs of the system that it needs, where this user may; files
+that are named have them installed with `--install` alone. With `--fast` what needs neither torch
+nor a browser nor a running house, in under a minute (tests/fast.py). With `--docker`
+docker-compose.yml on a real engine, and nothing else (tests/engine.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import engine, forking, machine
+from tests import engine, fast, forking, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 8  # processes: each holds torch and a browser
@@ -25,21 +26,24 @@ def main(arguments: list[str]) -> int:
     """Run pytest, or the stack of Docker with `--docker`; the exit status."""
     if "--docker" in arguments:
         return engine.main()
+    named = fast.named(arguments)
     if "--fast" in arguments:
-        arguments = [argument for argument in arguments if argument != "--fast"]
-        os.environ["ASSAY_TEST_FAST"] = "1"
-    else:
+        os.environ["ASSAY_TEST_FAST"], fast.ON = "1", True
+    elif not named or "--install" in arguments:
         machine.install()
+    arguments = [argument for argument in arguments if argument not in {"--fast", "--install"}]
     os.chdir(ROOT)
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)  # tests/conftest.py says why
     # Tests start Assay's commands, which are to find this environment and make no other.
     os.environ["ASSAY_VENV"] = sys.prefix
     with ExitStack() as stack:
-        if not any(argument.startswith(PROCESSES) for argument in arguments):
+        one_file = len(named) == 1 and named[0].is_file()  # a second process would only take time
+        if not one_file and not any(argument.startswith(PROCESSES) for argument in arguments):
             # Of the whole suite two chains of tests wait more than they work (tests/conftest.py).
             is_fast = "ASSAY_TEST_FAST" in os.environ
             processes = min(os.cpu_count() or 1, MOST) + (1 if is_fast else 2)
-            libraries = forking.SITE if is_fast else forking.LIBRARIES
+            with_torch = not is_fast and (not named or fast.need_torch(named))
+            libraries = forking.LIBRARIES if with_torch else forking.SITE
             python = stack.enter_context(forking.python(libraries))
             os.environ[forking.PYTHON] = python
             spread = ["--tx", f"{processes}*popen//python={python}"]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from django.conf import settings
 
+import manage
 from tests import conftest, forking, machine
 
 pytest_plugins = ["pytester"]
@@ -117,3 +118,49 @@ def test_a_server_comes_from_a_wheel_where_the_machine_has_none(
     found = nowhere.find()
     assert found
     assert subprocess.run([found, "--version"], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "torch"),
+    [
+        ([], True),
+        (["--fast"], False),
+        (["-k", "identifiers"], True),
+        (["tests/papers/test_identifiers.py"], False),
+        (["tests/papers/test_identifiers.py::test_it", "-x"], False),
+        (["tests/ui/test_markup.py", "tests/methods/kit"], True),
+        (["tests/methods/kit/test_kit.py"], True),
+        (["tests/catalog"], True),
+        (["tests/nothing.py"], True),
+    ],
+)
+def test_torch_is_installed_for_tests_that_may_load_it(arguments: list[str], torch: bool) -> None:
+    assert ("torch" in manage.groups("test", arguments)) == torch
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["tests/papers/test_identifiers.py"], False),
+        (["--fast"], False),
+        (["--install", "tests/papers/test_identifiers.py"], True),
+        (["-k", "no_such_test"], True),
+    ],
+)
+def test_only_the_whole_suite_installs_packages_of_the_system(
+    tmp_path: Path, arguments: list[str], asked: bool
+) -> None:
+    """On a machine without those programs, and with an apt-get that only writes down the call."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    apt = programs / "apt-get"
+    apt.write_text(f"#!/bin/sh\necho asked >> {tmp_path / 'asked'}\nexit 1\n")
+    apt.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "test", "-n", "0", "--collect-only", "-q", *arguments],
+        cwd=machine.__file__.rpartition("/tests/")[0],
+        env={**os.environ, "PATH": str(programs), "CI": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert (tmp_path / "asked").exists() == (asked and os.geteuid() == 0), done.stdout + done.stderr
