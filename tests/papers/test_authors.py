@@ -46,7 +46,9 @@ def test_ten_thousand_authors_take_no_time() -> None:
 
 
 _NAME = st.text(
-    st.characters(exclude_categories=("C", "Z"), exclude_characters=",()"), min_size=4, max_size=12
+    st.characters(exclude_categories=("C", "Z"), exclude_characters=",()\\{}~"),
+    min_size=4,
+    max_size=12,
 ).filter(lambda name: one_line(name) == name)  # else it was cleaned: a variation selector is gone
 
 

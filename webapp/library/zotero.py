@@ -23,6 +23,7 @@ from assay_common.files import write_whole
 from webapp.papers import citations
 from webapp.papers.fetch import retry_after
 from webapp.papers.models import Paper
+from webapp.papers.names import Name, parse_name
 from webapp.ui.markup import plain
 
 API = "https://api.zotero.org"
@@ -154,19 +155,23 @@ def _key(text: str) -> str:
     return "".join(ALPHABET[number // 33**place % 33] for place in range(8))
 
 
+def _creator(name: Name) -> dict[str, str]:
+    """An author; Zotero has no field for a suffix, and reads it after a comma of the first name."""
+    if not name.family:
+        return {"creatorType": "author", "name": name.inverted}
+    first = ", ".join(filter(None, (name.given, name.suffix)))
+    return {"creatorType": "author", "firstName": first, "lastName": name.last}
+
+
 def _item(paper: Paper, collection: str) -> dict[str, Any]:
     """A paper as Zotero's preprint."""
     day = citations.published(paper)
-    names = [name.rpartition(" ") for name in paper.author_names]
     return {
         "key": _key(paper.arxiv_id),
         "version": 0,
         "itemType": "preprint",
         "title": plain(paper.title),
-        "creators": [
-            {"creatorType": "author", "firstName": first, "lastName": last}
-            for first, _, last in names
-        ],
+        "creators": [_creator(parse_name(name)) for name in paper.author_names],
         "abstractNote": plain(paper.abstract),
         "repository": "arXiv",
         "archiveID": f"arXiv:{paper.arxiv_id}",

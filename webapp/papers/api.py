@@ -24,6 +24,8 @@ from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, 
 from webapp.papers.formats import BrokenFeedError, one_by_one
 from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
+from webapp.papers.names import unicode_name
+from webapp.ui.markup import without_tex
 
 PAGE = 2000  # results; arXiv's limit
 MOST = 30_000  # results of one query; arXiv answers 400 beyond
@@ -146,18 +148,21 @@ def _entry(result: arxiv.Result, category: str) -> Entry:
         version=version or 1,
         announced_version=1,
         type=AnnounceType.NEW if is_new else AnnounceType.CROSS,
-        title=one_line(result.title),
+        title=without_tex(one_line(result.title)),
         # Join lines wrapped at 80 columns; blank and indented lines stay.
-        abstract=paragraph(re.sub(r"(?<=\S)\n(?=\S)", " ", result.summary.strip())),
+        abstract=without_tex(paragraph(re.sub(r"(?<=\S)\n(?=\S)", " ", result.summary.strip()))),
         authors=tuple(
-            Author(one_line(author.name), one_line(", ".join(author.affiliation)))
+            Author(
+                unicode_name(one_line(author.name)),
+                unicode_name(one_line(", ".join(author.affiliation))),
+            )
             for author in result.authors
-            if one_line(author.name)
+            if re.search(r"\w", author.name)
         ),
         categories=categories or ((category,) if category else ()),
         doi=one_line(result.doi or "")[:255],
-        journal_ref=one_line(result.journal_ref or "")[:1000],
-        comment=one_line(result.comment or "")[:2000],
+        journal_ref=without_tex(one_line(result.journal_ref or ""))[:1000],
+        comment=without_tex(one_line(result.comment or ""))[:2000],
         submitted_at=_moment(result.published),
         updated_at=_moment(result.updated),
     )

@@ -9,19 +9,27 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from datetime import date
-from itertools import accumulate
+from itertools import accumulate, chain, count
+from string import ascii_lowercase
 
 from django.http import HttpResponse
 
+from webapp.papers.folding import fold
 from webapp.papers.models import Paper
-from webapp.ui.markup import plain
+from webapp.papers.names import Name, parse_name
+from webapp.ui.markup import apart, plain
 from webapp.ui.pages import attachment
 
-_TOKEN = re.compile(r"\\.|[&%#]")
-_NAMED = {r"\{": r"\lbrace ", r"\}": r"\rbrace "}
-_PARTICLES = frozenset(
-    {"van", "von", "der", "den", "de", "del", "della", "di", "da", "dos", "la", "le"} | {"ter"}
-)
+# What TeX takes for its own in running text; in a formula only the last three do harm.
+_TEXT_SPECIALS = {
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    **{char: f"\\{char}" for char in "$_%&#"},
+}
+_UNESCAPED = re.compile(r"(\\.)|([%&#])", re.DOTALL)
 _SMALL = {"a", "an", "the", "on", "of", "in", "for", "and", "to", "is", "with", "from", "towards"}
 
 
@@ -39,22 +47,22 @@ def year(paper: Paper) -> int:
     return 1900 + two if two > 90 else 2000 + two
 
 
-def bibtex(paper: Paper) -> str:
-    """A `@misc` entry with eprint, archivePrefix and primaryClass."""
+def bibtex(paper: Paper, key: str = "") -> str:
+    """A `@misc` entry with eprint, archivePrefix and primaryClass, under `key` if one is given."""
     fields = {
         "title": f"{{{_tex(paper.title)}}}",
-        "author": " and ".join(map(_bibtex_name, paper.author_names)),
+        "author": " and ".join(map(_bibtex_name, _names(paper))),
         "year": str(year(paper)),
         "eprint": paper.arxiv_id,
         "archivePrefix": "arXiv",
-        "primaryClass": paper.primary_category,
-        "doi": paper.doi,
-        "note": "Withdrawn" if paper.withdrawn else _tex(paper.journal_ref),
+        "primaryClass": _tex(paper.primary_category),
+        "doi": _tex(paper.doi),
+        "note": _tex(_note(paper)),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     width = max(map(len, fields))
     lines = [f"  {name:<{width}} = {{{value}}}" for name, value in fields.items() if value]
-    return f"@misc{{{_key(paper)},\n" + ",\n".join(lines) + "\n}\n"
+    return f"@misc{{{key or _key(paper)},\n" + ",\n".join(lines) + "\n}\n"
 
 
 def ris(paper: Paper) -> str:
@@ -63,53 +71,73 @@ def ris(paper: Paper) -> str:
     pairs = [
         ("TY", "UNPB"),
         ("TI", plain(paper.title)),
-        *(("AU", _ris_name(name)) for name in paper.author_names),
+        *(("AU", name.inverted) for name in _names(paper)),
         ("PY", str(year(paper))),
         ("DA", f"{day:%Y/%m/%d}" if day else ""),
         ("AB", plain(paper.abstract)),
         ("PB", "arXiv"),
         ("M1", f"arXiv:{paper.arxiv_id}"),
         ("DO", paper.doi),
-        ("N1", "Withdrawn" if paper.withdrawn else plain(paper.journal_ref)),
+        ("N1", _note(paper)),
         ("UR", f"https://arxiv.org/abs/{paper.arxiv_id}"),
         ("L1", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
         *(("KW", category) for category in paper.categories),
     ]
-    lines = [f"{tag}  - {value}" for tag, value in pairs if value]
+    lines = [f"{tag}  - {' '.join(value.split())}" for tag, value in pairs if value]
     return "\r\n".join([*lines, "ER  - ", ""])
 
 
-def csl(paper: Paper) -> dict[str, object]:
+def csl(paper: Paper, key: str = "") -> dict[str, object]:
     """A CSL-JSON item (https://citeproc-js.readthedocs.io/en/latest/csl-json/markup.html)."""
     day = published(paper)
     parts = [day.year, day.month, day.day] if day else [year(paper)]
-    names = (_ris_name(name).partition(", ") for name in paper.author_names)
     item = {
-        "id": _key(paper),
+        "id": key or _key(paper),
         "type": "article",
         "title": plain(paper.title),
-        "author": [
-            {"family": family, "given": given} if given else {"literal": family}
-            for family, _, given in names
-        ],
+        "author": [_csl_name(name) for name in _names(paper)],
         "issued": {"date-parts": [parts]},
         "abstract": plain(paper.abstract),
         "publisher": "arXiv",
         "number": f"arXiv:{paper.arxiv_id}",
         "DOI": paper.doi,
-        "note": "Withdrawn" if paper.withdrawn else "",
+        "note": _note(paper),
         "URL": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     return {name: value for name, value in item.items() if value}
 
 
+def keys(papers: Sequence[Paper]) -> list[str]:
+    """The citation keys of the papers of one file: `zhang2026efficient`, `zhang2026efficienta`, …
+
+    Of papers whose keys would be equal the one with the first identifier has it bare, so that the
+    order of the file makes no difference.
+    """
+    named: dict[str, str] = {}
+    taken: set[str] = set()
+    for paper in sorted(papers, key=lambda one: one.arxiv_id):
+        bare = _key(paper)
+        if paper.arxiv_id not in named:
+            endings = (f"{one}{two}" for one in ("", *ascii_lowercase) for two in ascii_lowercase)
+            numbers = map(str, count(1))
+            key = next(k for e in chain([""], endings, numbers) if (k := bare + e) not in taken)
+            named[paper.arxiv_id] = key
+            taken.add(key)
+    return [named[paper.arxiv_id] for paper in papers]
+
+
+def _bib_file(papers: Sequence[Paper]) -> str:
+    return "\n".join(map(bibtex, papers, keys(papers)))
+
+
+def _csl_file(papers: Sequence[Paper]) -> str:
+    return json.dumps([*map(csl, papers, keys(papers))], ensure_ascii=False)
+
+
 FILES: dict[str, tuple[str, Callable[[Sequence[Paper]], str]]] = {
-    "bib": ("application/x-bibtex", lambda papers: "\n".join(map(bibtex, papers))),
+    "bib": ("application/x-bibtex", _bib_file),
     "ris": ("application/x-research-info-systems", lambda papers: "".join(map(ris, papers))),
-    "csl.json": (
-        "application/vnd.citationstyles.csl+json",
-        lambda papers: json.dumps([csl(one) for one in papers], ensure_ascii=False),
-    ),
+    "csl.json": ("application/vnd.citationstyles.csl+json", _csl_file),
 }
 
 
@@ -119,47 +147,68 @@ def download(papers: Sequence[Paper], name: str, suffix: str) -> HttpResponse:
     return attachment(written(papers), f"{media_type}; charset=utf-8", f"{name}.{suffix}")
 
 
+def _names(paper: Paper) -> list[Name]:
+    return [parse_name(name) for name in paper.author_names if re.search(r"\w", name)]
+
+
+def _note(paper: Paper) -> str:
+    parts = ["Withdrawn"] * paper.withdrawn + [plain(paper.journal_ref)]
+    return ". ".join(filter(None, parts))
+
+
 def _key(paper: Paper) -> str:
     """`surname2026word`, in ASCII."""
-    names = paper.authors[0]["name"].split() if paper.authors else []
-    first = names[-1] if names else "arxiv"
+    names = _names(paper)
+    first = (names[0].family or names[0].literal.split()[-1]) if names else "arxiv"
     words = re.findall(r"\w+", _ascii(plain(paper.title)))
     word = next((word for word in words if word.lower() not in _SMALL), "")
     return "".join(re.findall(r"[A-Za-z0-9]", f"{_ascii(first)}{year(paper)}{word}")).lower()
 
 
 def _ascii(text: str) -> str:
-    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return unicodedata.normalize("NFKD", fold(text)).encode("ascii", "ignore").decode()
 
 
 def _tex(text: str) -> str:
-    """A line of arXiv's TeX as a field: braces balanced, special characters escaped.
+    """A text as a field: what TeX would take for its own is escaped, in formulas what breaks them.
 
-    BibTeX counts an escaped brace like any other, so it is written by name.
+    Braces of a formula that do not balance would end the entry: they are left out.
     """
-    line = _TOKEN.sub(_escaped, " ".join(text.split()).rstrip("\\"))
-    depths = [0, *accumulate(1 if brace == "{" else -1 for brace in re.findall(r"[{}]", line))]
-    is_balanced = min(depths) == depths[-1] == 0
-    return line if is_balanced else re.sub(r"[{}]", "", line)
+    parts = []
+    for part, is_formula in apart(" ".join(text.split())):
+        if is_formula:
+            parts.append(_formula(part))
+        else:
+            bare = part.replace("\\$", "$")
+            parts.append("".join(_TEXT_SPECIALS.get(char, char) for char in bare))
+    return "".join(parts)
 
 
-def _escaped(token: re.Match[str]) -> str:
-    return _NAMED.get(token[0]) or (token[0] if token[0][0] == "\\" else f"\\{token[0]}")
+def _formula(source: str) -> str:
+    escaped = _UNESCAPED.sub(lambda one: one[1] or f"\\{one[2]}", source)
+    braces = re.findall(r"[{}]", escaped)
+    depths = [0, *accumulate(1 if brace == "{" else -1 for brace in braces)]
+    return escaped if min(depths) == depths[-1] == 0 else re.sub(r"\\?[{}]", "", escaped)
 
 
-def _bibtex_name(name: str) -> str:
-    """A name, in braces if BibTeX would split it wrongly."""
-    name = _tex(name)
-    joined = {"and", "collaboration", "consortium", "team", "group"} & set(name.lower().split())
-    return f"{{{name}}}" if joined or "," in name else name
+def _bibtex_name(name: Name) -> str:
+    """A name as BibTeX takes it apart: `von Last, Jr, First` unless `First Last` says the same."""
+    if not name.family:
+        return f"{{{_tex(name.inverted)}}}"
+    plain = not name.particle and not name.suffix and " " not in name.family
+    if plain and all(word[0].isupper() for word in f"{name.given} {name.family}".split()):
+        return f"{_tex(name.given)} {_tex(name.family)}"
+    last = _tex(name.last)
+    return ", ".join(filter(None, (last, _tex(name.suffix), _tex(name.given))))
 
 
-def _ris_name(name: str) -> str:
-    """`Surname, Given`; particles stay with the surname."""
-    words = name.split()
-    if len(words) < 2 or "," in name or words[-1].lower() in {"collaboration", "team", "group"}:
-        return name
-    at = len(words) - 1
-    while at > 1 and words[at - 1].lower() in _PARTICLES:
-        at -= 1
-    return f"{' '.join(words[at:])}, {' '.join(words[:at])}"
+def _csl_name(name: Name) -> dict[str, str]:
+    if not name.family:
+        return {"literal": name.inverted}
+    parts = {
+        "family": name.family,
+        "given": name.given,
+        "non-dropping-particle": name.particle,
+        "suffix": name.suffix,
+    }
+    return {part: text for part, text in parts.items() if text}

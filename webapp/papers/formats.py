@@ -21,6 +21,8 @@ from webapp.papers.days import eastern_date
 from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
 from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
+from webapp.papers.names import unicode_name
+from webapp.ui.markup import without_tex
 
 _DECLARATION = re.compile(
     rb"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"'][^>]*\?>"
@@ -94,13 +96,13 @@ def _entry(item: Any, category: str) -> Entry:
         arxiv_id=identifier,
         version=version,
         type=AnnounceType(kind),
-        title=one_line(str(item.get("title", ""))),
-        abstract=paragraph(summary[described.end() :]),
+        title=without_tex(one_line(str(item.get("title", "")))),
+        abstract=without_tex(paragraph(summary[described.end() :])),
         authors=parse_authors(str(item.get("author", ""))),
         categories=category_names(terms) or (category,),
         license=one_line(str(item.get("rights", "")))[:255],
         doi=one_line(str(item.get("arxiv_doi", "")))[:255],
-        journal_ref=one_line(str(item.get("arxiv_journal_reference", "")))[:1000],
+        journal_ref=without_tex(one_line(str(item.get("arxiv_journal_reference", ""))))[:1000],
     )
 
 
@@ -246,7 +248,7 @@ def parse_authors(text: str) -> tuple[Author, ...]:
     Affiliations contain commas and parentheses. Unbalanced parentheses count as letters: better a
     stray one in a name than every author after it lost in an affiliation.
     """
-    text = one_line(text)
+    text = one_line(text).replace("\\,", " ")  # a thin space separates no authors
     authors: list[Author] = []
     for part in _split(text) or text.split(","):
         author = _author(part.strip())
@@ -268,9 +270,10 @@ def _split(text: str) -> list[str] | None:
 
 
 def _author(part: str) -> Author | None:
+    part = unicode_name(part)
     name, opened, rest = part.partition(" (")
     if opened and rest.endswith(")") and name:
         return Author(name.strip(), rest[:-1].strip())
     if part.startswith("(") and part.endswith(")"):  # "(the Lantern Collaboration)"
         part = part[1:-1].strip()
-    return Author(part) if part else None
+    return Author(part) if re.search(r"\w", part) else None  # "NVIDIA, :, Ada Cole"

@@ -190,8 +190,8 @@ def _merge(
             value = getattr(entry, name)
             if value and (newer or authority or not getattr(paper, name)):
                 setattr(paper, name, value)
-        if entry.authors and (newer or not paper.authors):
-            paper.authors = [asdict(author) for author in entry.authors]
+        if entry.authors and (newer or authority or not paper.authors):
+            paper.authors = _authors(entry, [] if newer else paper.authors)
         if entry.categories and (newer or authority):
             paper.primary_category = entry.categories[0]
         if authority and paper.enriched_at is None:
@@ -201,6 +201,15 @@ def _merge(
     paper.categories = primary + sorted({*paper.categories, *entry.categories} - {*primary})
     if announced_on is not None:
         paper.announced_on = min(paper.announced_on or announced_on, announced_on)
+
+
+def _authors(entry: Entry, known: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The authors of an entry; the affiliations that only a feed gave stay."""
+    authors = [asdict(author) for author in entry.authors]
+    if len(authors) == len(known):
+        for author, before in zip(authors, known, strict=True):
+            author["affiliation"] = author["affiliation"] or before.get("affiliation", "")
+    return authors
 
 
 def _keep_versions(

@@ -11,6 +11,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from itertools import pairwise
 
@@ -66,24 +67,41 @@ _TOKEN = re.compile(
               | \$(?=\s) (?P<m3> (?:[^$\\]|\\.){1,1100} ) (?<=\s) \$(?!\d)
               | \\\( (?P<m4> .{1,1100}? ) \\\)
               | \\\[ (?P<m5> .{1,1100}? ) \\\] )
-    | \\(?P<style> emph | textit | textsl | textbf | texttt | textsc | textrm | textsf | text
-              | mbox | underline | textsuperscript | textsubscript ) (?P<open> \{ )
-    | (?P<group> \{ ) \\(?P<switch> em | it | bf | tt ) \s
-    | \\url \{ (?P<bare> https?://[^\s{}<>"\\^`]{1,500} ) \}
+    | \\href \s? \{ (?P<to> (?:[^\s{}]|\\.){1,500} ) \} \s? (?P<shown> \{ )
+    | \\(?P<style> emph | text(?:it|sl|bf|tt|sc|rm|sf|up|md|normal|color\{[^{}]{1,30}\})? | mbox
+              | underline | uline | textsuperscript | textsubscript | math(?:rm|bf|it|sf|tt|cal)
+              | enquote | footnote | hbox | textquote | textgreek ) \s? (?P<open> \{ )
+    | (?P<group> \{ ) \s? \\(?P<switch> em | it | bf | tt | sc | sf | rm | sl | tiny | small | large
+              | footnotesize | scriptsize | Large
+              | (?:bf|tt|sc|it|sl|rm|sf|md|up)(?:series|family|shape)
+              | normalfont | color\{[^{}]{1,30}\} ) (?![A-Za-z]) \s?
+    | \\(?P<drop> (?:cite|citep|citet|label|ref|eqref|autoref|cref|thanks|vspace|hspace|color|begin
+              |end|footnotemark) \*? (?:\[[^\]\n]{0,100}\])? \{ [^{}]{0,200} \} )
+    | \\url \s? \{ (?P<bare> https?://(?:[^\s{}<>"\\^`]|\\[_%&\#~]){1,500} ) \}
+    | \\(?:url|path|nolinkurl) \s? \{ (?P<path> [^{}]{1,500} ) \}
     | (?P<url> https?://[^\s{}<>"\\^`$|]{1,500} )
     | (?P<accent> \{? (?:
-          \\(?P<a1>['`^"~=.]) \s? (?: \{ \\?(?P<l1>[A-Za-z]) \} | \\?(?P<l2>[A-Za-z]) )
-        | \\(?P<a2>[cvHukbdr]) (?: \{ (?P<l3>[A-Za-z]) \} | \s(?P<l4>[A-Za-z])(?![A-Za-z]) )
+          \\(?P<a1>['`^"~=.]) \s? (?: \{ \\?(?P<l1>[^\W\d_]) \} | \\?(?P<l2>[^\W\d_]) )
+        | \\(?P<a2>[cvHukbdrtg]) (?: \{ \\?(?P<l3>[^\W\d_]{1,2}) \}
+              | \s\\?(?P<l4>[^\W\d_])(?![A-Za-z]) | \\(?P<l5>[ij])(?![A-Za-z]) )
+        | (?<=[^\W\d_])\\(?P<a3>[cvHuk]) \s (?P<l6>[^\W\d_])
       ) )
-    | \\(?P<letter> [A-Za-z]{1,16} ) (?: \{\} | \s | (?![A-Za-z]) )
+    | (?P<kept> \{ ) \\(?P<inner> [A-Za-z]{1,30} ) \s? (?:\{\})? \s? \}
+    | \\(?P<letter> [A-Za-z]{1,30} ) (?: \{\} | (?P<gap>\s) | (?![A-Za-z]) )
     | \\(?P<special> [%&_\#${}] )
-    | (?P<sign> --- | -- | `` | '' | \\\\ | \\, | \\\s )
+    | (?P<sign> --- | -- | `` | '' | \\\\ | \\[,;:!/@-] | \\\s )
     | (?P<tie> (?<=[\w.,)\]]) ~ (?=[\w\\\[(]) )
     | (?P<break> \n[ \t]*\n\s* | \n[ \t]{2,}(?=\S) )
     | (?P<junk> [\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff] )
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+_MAY_BE_TEX = re.compile(r"[\\{~`]|--|''")
+# A macro of the authors' own, `\\ours`, is read by its name; `\\n` and paths are none.
+_OWN_MACRO = re.compile(r"(?<![\w\\:/]) \\ [A-Za-z]{3,30} (?![A-Za-z\\])", re.VERBOSE)
+# `{BERT}` keeps its capitals in a bibliography; other braces are the author's own.
+_WORD_IN_BRACES = re.compile(r"(?<![\\_^$}\w]){([A-Z][A-Za-z0-9-]{0,30})}(?![{$])")
 
 # A formula with the punctuation around it.
 _HELD = re.compile(
@@ -155,6 +173,32 @@ def plain(text: str) -> str:
     return " ".join("".join(words).split())
 
 
+def without_tex(text: str) -> str:
+    """`text` with its TeX outside formulas in Unicode, lines and paragraphs as they are.
+
+    Formulas stay as they are, and so does `\\$`, which would else begin one. What is no TeX that
+    pages understand stays. Idempotent but for accents upon accents.
+    """
+    if not _MAY_BE_TEX.search(text):
+        return text
+    plain = "".join(part for part, _ in apart(text))
+    plain = _WORD_IN_BRACES.sub(r"\1", plain)
+    return plain if plain.strip() else text
+
+
+def apart(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a text, and whether each is a formula; others are in Unicode."""
+    for piece in _pieces(text):
+        source = text[piece.start : piece.end]
+        if piece.kind == "text":
+            yield source[1:] if _OWN_MACRO.match(text, piece.start) else source, False
+        elif piece.kind == "atom" and source[:1] != "\n" and source[:2] != "\\$":
+            is_formula = source[:1] == "$" or source[:2] in {"\\(", "\\["}
+            yield (source, True) if is_formula else (piece.plain.replace("\u00a0", " "), False)
+        elif piece.kind == "atom":
+            yield source, False
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """A part of the text: plain characters ("text"), an indivisible unit ("atom") or a tag."""
@@ -196,10 +240,14 @@ class _Reading:
             at = token.end()
             if token["math"]:
                 yield self._formula(token)
+            elif token["to"]:
+                at = yield from self._named_link(token, end, depth)
             elif token["style"] or token["switch"]:
                 at = yield from self._styled(token, end, depth)
             elif token["url"] or token["bare"]:
                 at = yield from self._link(token)
+            elif token["letter"] and _symbol(token["letter"]) is None and at in self.braces:
+                at = yield from self._unknown(at, end, depth)
             else:
                 piece = self._character(token)
                 yield piece
@@ -221,7 +269,7 @@ class _Reading:
         if closed >= end or depth >= MAX_NESTING:
             yield _Piece("text", token.start(), token.end())
             return token.end()
-        tag = _TEX["styles"][token["style"] or token["switch"]]
+        tag = _TEX["styles"].get(token["style"] or token["switch"])
         if tag:
             yield _Piece("tag", html=f"<{tag}>")
         yield from self.pieces(token.end(), closed, depth + 1)
@@ -229,8 +277,34 @@ class _Reading:
             yield _Piece("tag", html=f"</{tag}>")
         return closed + 1
 
+    def _unknown(self, at: int, end: int, depth: int) -> Generator[_Piece, None, int]:
+        """The pieces of the argument of a macro that is not known, as `\\name{Foo}`."""
+        closed = self.braces[at]
+        if closed >= end or depth >= MAX_NESTING:
+            yield _Piece("text", at, at + 1)
+            return at + 1
+        yield from self.pieces(at + 1, closed, depth + 1)
+        return closed + 1
+
+    def _named_link(
+        self, token: re.Match[str], end: int, depth: int
+    ) -> Generator[_Piece, None, int]:
+        """The pieces of `\\href{address}{words}`: words (address); returns where to go on."""
+        closed = self.braces.get(token.start("shown"), end)
+        if closed >= end or depth >= MAX_NESTING:
+            yield _Piece("text", token.start(), token.end())
+            return token.end()
+        yield from self.pieces(token.end(), closed, depth + 1)
+        address = re.sub(r"\\(.)", r"\1", token["to"])
+        if self.text[token.end() : closed].strip() != address and address.startswith("http"):
+            yield from _shown_link(closed, address, " (", ")")
+        return closed + 1
+
     def _link(self, token: re.Match[str]) -> Generator[_Piece, None, int]:
         """The pieces of an address; returns where to go on."""
+        if token["bare"] and "\\" in token["bare"]:
+            yield from _shown_link(token.start(), token["bare"].replace("\\", ""))
+            return token.end()
         address = token["bare"] or _without_punctuation(token["url"])
         start = token.start("bare" if token["bare"] else "url")
         yield _Piece("tag", html=f'<a href="{escape(address)}">')
@@ -251,20 +325,56 @@ class _Reading:
         return _Piece("atom", start, end, "<br>" if token["break"] else escape(sign), sign)
 
 
+def _shown_link(at: int, address: str, before: str = "", after: str = "") -> Iterator[_Piece]:
+    """A link to an address that stands nowhere in the text as it is shown."""
+    yield _Piece("atom", at, at, before, before)
+    yield _Piece("tag", html=f'<a href="{escape(address)}">')
+    yield _Piece("atom", at, at, escape(address), address)
+    yield _Piece("tag", html="</a>")
+    yield _Piece("atom", at, at, after, after)
+
+
 def _sign(token: re.Match[str]) -> str | None:
     """The characters that a token stands for; None for an unknown macro."""
     if token["accent"]:
-        letter = next(filter(None, token.group("l1", "l2", "l3", "l4")))
-        return unicodedata.normalize("NFC", letter + _TEX["accents"][token["a1"] or token["a2"]])
+        return _accented(token)
+    if token["inner"]:
+        return _symbol(token["inner"])
     if token["letter"]:
-        return _TEX["letters"].get(token["letter"])
-    if token["special"]:
-        return token["special"]
+        sign = _symbol(token["letter"])
+        # TeX swallows the blank after a macro, which authors do not mean after a symbol.
+        is_letter = sign is not None and len(sign) <= 2 and sign.isalpha() and sign < "\u0370"
+        return sign if not sign or is_letter or not token["gap"] else sign + " "
     if token["sign"]:
         return _TEX["signs"].get(token["sign"], " ")
     if token["tie"]:
         return "\u00a0"
-    return " " if token["break"] else ""
+    return token["special"] or token["path"] or (" " if token["break"] else "")
+
+
+def _accented(token: re.Match[str]) -> str:
+    """A letter with its accent; `O\\'Brien` has an apostrophe."""
+    accent = token["a1"] or token["a2"] or token["a3"]
+    letter = next(filter(None, token.group("l1", "l2", "l3", "l4", "l5", "l6")))
+    first, rest = letter[0], letter[1:]
+    composed = unicodedata.normalize("NFC", first + _TEX["accents"][accent] + rest)
+    if accent == "'" and len(composed) > 1 and first.isupper():
+        return f"’{letter}"
+    return composed
+
+
+@cache
+def _symbol(macro: str) -> str | None:
+    """The characters of a macro without arguments, by `markup.toml`, else by pylatexenc."""
+    known = _TEX["letters"].get(macro)
+    if known is not None:
+        return known
+    from pylatexenc.latex2text import get_default_latex_context_db  # noqa: PLC0415 - slow
+
+    spec = get_default_latex_context_db().get_macro_spec(macro)
+    text = getattr(spec, "simplify_repl", None)
+    is_plain = isinstance(text, str) and not re.search("[%<]", text)
+    return str(text) if is_plain else None
 
 
 def _braces(text: str) -> dict[int, int]:

@@ -1,0 +1,89 @@
+"""Texts as they are compared: search, its index, keywords, names and citation keys.
+
+Case, accents and ligatures make no difference, letters without a decomposition are those that
+readers type for them, a Greek letter is its name, and a simple formula is its characters: `$F_1$`
+is f1, `CO$_2$` is co2, `$\\beta$-VAE` and `β-VAE` are beta-vae. PostgreSQL folds by the same tables
+(`migrations/0010`).
+"""
+
+import re
+import unicodedata
+
+# Letters that Unicode does not decompose, as readers without them on their keyboard type them.
+LETTERS = {
+    "ł": "l",
+    "ø": "o",
+    "đ": "d",
+    "ð": "d",
+    "ħ": "h",
+    "ı": "i",
+    "ŧ": "t",
+    "ŋ": "n",
+    "ĸ": "k",
+    "ß": "ss",
+    "æ": "ae",
+    "œ": "oe",
+    "þ": "th",
+    "ƶ": "z",
+    "ɨ": "i",
+    "ə": "e",
+    "ʼ": "'",
+}
+GREEK = {
+    "α": "alpha",
+    "β": "beta",
+    "γ": "gamma",
+    "δ": "delta",
+    "ε": "epsilon",
+    "ζ": "zeta",
+    "η": "eta",
+    "θ": "theta",
+    "ι": "iota",
+    "κ": "kappa",
+    "λ": "lambda",
+    "μ": "mu",
+    "ν": "nu",
+    "ξ": "xi",
+    "ο": "omicron",
+    "π": "pi",
+    "ρ": "rho",
+    "σ": "sigma",
+    "ς": "sigma",
+    "τ": "tau",
+    "υ": "upsilon",
+    "φ": "phi",
+    "χ": "chi",
+    "ψ": "psi",
+    "ω": "omega",
+}
+# Formulas in lower case, in the order of application; `re`, RE2 and PostgreSQL read them alike.
+FORMULAS = (
+    (r"\\var(epsilon|theta|rho|sigma|phi|pi)", r"\1"),
+    (
+        r"\\(?:mathrm|mathbf|mathit|mathsf|mathcal|text|textbf|textit|rm|bf)\s*\{([a-z0-9]+)\}",
+        r"\1",
+    ),
+    (r"\$\\?([a-z0-9]*)[_^]\{?\\?([a-z0-9+]+)\}?\$", r"\1\2"),
+    (r"\$\\?([a-z0-9]+)\$", r"\1"),
+)
+# Words of scripts without blanks are found by their characters.
+UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_FORMULAS = tuple((re.compile(pattern), to) for pattern, to in FORMULAS)
+_TABLE = str.maketrans(LETTERS | GREEK)
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def fold(text: str) -> str:
+    """`text` in lower case and folded."""
+    text = text.lower()
+    if "$" in text:
+        for pattern, to in _FORMULAS:
+            text = pattern.sub(to, text)
+    if text.isascii():  # nearly every text: hundreds are ranked for one search
+        return text
+    return _BEYOND_ASCII.sub(_plain, unicodedata.normalize("NFKD", text))
+
+
+def _plain(match: re.Match[str]) -> str:
+    kept = "".join(one for one in match[0] if not unicodedata.combining(one))
+    return kept.translate(_TABLE)

@@ -1,0 +1,128 @@
+"""Names of authors as reference managers take them apart: given, particle, family, suffix.
+
+arXiv names an author in one line, given names first; BibTeX, RIS, CSL and Zotero want the family
+name apart. A name that has none, of a team or of one word, is kept whole.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from webapp.ui.markup import without_tex
+
+# Before a family name, in lower case; CSL calls them non-dropping (https://docs.citationstyles.org,
+# "demote-non-dropping-particle").
+PARTICLES = frozenset(
+    {"af", "al", "ap", "auf", "aus", "av", "bin", "bint", "da", "dal", "dalla", "dalle", "das"}
+    | {"de", "degli", "dei", "del", "dela", "della", "delle", "den", "der", "des", "di", "do"}
+    | {"dos", "du", "e", "el", "en", "het", "ibn", "im", "in", "la", "las", "le", "li", "lo"}
+    | {"los", "op", "san", "st.", "te", "ten", "ter", "til", "tot", "und", "van", "vande"}
+    | {"vanden", "vander", "vom", "von", "vor", "y", "z", "zu", "zum", "zur", "à", "'t", "’t"}
+)
+_SUFFIX = re.compile(
+    r"(?:jr|sr|jnr|snr|ii|iii|iv|vi{0,3}|2nd|3rd|4th|ph\.?\s?d|m\.?d|esq)\.?", re.I
+)
+# In capitals only these belong to a family name; "Bin" or "Do" are given names too.
+_CAPITALS = frozenset(
+    {"al", "da", "de", "del", "della", "der", "den", "di", "dos", "du", "el", "la", "le", "van"}
+    | {"vande", "vanden", "vander", "von", "st.", "ter", "ten", "las", "los"}
+)
+# Vietnamese names, in which "Van" and "Le" are given names: the family name stands first.
+_VIETNAMESE = frozenset(
+    {"bui", "cao", "dang", "dao", "dinh", "do", "doan", "duong", "ha", "ho", "hoang", "huynh"}
+    | {"le", "luong", "luu", "ly", "mai", "ngo", "nguyen", "pham", "phan", "phung", "ta", "thai"}
+    | {"tran", "trinh", "truong", "vo", "vu", "van"}
+)
+# What names a team: these words anywhere, and what no person's name has.
+_TEAM = re.compile(
+    r"\b(?:collaboration|consortium|team|group|project|initiative|network|committee|community"
+    r"|alliance|foundation|institute|laborator(?:y|ies)|labs?|university|society|council|centre"
+    r"|center|organi[sz]ation|working|members|contributors|authors|association|survey|agency"
+    r"|department|school|board|task force|et al|for the|on behalf|and)\b|[:;/@&()\[\]]|\d",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A person's name in its parts, or `literal` for a team or a single name."""
+
+    given: str = ""
+    particle: str = ""
+    family: str = ""
+    suffix: str = ""
+    literal: str = ""
+
+    @property
+    def last(self) -> str:
+        """The family name with its particle, or the whole name."""
+        return " ".join(filter(None, (self.particle, self.family))) or self.literal
+
+    @property
+    def inverted(self) -> str:
+        """`Family, Given, Suffix`, as RIS has it."""
+        return ", ".join(filter(None, (self.last, self.given, self.suffix)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was lost of a person's name and it has nothing that names do not have."""
+        text = f"{self.given}{self.particle}{self.family}{self.suffix}{self.literal}"
+        return bool(self.last) and not re.search(r"[\\{}$^_<>|]", text)
+
+
+def unicode_name(text: str) -> str:
+    """A name or an affiliation as arXiv's feeds write it, in TeX, as Unicode."""
+    if "\\" not in text and "{" not in text and "~" not in text:
+        return text
+    plain = without_tex(without_tex(re.sub(r"(?<!\\)~|\\[,;: ]", " ", text)))  # two on a letter
+    return " ".join(re.sub(r"[{}]", "", plain).split())
+
+
+@lru_cache(maxsize=8192)
+def parse_name(text: str) -> Name:
+    """The parts of a name, as arXiv writes it or inverted (`Cole, Ada, III`). Never fails."""
+    words = text.replace("~", " ").split()
+    text = " ".join(words)
+    if len(words) < 2 or _TEAM.search(text):
+        return Name(literal=text)
+    head, *rest = (part.strip() for part in text.split(","))
+    suffixes = [part for part in rest if _SUFFIX.fullmatch(part)]
+    given = " ".join(part for part in rest if part and not _SUFFIX.fullmatch(part))
+    if given:
+        particle, family = _with_particle(head.split())
+        return Name(given, particle, family, " ".join(suffixes))
+    words = head.split()
+    while len(words) > 2 and _SUFFIX.fullmatch(words[-1]) and not _is_initial(words[-1]):
+        suffixes.insert(0, words.pop())
+    if len(words) < 2:
+        return Name(literal=head, suffix=" ".join(suffixes))
+    at = _family_from(words)
+    particle, family = _with_particle(words[at:])
+    return Name(" ".join(words[:at]), particle, family, " ".join(suffixes))
+
+
+def _is_initial(word: str) -> bool:
+    """Whether `V.` is an initial and no suffix."""
+    return bool(re.fullmatch(r"[IV]\.", word))
+
+
+def _family_from(words: list[str]) -> int:
+    """Where the family name begins: at the first particle in lower case, else at the last word and
+    the particles in capitals before it.
+    """
+    for at in range(1, len(words) - 1):
+        if words[at].lower() in PARTICLES and not words[at][0].isupper():
+            return at
+    at = len(words) - 1
+    if words[0].lower() not in _VIETNAMESE:
+        while at > 1 and words[at - 1].lower() in _CAPITALS:
+            at -= 1
+    return at
+
+
+def _with_particle(words: list[str]) -> tuple[str, str]:
+    """A family name as its particle, in lower case, and the rest."""
+    at = 0
+    while at < len(words) - 1 and words[at] in PARTICLES:
+        at += 1
+    return " ".join(words[:at]), " ".join(words[at:])
