@@ -79,6 +79,7 @@ class Settings(env.Settings):
     summary_model: str = variable("")
     summary_concurrency: int = variable("3", ge=1, le=64)
     summary_papers: Count = variable("15")
+    table_papers: Count = variable("30")
     summary_characters: int = variable("80000", ge=2000, le=MOST)
     summary_daily_calls: Count = variable("200")
     summary_daily_tokens: Count = variable("5000000")

@@ -155,6 +155,7 @@ RUN_MINUTES_A_DAY = ENV.run_minutes
 ASSISTANT_TOKEN = ENV.token.get_secret_value()
 SUMMARY_CONCURRENCY = ENV.summary_concurrency
 SUMMARY_PAPERS = ENV.summary_papers
+TABLE_PAPERS = ENV.table_papers
 SUMMARY_CHARACTERS = ENV.summary_characters
 SUMMARY_DAILY_CALLS = ENV.summary_daily_calls
 SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens

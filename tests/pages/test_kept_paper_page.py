@@ -27,7 +27,7 @@ from webapp.summaries.models import Claim, Summary
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/papers/2603.00001/"
-STAMPS = 5  # of the paper, what belongs to it, methods, summaries, digests
+STAMPS = 6  # of the paper, what belongs to it, methods, summaries, tables, digests
 SIGNED_IN = STAMPS + 5  # session, reader, shelf, library, lists
 
 

@@ -38,6 +38,13 @@ def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str,
             yield profile.language, list(top.values_list("paper_id", flat=True))
 
 
+def papers_of_latest(papers_a_day: int, days: int = 2) -> list[int]:
+    """The ids of the papers at the top of the site's latest digests, newest and best first."""
+    latest = Digest.objects.filter(profile__is_site=True, is_sample=False).order_by("-date")
+    top = DigestEntry.objects.filter(digest__in=list(latest[:days]), rank__lte=papers_a_day)
+    return list(top.order_by("-digest__date", "rank").values_list("paper_id", flat=True))
+
+
 def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     """Store all chips ({paper id: [{"method", "name", "figure"}]}), also in digest entries.
 

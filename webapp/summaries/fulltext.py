@@ -2,10 +2,15 @@
 
 import hashlib
 import json
+import logging
+from collections.abc import Sequence
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from webapp.claims.models import TableReading
+from webapp.claims.tables.store import store_tables, without_tables
 from webapp.papers import fetch
 from webapp.papers.models import Paper
 
@@ -13,6 +18,9 @@ from .html_text import Section, UnreadableError, sections_of_html
 from .models import FullText
 from .pdf_text import sections_of_pdf
 
+log = logging.getLogger(__name__)
+
+TABLES_AT_ONCE = 5  # papers a tick: the limiter is arXiv's, and others wait for it too
 MAX_CHARACTERS = 600_000  # of one paper that are kept; a long thesis has about as many
 Source = FullText.Source
 _READERS = {Source.HTML: sections_of_html, Source.PDF: sections_of_pdf}
@@ -33,14 +41,62 @@ def full_text(paper: Paper) -> FullText:
         return known
     reasons: list[str] = []
     for source, read in _READERS.items():
-        url = f"{settings.ARXIV_SITE_URL}/{source.value}/{paper.arxiv_id}v{paper.version}"
         try:
-            return _kept(paper, source, read(fetch.get(url).body), reasons)
+            body = fetch.get(_address(paper, source)).body
+            sections = read(body)
+            if source == Source.HTML:
+                store_tables(paper, paper.version, body)
+            return _kept(paper, source, sections, reasons)
         except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
             raise NotYetError(str(error)) from error
         except (fetch.FetchError, UnreadableError) as error:
             reasons.append(f"no {source.value.upper()}: {error}")
     return _kept(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
+
+
+def read_tables(paper: Paper) -> None:
+    """Read the tables of the latest version from arXiv's HTML, once; its text is kept as well.
+
+    Raises NotYetError where arXiv is unreachable or asks us to wait.
+    """
+    if TableReading.objects.filter(paper=paper, version=paper.version).exists():
+        return
+    try:
+        body = fetch.get(_address(paper, Source.HTML)).body
+        sections = sections_of_html(body)
+    except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
+        raise NotYetError(str(error)) from error
+    except (fetch.FetchError, UnreadableError) as error:
+        without_tables(paper, paper.version, f"no HTML: {error}")
+        return
+    store_tables(paper, paper.version, body)
+    _kept(paper, Source.HTML, sections, [])
+
+
+def read_some_tables(wanted: Sequence[int]) -> int:
+    """Read the tables of the first few of these papers that were not read; how many were.
+
+    Stops where arXiv cannot be asked now: the next call goes on.
+    """
+    read = TableReading.objects.filter(paper=OuterRef("pk"), version=OuterRef("version"))
+    unread = Paper.objects.filter(~Exists(read), pk__in=wanted).in_bulk()
+    papers = [unread[key] for key in dict.fromkeys(wanted) if key in unread][:TABLES_AT_ONCE]
+    for count, paper in enumerate(papers):
+        try:
+            read_tables(paper)
+        except NotYetError as error:
+            log.info("Tables wait for the next tick: %s", error)
+            return count
+    return len(papers)
+
+
+def read_tables_of(paper_id: int) -> None:
+    """Read the tables of a paper that a reader asked for."""
+    read_some_tables([paper_id])
+
+
+def _address(paper: Paper, source: str) -> str:
+    return f"{settings.ARXIV_SITE_URL}/{source}/{paper.arxiv_id}v{paper.version}"
 
 
 def _kept(paper: Paper, source: str, sections: list[Section], reasons: list[str]) -> FullText:

@@ -96,6 +96,7 @@ _STAMP = """
         (SELECT max(id) FROM summaries_claim WHERE summary_id = summary.id)
     FROM summaries_summary AS summary WHERE paper_id = %s ORDER BY id
 """
+_TABLES_STAMP = "SELECT '', id, read_at FROM claims_tablereading WHERE paper_id = %s ORDER BY id"
 _QUEUE_STAMP = """
     SELECT state, count(*), count(not_before) FROM summaries_summary
     WHERE state IN ('waiting', 'running') GROUP BY state ORDER BY state
@@ -107,7 +108,7 @@ def summaries_stamp(paper: int) -> tuple[object, ...]:
 
     One query; two while one is under way, which may wait for those of other papers.
     """
-    known = rows(_STAMP, [paper])
+    known = rows(_STAMP, [paper]) + rows(_TABLES_STAMP, [paper])
     under_way = any(state in {State.WAITING, State.RUNNING} for state, *_ in known)
     return Server.configured() is not None, known, rows(_QUEUE_STAMP) if under_way else []
 

@@ -6,5 +6,6 @@ from webapp.summaries import views
 app_name = "summaries"
 urlpatterns = [
     path("summaries/<arxiv:arxiv_id>/", views.summary, name="summary"),
+    path("summaries/<arxiv:arxiv_id>/tables", views.ask_for_tables, name="tables"),
     path("summaries/<arxiv:arxiv_id>/ask", views.ask, name="ask"),
 ]

@@ -15,6 +15,7 @@ from webapp.summaries.models import Summary
 from webapp.ui.language import current_language
 from webapp.ui.pages import for_readers
 
+MOST_WAITING = 100  # tasks of the site; what one reader asks for waits behind no more
 DONE = 286  # htmx: swap this in and stop polling
 
 
@@ -45,6 +46,19 @@ def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     tasks.send("site.summaries", [], lost="the summary waits for the next tick")
     messages.success(request, "Requested. The summary appears on this page when it is done.")
     return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
+
+
+@for_readers("POST")
+def ask_for_tables(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
+    """Have the tables of a paper read from arXiv's HTML."""
+    paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
+    if tasks.send_if_room(
+        "site.read_tables_of", [paper.pk], MOST_WAITING, lost="the tables are not read"
+    ):
+        messages.success(request, "Requested. The tables appear on this page once arXiv answers.")
+    else:
+        messages.error(request, "The site is busy. Please try again in a few minutes.")
+    return redirect("papers:paper", arxiv_id)
 
 
 def until_it_ends(response: HttpResponse, under_way: bool) -> HttpResponse:

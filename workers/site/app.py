@@ -59,6 +59,7 @@ app.conf.beat_schedule = {
     # is stale or failed; beat only asks.
     "poll": _every(300.0, "site.poll"),
     "enrich": _every(300.0, "site.enrich"),
+    "tables": _every(60.0, "site.read_tables"),
     "link": _every(60.0, "site.link"),
     "learn": _every(60.0, "site.learn_all"),
     "mail": _every(300.0, "site.mail"),

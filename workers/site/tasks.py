@@ -23,7 +23,7 @@ from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
 from webapp.readers.links import mail_link
 from webapp.runs import dispatch, heartbeats, record, retention, sweep
-from webapp.summaries import queries, queue
+from webapp.summaries import fulltext, queries, queue
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
 from workers.site.app import BRIEF, app
@@ -90,6 +90,12 @@ def _store_gist(summary: Summary) -> None:
     entries.store_gist(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
 
 
+@app.task(name="site.read_tables")
+def read_tables() -> None:
+    """Read the tables of the latest digest's papers, a few at a time."""
+    fulltext.read_some_tables(entries.papers_of_latest(settings.TABLE_PAPERS))
+
+
 @app.task(name="site.link")
 def link_papers() -> None:
     """Link new papers to the methods they concern, and refresh the digests' chips."""
@@ -107,6 +113,7 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.learn": (learning.learn, BRIEFLY),
     "site.learn_all": (learning.learn_all, {}),
     "site.best_since": (backlog.store_best, {}),
+    "site.read_tables_of": (fulltext.read_tables_of, {}),
     "site.mail": (deliver_due, {}),
     "site.mail_link": (mail_link, BRIEFLY),
     "site.tidy": (retention.tidy, {}),

@@ -81,7 +81,7 @@ class Table:
         ruled = self._first_rule(limit)
         head = 1
         while head < limit:
-            if self._is_block(head) or self._looks_like_values(head, ruled):
+            if self.is_block(head) or self._looks_like_values(head, ruled):
                 break
             if head < spanned or (ruled is not None and head < ruled) or self._continues(head):
                 head += 1
@@ -103,7 +103,7 @@ class Table:
         own = [cell for cell in self.grid.rows[row] if cell is not None and cell.row == row]
         return bool(own) and len(own) >= self.grid.width / 2 and all(c.has_line_above for c in own)
 
-    def _is_block(self, row: int) -> bool:
+    def is_block(self, row: int) -> bool:
         """Whether a row only names the rows that follow: it says one thing."""
         cells = self.grid.distinct(row)
         return (
@@ -171,7 +171,7 @@ class Table:
     def _body(self, column: int) -> list[Cell]:
         """The cells of a column below the head that say something, blocks left out."""
         rows = range(self.head_rows, len(self.grid.rows))
-        cells = [self.grid.rows[row][column] for row in rows if not self._is_block(row)]
+        cells = [self.grid.rows[row][column] for row in rows if not self.is_block(row)]
         return [cell for cell in cells if cell is not None and cell.text.lower() not in _NOTHING]
 
     def _is_wordy(self, column: int) -> bool:
@@ -190,7 +190,7 @@ class Table:
         """Whether the columns from `start` to `end` alone tell the rows of each block apart."""
         labels: set[tuple[str, ...]] = set()
         for row in range(self.head_rows, len(self.grid.rows)):
-            if self._is_block(row):
+            if self.is_block(row):
                 labels.clear()
                 continue
             label = tuple(cell.text if cell else "" for cell in self.grid.rows[row][start:end])
@@ -208,7 +208,7 @@ class Table:
         block: tuple[str, ...] = ()
         head = [self.head_path(column) for column in range(self.grid.width)]
         for row in range(self.head_rows, len(self.grid.rows)):
-            if self._is_block(row):
+            if self.is_block(row):
                 block = (self.grid.distinct(row)[0].text,)
                 continue
             if self._is_second_head(row):
@@ -261,7 +261,7 @@ class Table:
         lines = [_row(paths), _row(["---"] * self.grid.width)]
         for row in range(self.head_rows, len(self.grid.rows)):
             cells = self.grid.rows[row]
-            if self._is_block(row):
+            if self.is_block(row):
                 lines.append(_row([self.grid.distinct(row)[0].text]))
             else:
                 lines.append(_row([cell.text if cell is not None else "" for cell in cells]))

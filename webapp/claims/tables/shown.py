@@ -1,0 +1,141 @@
+"""The tables of a paper as its page shows them: the main results first, the own row marked."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from webapp.claims.models import PaperTable, TableReading
+from webapp.papers.models import Paper
+
+from .grid import Cell
+from .names import is_own, names_of
+from .reading import Table
+from .store import unpacked
+
+MAX_ROWS = 60  # shown of one table
+_NO_RESULT = re.compile(
+    r"hyper-?parameter|statistics|notation|configuration|data ?sets? (?:used|overview)|"
+    r"prompt|training (?:details|settings)|symbols|taxonomy|abbreviation",
+    re.IGNORECASE,
+)
+_ABLATION = re.compile(r"ablat|sensitivit|effect of|impact of|variants?\b", re.IGNORECASE)
+_MAIN = re.compile(r"\bmain\b|comparison|compared|state[- ]of[- ]the[- ]art|overall", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """A row of the body: its cells in order, each once, and whether it is the paper's own."""
+
+    cells: list[Cell]
+    is_own: bool
+    is_block: bool
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """One stored table with what a page says of it."""
+
+    stored: PaperTable
+    table: Table
+    names: Sequence[str]
+    link: str  # to the table on arXiv's page
+
+    @property
+    def title(self) -> str:
+        """What the paper calls it: "Table 3"."""
+        return self.stored.number
+
+    @property
+    def cell_id(self) -> str:
+        """What the ids of its cells on the page begin with; row and column follow."""
+        return f"table-{self.stored.position + 1}"
+
+    @property
+    def head(self) -> list[list[Cell]]:
+        """The rows of the head, each with the cells that begin in it."""
+        return [self._cells(row) for row in range(self.table.head_rows)]
+
+    @cached_property
+    def rows(self) -> list[ShownRow]:
+        """The rows of the body that are shown."""
+        own = {value.cell.row for value in self.table.values if is_own(value.row_label, self.names)}
+        first, height = self.table.head_rows, len(self.table.grid.rows)
+        return [
+            ShownRow(self._cells(row), row in own, self.table.is_block(row))
+            for row in range(first, min(height, first + MAX_ROWS))
+        ]
+
+    def _cells(self, row: int) -> list[Cell]:
+        cells = self.table.grid.rows[row]
+        return [
+            cell if cell is not None else Cell("", row, column)
+            for column, cell in enumerate(cells)
+            if cell is None or (cell.row, cell.column) == (row, column)
+        ]
+
+    @property
+    def left_out(self) -> int:
+        """How many rows are not shown."""
+        return max(0, len(self.table.grid.rows) - self.table.head_rows - MAX_ROWS)
+
+    @property
+    def own_found(self) -> bool:
+        """Whether a row is of the paper's own method."""
+        return any(row.is_own for row in self.rows)
+
+    @property
+    def own_columns(self) -> set[int]:
+        """Where methods stand over columns: the columns of the paper's own."""
+        return {
+            value.cell.column
+            for value in self.table.values
+            if is_own(value.head_path[:1], self.names)
+        }
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it reports results: numbers, and no caption that says otherwise."""
+        return len(self.table.values) >= 4 and not _NO_RESULT.search(self.table.grid.caption)
+
+    @property
+    def weight(self) -> tuple[bool, bool, bool, int]:
+        """The main table has the greatest: results, no ablation, the own row or a caption so."""
+        caption = self.table.grid.caption
+        is_own_there = self.own_found or bool(self.own_columns)
+        return (
+            self.is_result,
+            not _ABLATION.search(caption),
+            is_own_there or bool(_MAIN.search(caption)),
+            -self.stored.position,
+        )
+
+
+@dataclass(frozen=True)
+class ShownTables:
+    """The tables of a paper's latest reading, or why there are none."""
+
+    reading: TableReading | None
+    main: ShownTable | None
+    others: list[ShownTable]
+
+
+def tables_of(paper: Paper) -> ShownTables:
+    """The tables of the newest version that was read; the main results apart from the others."""
+    reading = TableReading.objects.filter(paper=paper).order_by("-version").first()
+    if reading is None:
+        return ShownTables(None, None, [])
+    names = names_of(paper.title, paper.abstract)
+    page = f"https://arxiv.org/html/{paper.arxiv_id}v{reading.version}"
+    shown = [
+        ShownTable(
+            stored,
+            Table(unpacked(stored)),
+            names,
+            f"{page}#{stored.anchor}" if stored.anchor else page,
+        )
+        for stored in reading.tables.all()
+    ]
+    results = [table for table in shown if table.is_result]
+    main = max(results, key=lambda table: table.weight, default=None)
+    return ShownTables(reading, main, [table for table in shown if table is not main])

@@ -1,0 +1,121 @@
+"""Tables of a paper in the database: read once for each version, replaced whole."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from django.db import transaction
+from lxml import html
+from lxml.etree import ParserError
+
+from webapp.claims.models import PaperTable, ReportedValue, TableReading
+from webapp.papers.models import Paper
+
+from .grid import Cell, Grid, grids_of
+from .names import Reported, is_own, names_of, reported
+from .reading import Table
+
+MAX_VALUES = 3000  # of one paper
+_LARGEST = Decimal(10) ** 17  # what the column of values holds
+
+
+def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
+    """Read the tables of arXiv's HTML and keep them instead of those that were read before.
+
+    A page without a table, or one that cannot be parsed, is a reading without tables.
+    """
+    try:
+        root = html.document_fromstring(body, parser=html.HTMLParser(encoding="utf-8"))
+        tables = [Table(grid) for _, grid in grids_of(root)]
+        reason = "" if tables else "its HTML has no table"
+    except (ParserError, ValueError):
+        tables, reason = [], "its HTML could not be parsed"
+    names = names_of(paper.title, paper.abstract)
+    results = [reported(table) for table in tables]
+    with transaction.atomic():
+        reading = without_tables(paper, version, reason)
+        rows = PaperTable.objects.bulk_create(
+            PaperTable(
+                reading=reading,
+                position=position,
+                number=table.grid.number[:40],
+                caption=table.grid.caption,
+                anchor=table.grid.anchor[:120],
+                cells=packed(table.grid),
+            )
+            for position, table in enumerate(tables)
+        )
+        pairs = (
+            (row, result) for row, found in zip(rows, results, strict=True) for result in found
+        )
+        values = [_row(paper, names, table, result) for table, result in pairs]
+        ReportedValue.objects.bulk_create(values[:MAX_VALUES], batch_size=500)
+    return reading
+
+
+def without_tables(paper: Paper, version: int, reason: str) -> TableReading:
+    """A reading without tables, and why; what was read of this version before goes."""
+    reading, _ = TableReading.objects.update_or_create(
+        paper=paper, version=version, defaults={"reason": reason[:300]}
+    )
+    reading.tables.all().delete()
+    return reading
+
+
+def _row(paper: Paper, names: list[str], table: PaperTable, result: Reported) -> ReportedValue:
+    cell = result.value.cell
+    return ReportedValue(
+        table=table,
+        paper=paper,
+        benchmark=result.benchmark,
+        metric=result.metric.name,
+        better=result.metric.better,
+        subject=result.subject[:300],
+        setting=result.setting[:300],
+        value=max(-_LARGEST, min(_LARGEST, round(result.value.value, 12))),
+        text=cell.text[:60],
+        unit=result.value.unit,
+        row=cell.row,
+        column=cell.column,
+        is_own=is_own([*result.value.row_label, result.subject], names),
+    )
+
+
+# A cell in the database: text, row, column, rows, columns, id on arXiv's page, marks.
+Packed = tuple[str, int, int, int, int, str, str]
+
+
+def packed(grid: Grid) -> list[Packed]:
+    """The cells of a grid, each once."""
+    cells = dict.fromkeys(cell for row in grid.rows for cell in row if cell is not None)
+    return [(c.text, c.row, c.column, c.rows, c.columns, c.anchor, _marks(c)) for c in cells]
+
+
+def _marks(cell: Cell) -> str:
+    """h head, b bold, u underlined, l a line above."""
+    flags = (cell.is_head, cell.is_bold, cell.is_underlined, cell.has_line_above)
+    return "".join(mark for mark, flag in zip("hbul", flags, strict=True) if flag)
+
+
+def unpacked(table: PaperTable) -> Grid:
+    """The grid of a stored table."""
+    cells = [_cell(entry) for entry in table.cells]
+    height = max((cell.row + cell.rows for cell in cells), default=0)
+    width = max((cell.column + cell.columns for cell in cells), default=0)
+    rows: list[list[Cell | None]] = [[None] * width for _ in range(height)]
+    for cell in cells:
+        for row, column in _places(cell):
+            if rows[row][column] is None:
+                rows[row][column] = cell
+    return Grid(rows, table.caption, table.number, table.anchor)
+
+
+def _cell(packed_cell: Packed) -> Cell:
+    text, row, column, rows, columns, anchor, marks = packed_cell
+    head, bold, underlined, line = (mark in marks for mark in "hbul")
+    return Cell(text, row, column, rows, columns, anchor, head, bold, underlined, line)
+
+
+def _places(cell: Cell) -> Iterable[tuple[int, int]]:
+    for row in range(cell.row, cell.row + cell.rows):
+        for column in range(cell.column, cell.column + cell.columns):
+            yield row, column
