@@ -44,7 +44,7 @@ def test_every_line_stands_once(slug: str, level: str) -> None:
         assert not file.stale
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize("slug", [slug for slug in SLUGS if registry.get(slug).example])
 def test_every_equation_becomes_mathml(slug: str) -> None:
     found = [
         formula(one.tex)
