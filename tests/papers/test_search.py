@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import pytest
@@ -14,7 +15,7 @@ from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
 from webapp.papers.search import MAX_PAGES, PAGE, filters, index, search, spelling
-from webapp.papers.search.query import Query, Term, parse
+from webapp.papers.search.query import Query, Term, parse, words_of
 from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db
@@ -445,3 +446,62 @@ def test_words_among_punctuation_are_words(query: str) -> None:
     batch = Batch("cs.CL", WEDNESDAY, (entry(1, title=title),))
     store_batch(batch, Listing.Source.RSS, noon(WEDNESDAY), {})
     assert found(query) == [1]
+
+
+FOLDED = [
+    ("Łukasz Żak", "", ["Lukasz Zak", "author:Lukasz", 'author:"łukasz żak"', "ŁUKASZ"]),
+    ("Øre Ørsted", "", ["Orsted", "ørsted", "Ørsted"]),
+    ("Weiß and Strasse", "", ["Weiss", "Weiß", "weiss strasse"]),
+    ("Işık of Diyarbakır", "", ["Isik", "işık", "diyarbakir"]),
+    ("Đorđe Æsop þorn", "", ["dorde aesop thorn", "Đorđe"]),
+    ("The ﬁne eﬀect", "", ["fine effect"]),
+    (r"The $F_1$ score", "", ["F1", "F1 score", "f1", "$F_1$"]),
+    (r"CO$_2$ in air", "", ["CO2", '"CO2 in air"', "CO$_2$"]),
+    (r"A $\beta$-VAE", "", ["β-VAE", "beta-VAE", '"β-VAE"', "$\\beta$-VAE"]),
+    ("A β-VAE of λ", "", ["beta-vae lambda", "β-VAE", r"$\beta$-VAE"]),
+    (r"Of $k$-means and $x^{2}$", "", ["k-means", "x2"]),
+    ("稀疏注意力机制的研究", "", ["注意力", "稀疏", '"注意力机制"', "稀疏注意力机制的研究"]),
+    ("naïve Bayes in Zürich", "", ["naive bayes", "zurich", "Zürich", "naïve"]),
+    ("한국어 학습", "", ["학습", "한국어"]),
+    ("ガウス過程", "", ["ガウス", "過程"]),
+    ("Ångström Ελλάδα Привет", "", ["angstrom", "ελλάδα", "привет", "Ελλαδα"]),
+    ("C++ and c# of C", "", ["c++", "C#"]),
+]
+
+
+@pytest.mark.parametrize(("title", "abstract", "queries"), FOLDED, ids=lambda one: str(one)[:12])
+def test_a_word_is_found_however_it_is_typed(
+    db: None, title: str, abstract: str, queries: list[str]
+) -> None:
+    other = entry(2, title="Nothing of that kind", abstract="Nothing.")
+    names = (Author(title),) if "author" in str(queries) else ()
+    this = entry(1, title=title, abstract=abstract or "Nothing.", authors=names)
+    store_batch(Batch("cs.CL", WEDNESDAY, (this, other)), Listing.Source.RSS, noon(WEDNESDAY), {})
+    for query in queries:
+        results = search(query, relax=False)
+        assert [paper.arxiv_id for paper in results.papers] == ["2603.00001"], query
+        if "author" not in query:
+            assert "<mark" in results.marked()[0].title_html, query
+
+
+def test_the_database_folds_words_as_python_does(db: None) -> None:
+    texts = [title for title, _, _ in FOLDED]
+    texts += ["İstanbul", "½ ² ™ ﷺ", "a$b_{c}$d $x$ $5 to $6", "ẛ̣ ǆ Ⅳ", "µm μm", "Σίσυφος"]
+    texts += [
+        "\\varepsilon $\\varepsilon$-greedy",
+        "$\\mathrm{KL}$",
+        "日本語テキスト",
+        "ħ ŋ ĸ ə ʼn",
+    ]
+    with connection.cursor() as cursor:
+        for text in texts:
+            if connection.vendor == "postgresql":
+                cursor.execute("SELECT papers_words(%s)", [text])
+                assert _words(cursor.fetchone()[0]) == words_of(text)
+            else:
+                cursor.execute("SELECT index_words(%s)", [text])
+                assert cursor.fetchone()[0].split() == words_of(text)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text)

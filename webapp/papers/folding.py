@@ -8,6 +8,7 @@ is f1, `CO$_2$` is co2, `$\\beta$-VAE` and `β-VAE` are beta-vae. PostgreSQL fol
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # Letters that Unicode does not decompose, as readers without them on their keyboard type them.
 LETTERS = {
@@ -81,9 +82,32 @@ def fold(text: str) -> str:
             text = pattern.sub(to, text)
     if text.isascii():  # nearly every text: hundreds are ranked for one search
         return text
-    return _BEYOND_ASCII.sub(_plain, unicodedata.normalize("NFKD", text))
+    return _BEYOND_ASCII.sub(lambda found: _bare(found[0]), text)
 
 
-def _plain(match: re.Match[str]) -> str:
-    kept = "".join(one for one in match[0] if not unicodedata.combining(one))
-    return kept.translate(_TABLE)
+def folded(text: str) -> tuple[str, Sequence[int]]:
+    """`fold(text)`, and for each of its characters the place in `text` that it comes from."""
+    if text.isascii() and "$" not in text:
+        return text.lower(), range(len(text))
+    low = "".join(char.lower() for char in text)
+    places = [at for at, char in enumerate(text) for _ in char.lower()]
+    for pattern, to in _FORMULAS if "$" in text else ():
+        groups = range(1, to.count("\\") + 1)
+        kept: list[int] = []
+        at = 0
+        for match in pattern.finditer(low):
+            kept += range(at, match.start())
+            for group in groups:
+                kept += range(*match.span(group))
+            at = match.end()
+        kept += range(at, len(low))
+        low, places = "".join(low[at] for at in kept), [places[at] for at in kept]
+    bare = [(char, place) for one, place in zip(low, places, strict=True) for char in _bare(one)]
+    return "".join(char for char, _ in bare), [place for _, place in bare]
+
+
+def _bare(text: str) -> str:
+    apart = unicodedata.normalize("NFKD", text)
+    kept = "".join(one for one in apart if not unicodedata.combining(one))
+    # Composed again: Korean syllables came apart as accents did.
+    return unicodedata.normalize("NFC", kept.translate(_TABLE))

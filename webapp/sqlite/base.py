@@ -1,6 +1,7 @@
 """SQLite connections that are not reused after an error, or if they can only read."""
 
 import os
+from typing import Any
 
 from django.db.backends.sqlite3 import base
 
@@ -18,6 +19,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().connect()
         if not os.access(self.settings_dict["NAME"], os.W_OK):
             self.close_at = 0.0
+
+    def get_new_connection(self, conn_params: Any) -> Any:
+        """A connection with the function by which the index of papers folds their words."""
+        # Models cannot be imported before Django is set up, as a connection is opened after.
+        from webapp.papers.search.query import index_words  # noqa: PLC0415
+
+        connection = super().get_new_connection(conn_params)
+        connection.create_function("index_words", 1, index_words, deterministic=True)
+        return connection
 
     def is_usable(self) -> bool:
         """False: Django asks only after an error, and reopening the file takes a millisecond."""

@@ -309,3 +309,53 @@ def test_a_prefix_is_found_with_and_without_its_hyphen(written: str) -> None:
     for keyword in ("pretraining", "pre-training", "LLM pretraining | pretraining"):
         for single in ([rules(keyword)], [rules(keyword), rules("other")]):
             assert scored(Scorer(single), candidate(f"On {written}.")).score == 1.5
+
+
+@pytest.mark.parametrize(
+    ("keyword", "title", "marked"),
+    [
+        ("F1", "The $F_1$ score", "F_1"),
+        ("F1 score", "The $F_1$ score", "F_1$ score"),
+        ("$F_1$", "The F1 score", "F1"),
+        ("CO2", "Less CO$_2$ in air", "CO$_2"),
+        ("CO$_2$", "Less CO2 in air", "CO2"),
+        ("β-VAE", r"A $\beta$-VAE of it", r"beta$-VAE"),
+        ("β-VAE", "A β-VAE of it", "β-VAE"),
+        (r"$\beta$-VAE", "A β-VAE of it", "β-VAE"),
+        ("k-means", "Of $k$-means", "k$-means"),
+        ("naive bayes", "The naïve Bayes", "naïve Bayes"),
+        ("naïve bayes", "The naive Bayes", "naive Bayes"),
+        ("Erdos", "An Erdős graph", "Erdős"),
+        ("Lukasiewicz logic", "The Łukasiewicz logic", "Łukasiewicz logic"),
+        ("gross", "Groß numbers", "Groß"),
+        ("fine", "The ﬁne print", "ﬁne"),
+        ("注意力", "稀疏注意力机制", "注意力"),
+        ("학습", "한국어 학습을", "학습"),
+    ],
+)
+def test_a_keyword_matches_however_a_word_is_spelled(keyword: str, title: str, marked: str) -> None:
+    for words in (rules(keyword), rules(keyword, "quant*", "a b c")):
+        assert scored(Scorer([words]), candidate(title)).score == 1.5
+        assert scored(Scorer([words]), candidate("$x$", f"é {title}")).score == 1.0
+    (span,) = term(keyword).spans(normalise(title))
+    assert normalise(title)[slice(*span)] == marked
+
+
+@pytest.mark.parametrize(
+    ("keyword", "name"),
+    [
+        ("author:Lukasz Zak", "Łukasz Żak"),
+        ("author:Żak", "Łukasz Żak"),
+        ("author:L. Żak", "Łukasz Żak"),
+        ("author:Beethoven", "Ludwig van Beethoven"),
+        ("author:van Beethoven", "Ludwig van Beethoven"),
+        ("author:Cole", "Ada Cole III"),
+        ("author:Ada Cole", "Ada Cole, Jr."),
+        ("author:Ada Cole III", "Ada Cole III"),
+        ("author:the atlas collaboration", "The ATLAS Collaboration"),
+        ("author:Orsted", "Søren Ørsted"),
+    ],
+)
+def test_an_author_is_found_by_any_part_that_names_them(keyword: str, name: str) -> None:
+    assert scored(Scorer([rules(keyword)]), candidate("T", authors=(name,))).kept
+    assert not scored(Scorer([rules(keyword)]), candidate("T", authors=("Bo Ohm",))).kept

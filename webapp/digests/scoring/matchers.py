@@ -85,7 +85,7 @@ class AutomatonMatcher:
 
     def _terms_in(self, text: str) -> Collection[int]:
         automaton = self._for_ascii
-        if not text.isascii():
+        if not text.isascii() or "$" in text:
             text, automaton = fold(text, self._kind), self._for_folded
         found = automaton.Match(text) if automaton is not None else None
         if found is None or _END not in found:

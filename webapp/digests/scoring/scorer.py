@@ -10,7 +10,6 @@ or subtracts points (`learned`).
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from webapp.digests.scoring import learned
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
 from webapp.learning.linear import Linear
+from webapp.papers.folding import fold
+from webapp.papers.names import parse_name
 
 Place = Literal["title", "abstract", "authors"]
 Sought = int | str  # the number of a term, or an author's name as authors are compared
@@ -282,16 +283,23 @@ def author_of(keyword: str) -> str:
 
 
 def _comparable_name(name: str) -> str:
-    """An author's name without case, accents and dots: `jose f doe`."""
-    bare = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
-    return " ".join(bare.casefold().replace(".", " ").split())
+    """An author's name without case, accents, dots and suffix: `jose f doe`."""
+    parts = parse_name(name)
+    return _bare(f"{parts.given} {parts.last}")
+
+
+def _bare(text: str) -> str:
+    return " ".join(fold(text).replace(".", " ").split())
 
 
 def _comparable_names(authors: Iterable[str]) -> set[str]:
     """The names of authors as they are compared: in full, abbreviated (`j doe`), the surname."""
-    names = {_comparable_name(author) for author in authors}
-    parts = [name.rpartition(" ") for name in names if " " in name]
-    return names.union(*((f"{first[0]} {last}", last) for first, _, last in parts))
+    names: set[str] = set()
+    for parts in map(parse_name, authors):
+        given = _bare(parts.given)
+        for last in {_bare(parts.last), _bare(parts.family)} - {""}:
+            names |= {last} | ({f"{given} {last}", f"{given[0]} {last}"} if given else set())
+    return names
 
 
 def total(matches: Iterable[Match]) -> float:

@@ -23,6 +23,8 @@ from itertools import groupby
 
 import re2
 
+from webapp.papers import folding
+
 AUTHOR = "author:"  # the prefix of a keyword for an author
 MAX_KEYWORD = 100  # characters
 MAX_REGEX = 200
@@ -77,10 +79,13 @@ def normalise(text: str) -> str:
 
 
 def fold(text: str, kind: Kind = Kind.WORDS) -> str:
-    """`text` (normalised) without case, except for regular expressions, which ignore it."""
+    """`text` (normalised) as terms of this kind see it: words as search folds them.
+
+    Regular expressions ignore case themselves; the seed bot knows nothing of accents.
+    """
     if kind is Kind.REGEX:
         return text
-    return text.lower() if kind is Kind.SUBSTRING or text.isascii() else text.casefold()
+    return text.lower() if kind is Kind.SUBSTRING else folding.fold(text)
 
 
 @dataclass(frozen=True)
@@ -109,13 +114,13 @@ class Term:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The ranges of the term in `text` (normalised), in order, not overlapping."""
-        folded = fold(text, self.kind)
-        spans = list(self._spans(folded))
-        if len(folded) == len(text) or not spans:
-            return spans
-        # Some characters fold to several (ß, ﬁ): for each of `folded`, its position in `text`.
-        origin = [i for i, char in enumerate(text) for _ in fold(char, self.kind)]
-        return [(origin[start], origin[end - 1] + 1) for start, end in spans]
+        if self.kind is Kind.WORDS:
+            folded, origin = folding.folded(text)
+        else:
+            folded = fold(text, self.kind)
+            # Some characters have two in lower case: for each of `folded`, its place in `text`.
+            origin = [i for i, char in enumerate(text) for _ in fold(char, self.kind)]
+        return [(origin[start], origin[end - 1] + 1) for start, end in self._spans(folded)]
 
     def _spans(self, folded: str) -> Iterator[tuple[int, int]]:
         at = 0

@@ -13,6 +13,8 @@ from pathlib import Path
 import django.db.models.deletion
 from django.db import migrations, models
 
+from webapp.papers import folding
+
 SQL = Path(__file__).parent
 
 
@@ -36,8 +38,45 @@ def _statements(vendor: str) -> list[str]:
     """
     words = (SQL / f"search_words.{vendor}.sql").read_text("utf-8")
     text = (SQL / f"search.{vendor}.sql").read_text("utf-8")
+    text = text.replace("{function}", _function())
     text = re.sub(r"\{of (.+?)\}", lambda found: words.replace("{}", found[1]), text)
     return text.split("--;\n")
+
+
+def _function() -> str:
+    """`query.fold` for PostgreSQL, in which most texts are ASCII and have no formula."""
+    formulas = "".join(
+        f"words := regexp_replace(words, '{pattern}', '{to}', 'g');\n"
+        for pattern, to in folding.FORMULAS
+    )
+    letters = folding.LETTERS | folding.GREEK
+    single = {old: new for old, new in letters.items() if len(new) == 1}
+    longer = "".join(
+        f"words := replace(words, '{old}', '{new}');\n"
+        for old, new in letters.items()
+        if len(new) > 1
+    )
+    olds, news = "".join(single), "".join(single.values()).replace("'", "''")
+    return f"""
+        CREATE OR REPLACE FUNCTION papers_words(words text) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
+        BEGIN
+            words := lower(words);
+            IF position('$' in words) > 0 THEN {formulas} END IF;
+            IF octet_length(words) > length(words) THEN
+                words := regexp_replace(
+                    normalize(words, NFKD), '[\\u0300-\\u036f\\u3099\\u309a]', '', 'g'
+                );
+                words := translate(words, '{olds}', '{news}');
+                {longer}
+                words := regexp_replace(
+                    normalize(words, NFC), '([{folding.UNSPACED}])', ' \\1 ', 'g'
+                );
+            END IF;
+            RETURN replace(replace(words, 'c++', 'cplusplus'), 'c#', 'csharp');
+        END
+        $function$
+    """
 
 
 class Migration(migrations.Migration):

@@ -4,7 +4,9 @@ DROP COLUMN IF EXISTS search,
 DROP COLUMN IF EXISTS search_titles,
 DROP COLUMN IF EXISTS search_authors
 --;
--- The words without accents, decomposed as in `query.fold`. PostgreSQL's parser takes `<mask>` for a tag
+{function}
+--;
+-- The words as `query.fold` gives them, by the tables of `folding.py`. PostgreSQL's parser takes `<mask>` for a tag
 -- and leaves it out: punctuation becomes blanks before it reads, so that words are letters and digits
 -- alone, as in SQLite's index. Among them are, as words that no paper and no reader writes, a paper's
 -- categories and the blocks of 8, 32, … days in which it was announced, by which the latest are found. A

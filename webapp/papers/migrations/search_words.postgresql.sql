@@ -1,7 +1,1 @@
-translate(
-    replace(replace(
-        regexp_replace(normalize(lower({}::text), NFKD), '[\u0300-\u036f]', '', 'g'),
-        'c++', 'cplusplus'), 'c#', 'csharp'
-    ),
-    '<>/@.-_', '       '
-)
+translate(papers_words({}::text), '<>/@.-_', '       ')

@@ -5,13 +5,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from webapp.papers import folding
 from webapp.papers.cards import Card
+from webapp.papers.folding import UNSPACED
 from webapp.papers.models import Paper
-from webapp.papers.search.query import Term, words_of
+from webapp.papers.search.query import SPELLED, Term
 from webapp.papers.search.ranking import line, pattern, weight
 from webapp.ui.markup import render
 
-_WORD = re.compile(r"c\+\+|c#|[^\W_]+", re.IGNORECASE)  # as `query.words_of` splits texts
+# As `query.words_of` splits folded texts.
+_WORD = re.compile(rf"c\+\+|c#|[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W_])+")
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,14 @@ def _spans(
     text: str, patterns: Iterable[tuple[int, re.Pattern[str]]]
 ) -> Iterator[tuple[int, int, int]]:
     """Where the patterns of folded words match `text`: (start, end, number)."""
-    found = [(one, " ".join(words_of(one[0]))) for one in _WORD.finditer(text)]
-    folded = line([word for _, word in found])
+    whole, places = folding.folded(text)
+    found = [
+        (places[one.start()], places[one.end() - 1] + 1, SPELLED.get(one[0], one[0]))
+        for one in _WORD.finditer(whole)
+    ]
+    folded = line([word for *_, word in found])
     # The end of each word in the line, in which every word follows a blank.
-    ends = list(accumulate((len(word) + 1 for _, word in found)))
+    ends = list(accumulate((len(word) + 1 for *_, word in found)))
     for number, one in patterns:
         at = 0
         for match in one.finditer(folded):
@@ -62,4 +69,4 @@ def _spans(
             last = at
             while ends[last] < match.end():
                 last += 1
-            yield found[at][0].start(), found[last][0].end(), number
+            yield found[at][0], found[last][1], number

@@ -1,9 +1,10 @@
 """A reader's query as terms: words, phrases, prefixes, fields, categories, dates."""
 
 import re
-import unicodedata
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+
+from webapp.papers import folding
 
 MAXTERMS = 16
 MAX_QUERY = 400  # characters read
@@ -21,7 +22,7 @@ TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,8}):)?(?P<text>"[^"]*"|[^\
 _CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
 _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_UNSPACED = re.compile(f"[{folding.UNSPACED}]")
 _DATE = re.compile(r"((?:19|2\d)\d\d)(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 # Written apart, with a hyphen or as one word; the index only has each paper's own spelling.
 PREFIXES = frozenset(
@@ -103,31 +104,30 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
 
 
 def fold(text: str) -> str:
-    """Lower case without accents, with C++ and C# as words, as in the index."""
-    text = text.lower()
+    """As `folding.fold`, with C++ and C# as words and Han characters apart, as in the index."""
+    text = folding.fold(text)
     for symbol, word in SPELLED.items():
         text = text.replace(symbol, word)
-    if text.isascii():  # nearly every text: hundreds are ranked for one search
-        return text
-    return _BEYOND_ASCII.sub(_without_accents, unicodedata.normalize("NFKD", text))
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 
 def words_of(text: str) -> list[str]:
-    """The folded words of `text`, in order."""
+    """The folded words of `text`, in order; a Han character is one."""
     folded = fold(text)
     if folded.isascii():  # the same words in a third of the time
         return folded.translate(_BLANKS).split()
     return _WORD.findall(folded)
 
 
+def index_words(text: str | None) -> str:
+    """A text as SQLite's index holds it."""
+    return " ".join(words_of(text or ""))
+
+
 def category_word(category: str) -> str:
     """The word for a category in the index."""
     word = category.lower().replace(".", "0").replace("-", "1")
     return "".join(_WORD.findall(word)) or "none"
-
-
-def _without_accents(match: re.Match[str]) -> str:
-    return "".join(one for one in match[0] if not unicodedata.combining(one))
 
 
 def _term(text: str, column: str) -> Term | None:
