@@ -41,7 +41,7 @@ BASE_URL = ENV.base_url.rstrip("/")
 
 # In this order, in which their URL patterns are tried.
 ROOMS = (
-    *("pages", "digests", "papers", "library", "mail", "summaries", "catalog"),
+    *("pages", "digests", "papers", "library", "mail", "claims", "summaries", "catalog"),
     *("runs", "readers", "ui", "operate", "api"),
 )
 INSTALLED_APPS = [
@@ -52,7 +52,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     *(f"webapp.{room}" for room in ROOMS),
-    "webapp.claims",
 ]
 
 MIDDLEWARE = [

@@ -50,6 +50,7 @@ PAGES = [
     Page("library:library", "/library/?show=left", signed_in=True),
     Page("library:import", "/library/import/", signed_in=True),
     Page("library:zotero", "/library/zotero/", signed_in=True),
+    Page("claims:quantities", "/quantities/"),
     Page("pages:first-steps", "/first-steps/", signed_in=True),
     Page("operate:connections", "/connections/", signed_in=True, status=403),
     Page("mail:account", "/account/mail/", signed_in=True),
@@ -98,6 +99,8 @@ NOT_PAGES = {
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
     *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
     "catalog:all-verdicts",
+    *("claims:quantity-csv", "claims:quantity-feed"),  # files
+    "summaries:tables",  # a POST
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST
     *("runs:cancel", "runs:live"),  # POST only, and a part of the run's page
     *("runs:artefact", "runs:chart-style", "runs:csv", "runs:feed", "runs:json"),  # files

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from urllib.parse import urlencode
 
 from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.models import Paper
@@ -45,6 +46,20 @@ class ShownTable:
     def title(self) -> str:
         """What the paper calls it: "Table 3"."""
         return self.stored.number
+
+    @cached_property
+    def _quantities(self) -> dict[tuple[int, int], str]:
+        """By row and column: the query string of the page of what a cell reports."""
+        return {
+            (value.row, value.column): urlencode(
+                {"benchmark": value.benchmark, "metric": value.metric}
+            )
+            for value in self.stored.reported.all()
+        }
+
+    def quantity(self, cell: Cell) -> str:
+        """The query string of the quantity that a cell reports, or ""."""
+        return self._quantities.get((cell.row, cell.column), "")
 
     @property
     def cell_id(self) -> str:
@@ -134,7 +149,7 @@ def tables_of(paper: Paper) -> ShownTables:
             names,
             f"{page}#{stored.anchor}" if stored.anchor else page,
         )
-        for stored in reading.tables.all()
+        for stored in reading.tables.prefetch_related("reported")
     ]
     results = [table for table in shown if table.is_result]
     main = max(results, key=lambda table: table.weight, default=None)

@@ -32,6 +32,7 @@ def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
     names = names_of(paper.title, paper.abstract)
     results = [reported(table) for table in tables]
     with transaction.atomic():
+        TableReading.objects.filter(paper=paper, version__lt=version).delete()
         reading = without_tables(paper, version, reason)
         rows = PaperTable.objects.bulk_create(
             PaperTable(

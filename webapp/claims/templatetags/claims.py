@@ -1,11 +1,11 @@
 """The tables of a paper, for its page."""
 
 from django import template
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from webapp.claims.tables.grid import Cell
-from webapp.claims.tables.shown import ShownTables, tables_of
+from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
 
 register = template.Library()
@@ -18,7 +18,20 @@ def tables_of_paper(paper: Paper) -> ShownTables:
 
 
 @register.filter
+def quantity(shown: ShownTable, cell: Cell) -> str:
+    """The query string of the quantity that a cell reports, or ""."""
+    return shown.quantity(cell)
+
+
+@register.filter
 def spans(cell: Cell) -> SafeString:
     """The attributes of a cell that stands over several rows or columns."""
     wide = (("colspan", cell.columns), ("rowspan", cell.rows))
     return format_html_join(" ", '{}="{}"', (pair for pair in wide if pair[1] > 1))
+
+
+@register.filter
+def marked(cell: Cell) -> SafeString:
+    """The text of a cell, bold or underlined as the paper has it."""
+    tag = "b" if cell.is_bold else "u" if cell.is_underlined else "span"
+    return format_html("<{0}>{1}</{0}>", tag, cell.text)

@@ -1,0 +1,149 @@
+"""Quantities across papers: which there are, and what stored papers report of one."""
+
+import csv
+import io
+import re
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.db.models import Count, Max, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from webapp.claims import queries
+from webapp.claims.models import ReportedValue
+from webapp.ui import feed_http
+from webapp.ui.feed_http import FeedSource, Site
+from webapp.ui.feeds import FORMATS, Item
+from webapp.ui.input import number_in
+from webapp.ui.pages import attachment, respond
+
+A_PAGE = 50
+IN_FEED = 50
+MAX_ROWS = 5000  # of a CSV file
+COLUMNS = ("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table", "address")
+
+
+@require_safe
+def quantities(request: HttpRequest) -> HttpResponse:
+    """Every quantity that tables of stored papers report, the commonest first; or one of them."""
+    if request.GET.get("benchmark") or request.GET.get("metric"):
+        return respond(request, _stamp(request), lambda: _quantity(request))
+    return respond(request, _stamp(request), lambda: _index(request))
+
+
+def _stamp(request: HttpRequest) -> tuple[object, ...]:
+    """Values are stored and removed with their table, so their number and the newest tell all."""
+    values = ReportedValue.objects.all()
+    if benchmark := request.GET.get("benchmark"):
+        values = values.filter(benchmark=benchmark, metric=request.GET.get("metric", ""))
+    return tuple(values.aggregate(Count("id"), Max("id")).values())
+
+
+def _index(request: HttpRequest) -> HttpResponse:
+    q = request.GET.get("q", "").strip()[:80]
+    page = Paginator(queries.quantities(q), A_PAGE).get_page(request.GET.get("page"))
+    return render(request, "claims/quantities.html", {"q": q, "page": page})
+
+
+def _quantity(request: HttpRequest) -> HttpResponse:
+    benchmark, metric = request.GET.get("benchmark", ""), request.GET.get("metric", "")
+    own = request.GET.get("own") == "1"
+    order = "best" if request.GET.get("order") == "best" else "newest"
+    values = queries.reported(benchmark, metric, order, own=own)
+    page = Paginator(values, A_PAGE).get_page(number_in(request.GET.get("page", "")) or 1)
+    if not page.paginator.count and not own:
+        raise Http404(f"No stored paper's table reports {metric} on {benchmark}.")
+    context = {
+        "benchmark": benchmark,
+        "metric": metric,
+        "own": own,
+        "order": order,
+        "orders": queries.ORDERS.items(),
+        "page": page,
+        "lines": queries.lines(page.object_list),
+        "papers": values.values("paper").distinct().count(),
+        "query": urlencode({"benchmark": benchmark, "metric": metric}),
+        "feeds": [(kind.suffix, kind.name, kind.media_type) for kind in FORMATS.values()],
+    }
+    return render(request, "claims/quantity.html", context)
+
+
+@require_safe
+def quantity_csv(request: HttpRequest) -> HttpResponse:
+    """The values of a quantity as CSV, the newest first."""
+    values = _asked(request)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for line in queries.lines(values[:MAX_ROWS]):
+        value = line.value
+        paper = value.paper
+        address = request.build_absolute_uri(reverse("papers:paper", args=[paper.arxiv_id]))
+        writer.writerow(
+            _harmless(str(field))
+            for field in (
+                *(paper.arxiv_id, paper.title, value.subject, value.setting, value.text),
+                *(value.unit, int(value.is_own), value.table.number, f"{address}#{line.cell}"),
+            )
+        )
+    return attachment(text.getvalue(), "text/csv; charset=utf-8", "quantity.csv")
+
+
+def _harmless(text: str) -> str:
+    """A field that no spreadsheet takes for a formula; signed numbers stay what they are."""
+    is_number = re.fullmatch(r"[-+][\d.,]+%?", text)
+    return f"'{text}" if text[:1] in set("=+-@\t\r") and not is_number else text
+
+
+@require_safe
+def quantity_feed(request: HttpRequest, suffix: str) -> HttpResponse:
+    """The papers that newly report a quantity, one entry a table."""
+    values = _asked(request)
+    benchmark, metric = request.GET["benchmark"], request.GET.get("metric", "")
+    name = f"{metric}: {benchmark}"
+    home = f"{reverse('claims:quantities')}?{urlencode({'benchmark': benchmark, 'metric': metric})}"
+    source = FeedSource(
+        f"quantity/{urlencode({'benchmark': benchmark, 'metric': metric})}",
+        name,
+        f"What tables of papers report: {metric} on {benchmark}.",
+        home,
+        _stamp(request),
+        lambda site: _items(site, values),
+    )
+    return feed_http.respond(request, suffix, source)
+
+
+def _items(site: Site, values: QuerySet[ReportedValue]) -> list[Item]:
+    tables: dict[int, list[ReportedValue]] = {}
+    for value in values.select_related("table__reading")[: IN_FEED * 20]:
+        tables.setdefault(value.table_id, []).append(value)
+    return [_item(site, rows) for rows in list(tables.values())[:IN_FEED]]
+
+
+def _item(site: Site, rows: list[ReportedValue]) -> Item:
+    first, paper = rows[0], rows[0].paper
+    said = "; ".join(
+        f"{value.subject}{f' ({value.setting})' if value.setting else ''} {value.text}"
+        for value in rows[:8]
+    )
+    return site.item(
+        f"quantity:{paper.arxiv_id}v{first.table.reading.version}:{first.table.position}:"
+        f"{first.benchmark}:{first.metric}",
+        reverse("papers:paper", args=[paper.arxiv_id]) + f"#table-{first.table.position + 1}",
+        f"{paper.title}: {first.table.number or 'table'}",
+        said,
+        at=first.table.reading.read_at,
+        words=[first.benchmark, first.metric],
+    )
+
+
+def _asked(request: HttpRequest) -> QuerySet[ReportedValue]:
+    """The values of the quantity in the query string; 404 where nothing reports it."""
+    benchmark, metric = request.GET.get("benchmark", ""), request.GET.get("metric", "")
+    values = queries.reported(benchmark, metric, own=request.GET.get("own") == "1")
+    if not benchmark or not values.exists():
+        raise Http404("No stored paper's table reports this.")
+    return values
