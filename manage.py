@@ -28,9 +28,8 @@ FAST = ("web", "redis", "mcp", "dev")  # `test --fast`, and tests that need no m
 # Commands that need no migrated database: they migrate or replace it themselves, or do not use it.
 LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "doctor", "help", "makemigrations"}
 LEAVE_DATABASE |= {"migrate", "restore", "showmigrations", "sqlmigrate", "squashmigrations"}
-LEAVE_DATABASE |= {"version", "--version"}
 # Those that write nothing, so that they neither make a data directory nor close one to others.
-LEAVE_DATA = {"check", "diffsettings", "help", "sqlmigrate", "version", "--version"}
+LEAVE_DATA = {"check", "diffsettings", "help", "sqlmigrate"}
 
 
 def main() -> int:
@@ -44,6 +43,11 @@ def main() -> int:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit("\nStopped. Run the same command again: what is installed stays.")
+    if command in {"version", "--version"}:
+        from assay_common import __version__
+
+        print(f"Assay {__version__}")
+        return 0
     if command == "methods":
         from methods.__main__ import main as methods
 

@@ -98,7 +98,7 @@ class House:
 
     @property
     def address(self) -> str:
-        return self.said(r"Assay is at +(\S+)")[1]
+        return self.said(r"Assay [\d.]+ is at +(\S+)")[1]
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of a page."""

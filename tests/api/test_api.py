@@ -187,6 +187,7 @@ def test_an_address_without_anything_is_a_problem_too() -> None:
 def test_the_document_and_its_page_name_every_operation(client: Client) -> None:
     schema = client.get("/api/v1/openapi.json").json()
     html = client.get("/api/docs").content.decode()
+    assert schema["info"]["version"] == "0.1.0"
     for path in schema["paths"]:
         assert path in html
     assert "cdn" not in html

@@ -37,7 +37,7 @@ def everybody_is_alive() -> None:
 def test_healthz_asks_nothing(client: Client, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
         answer = client.get("/healthz")
-    assert (answer.status_code, answer.content) == (200, b"ok\n")
+    assert (answer.status_code, answer.content) == (200, b"ok 0.1.0\n")
     assert "no-store" in answer["Cache-Control"]
 
 

@@ -14,6 +14,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.params.functions import Header
 from ninja.parser import Parser
 
+from assay_common import __version__
 from assay_common.text import clean_json
 from methods import registry
 from methods.spec import InputError, Method, ParameterError, UnknownNameError
@@ -55,6 +56,7 @@ class Api(NinjaAPI):
     def _document(self) -> OpenAPISchema:
         """Made for the first request: every process knows its operations from its start."""
         schema = super().get_openapi_schema()
+        schema["info"]["version"] = __version__  # of the site; the API's stands in its addresses
         schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         for path in schema["paths"].values():

@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from assay_common import __version__
 from webapp.operate.checks import readiness
 from webapp.operate.metrics import Metrics
 
@@ -31,8 +32,8 @@ WORDS = {
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 while this process answers, whatever else is down."""
-    return HttpResponse("ok\n", content_type="text/plain")
+    """200 and the version while this process answers, whatever else is down."""
+    return HttpResponse(f"ok {__version__}\n", content_type="text/plain")
 
 
 @never_cache

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
+from assay_common import __version__
 from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date
@@ -157,7 +158,7 @@ def _welcome(address: str) -> None:
 
     link = links.address(links.make_link(links.administrator()), address)
     print(
-        f"\n    Assay is at        {address}\n"
+        f"\n    {f'Assay {__version__} is at':<19}{address}\n"
         f"    sign in, once, by  {link}\n"
         f"    everything is in   {settings.DATA_DIR}\n"
         "    Ctrl-C stops it.\n",
