@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('papers', '0008_search_in_the_row'),
+        ('papers', '0001_tables'),
     ]
 
     operations = [
