@@ -28,6 +28,10 @@ Direction = Literal["lower", "higher"]
 Relation = Literal["<=", ">=", "=="]
 _HOLDS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
+# What a measured ratio is of, and where it is taken: only what is equal in both is comparable.
+Quantity = Literal["time", "memory", "cache", "operations"]
+Stage = Literal["kernel", "layer", "prefill", "first token", "decode", "training", "end to end"]
+
 Ruling = Literal["reproduced", "partly", "not reproduced", "refuted", "inconclusive"]
 
 PRESETS: Mapping[str, str] = {
@@ -74,6 +78,31 @@ class Family:
     outside: str = ""
     phrases: Mapping[str, float] = field(default_factory=dict)
     against: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
+class Mechanism:
+    """One mechanism of the family: what a paper proposes, and what a variant measures.
+
+    ``phrases`` are its names in papers' words ("Longformer"), ``papers`` the arXiv ids of those
+    that propose it. ``measured`` names for each benchmark the variants that are this mechanism,
+    the one that speaks for it first. A figure is comparable with a paper's only where both are
+    of one mechanism: a family is too wide.
+    """
+
+    slug: Slug
+    title: str
+    phrases: tuple[str, ...] = ()
+    papers: tuple[Annotated[str, Field(pattern=r"^\d{4}\.\d{4,5}$")], ...] = ()
+    measured: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
+class Measure:
+    """What a series is of: its quantity and the stage of the work that it was taken at."""
+
+    quantity: Quantity
+    stage: Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
@@ -207,7 +236,9 @@ class Benchmark:
 
     ``entry`` names a function ``(ctx: Context, params: P) -> None`` and ``memory``, where given,
     one ``(params: P, device: str) -> int``: the estimated peak in bytes, without allocating.
-    ``version`` rises when old and new results stop being comparable.
+    ``version`` rises when old and new results stop being comparable. ``measures`` says of each
+    series that may stand beside numbers of other papers what it is of; one that it leaves out
+    never does.
     """
 
     slug: Slug
@@ -219,6 +250,7 @@ class Benchmark:
     memory: Entry | Literal[""] = ""
     version: int = 1
     devices: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
+    measures: Mapping[str, Measure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _require(set(self.presets) == set(PRESETS), f"{self.slug}: presets must be {list(PRESETS)}")
@@ -291,6 +323,7 @@ class Method:
     description: str
     papers: tuple[Paper, ...] = ()
     family: Family = Family(what="")
+    mechanisms: tuple[Mechanism, ...] = ()
     claims: tuple[Claim, ...] = ()
     benchmarks: tuple[Benchmark, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -302,11 +335,16 @@ class Method:
             [benchmark.slug for benchmark in self.benchmarks],
             [claim.id for claim in self.claims],
             [check.name for check in self.checks],
+            [mechanism.slug for mechanism in self.mechanisms],
+            [arxiv_id for mechanism in self.mechanisms for arxiv_id in mechanism.papers],
         ):
             _require(len(names) == len(set(names)), f"{self.slug}: a name is used twice in {names}")
         for claim in self.claims:
             if claim.answer:
                 self.benchmark(claim.answer.benchmark)
+        for mechanism in self.mechanisms:
+            for benchmark in mechanism.measured:
+                self.benchmark(benchmark)
 
     def benchmark(self, slug: str) -> Benchmark:
         """The benchmark called ``slug``; raises :class:`UnknownNameError` with the nearest name."""
@@ -314,6 +352,10 @@ class Method:
         if slug not in known:
             raise UnknownNameError(f"benchmark of {self.slug}", slug, known)
         return known[slug]
+
+    def proposed_by(self, arxiv_id: str) -> Mechanism | None:
+        """The mechanism that the paper with this identifier proposes, or none of these."""
+        return next((one for one in self.mechanisms if arxiv_id in one.papers), None)
 
 
 def _require(condition: object, message: str) -> None:

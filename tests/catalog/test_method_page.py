@@ -156,7 +156,7 @@ def test_history_keeps_the_best_of_each_version_and_hardware() -> None:
     ("address", "said"),
     [
         ("/methods/sparse_attention", "Block sparse attention"),
-        ("/methods/sparse_attention/measurements", "× faster at"),
+        ("/methods/sparse_attention/measurements", "than Dense causal (SDPA) at"),
         ("/methods/sparse_attention/verdicts", "1.2 to 2.0 times faster"),
         ("/verdicts", "1.2 to 2.0 times faster"),
     ],

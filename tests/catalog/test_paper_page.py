@@ -12,9 +12,6 @@ from django.utils import timezone
 
 from tests import factories
 from webapp.catalog import linking
-from webapp.catalog.comparable import comparable
-from webapp.catalog.queries import methods_of
-from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.digests import text_formats
 from webapp.digests.models import Digest
 from webapp.digests.queries import digest_entries
@@ -50,10 +47,6 @@ def body(client: Client, paper: Paper) -> str:
     return " ".join(response.content.decode().split())
 
 
-def claim(metric: str, unit: str = "×") -> RuleClaim:
-    return RuleClaim("2", unit, metric, "", "", metric, 0, 1)
-
-
 def test_the_parts_stand_in_a_readers_order(client: Client, paper: Paper) -> None:
     factories.make_listing("cs.LG")
     factories.make_digest(factories.make_profile(), [paper])
@@ -74,49 +67,6 @@ def test_the_score_stands_with_its_words(client: Client, paper: Paper) -> None:
     assert f'Score <b class="num">{entry.score:g}</b>' in why
     for match in entry.matches:
         assert match["keyword"] in why
-
-
-def test_a_gain_in_time_stands_beside_ours_and_a_score_does_not(
-    client: Client, paper: Paper
-) -> None:
-    found = {one.shown: comparable(one, [m for _, m in methods_of(paper)])
-             for one in claims_of(paper.abstract)}  # fmt: skip
-    ours = found["3.1×"]
-    assert ours is not None
-    assert ours.word == "faster"
-    assert [one for name, one in found.items() if name != "3.1×"] == [None]
-    page = body(client, paper)
-    assert page.count('class="ours"') == 1
-    assert f'Ours: <a href="/runs/{ours.measurement.run.pk}/">' in page
-    assert "ratios only" in page
-
-
-@pytest.mark.parametrize(
-    ("metric", "compared"),
-    [
-        ("speedup over dense attention", True),
-        ("speedup of training", True),
-        ("decoding speedup", False),  # never measured of it: another stage
-        ("memory saving", False),  # another quantity
-        ("fewer parameters", False),
-    ],
-)
-def test_only_the_same_quantity_and_stage_compare(
-    paper: Paper, metric: str, compared: bool
-) -> None:
-    carried = [one for _, one in methods_of(paper)]
-    assert bool(comparable(claim(metric), carried)) is compared
-    assert comparable(claim(metric, unit="ms"), carried) is None, "values never meet"
-
-
-def test_the_words_next_to_the_number_say_what_it_is_of(paper: Paper) -> None:
-    quote = "Accuracy stays within 1% of the full cache, while throughput at 96K tokens rises 3x."
-    misread = RuleClaim("3", "×", "accuracy", "", "", quote, 0, 1)
-    ours = comparable(misread, [one for _, one in methods_of(paper)])
-    assert ours is not None
-    assert ours.measurement.series.y.unit == "ms"
-    other = RuleClaim("3", "×", "accuracy", "", "", quote.replace("throughput", "size"), 0, 1)
-    assert comparable(other, [one for _, one in methods_of(paper)]) is None
 
 
 def test_similar_papers_are_named(client: Client, paper: Paper) -> None:

@@ -17,12 +17,12 @@ from webapp.digests.models import Digest
 from webapp.digests.profiles.validation import site_profile
 from webapp.papers.sample import load_sample
 
-# A paper about each method, a number of its own abstract, and what was measured of the method.
+# A paper about each method, and a number of its own abstract.
 SHOWN = [
-    ("sparse_attention", "2512.14082", "2.61×", r"measured \d+\.\d+× faster at \d+ tokens, AMD"),
-    ("concept_lm", "2512.02240", "77-92%", r"counted \d+\.\d+× better at \d+ tokens"),
-    ("token_pruning", "2512.02700", "88.9%", r"counted \d+\.\d+× better at \d+ rows?, .*Keys"),
-    ("seps", "2511.22594", "3.2%", r"measured \d+\.\d+× better at words of a caption = \d+, AMD"),
+    ("sparse_attention", "2512.14082", "2.61×"),
+    ("concept_lm", "2512.02240", "77-92%"),
+    ("token_pruning", "2512.02700", "88.9%"),
+    ("seps", "2511.22594", "3.2%"),
 ]
 MAX_UNTESTABLE = 2  # claims of a method that need what nobody here has
 FIRST_SEEN = 10  # places of the digest's first page in which each method is met
@@ -45,16 +45,15 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
     first = set(
         digest.entries.filter(rank__lte=FIRST_SEEN).values_list("paper__arxiv_id", flat=True)
     )
-    for method, paper, number, measured in SHOWN:
+    for method, paper, number in SHOWN:
         assert about.filter(method=method, paper__arxiv_id=paper).exists(), method
         assert paper in first
         page = text(client, f"/papers/{paper}/")
         claims, related = page.index("Numbers in the abstract"), page.index("A related method")
         assert claims < related
         assert number in page[claims:related]
-        block = page[related : page.index("Claims and verdicts", related)].replace(" ×", "×")
-        assert "Assay implements a related method" in block
-        assert re.search(measured, block), block
+        assert "Assay carries a related method, not this one" in page[related:]
+        assert "AMD EPYC" not in page, "a figure of another mechanism"
     methods = client.get("/methods/", headers={"Accept-Language": "zh-hans"}).content.decode()
     assert "与机器无关" in methods, "where a count holds is said in the reader's language"
     assert "on any machine" not in methods

@@ -15,6 +15,7 @@ from methods.spec import (
     Check,
     Claim,
     Comparable,
+    Mechanism,
     Method,
     Paper,
     Params,
@@ -147,6 +148,9 @@ def claim(**more: Any) -> Claim:
     return Claim(id="c", text="t", metric="m", **{"reason": "no hardware is named", **more})
 
 
+MECHANISM = Mechanism(
+    slug="window", title="A window", papers=("2004.05150",), measured={"latency": ("v",)}
+)
 ANSWER = Answer(benchmark="latency", series="s", variant="v")
 
 
@@ -163,6 +167,11 @@ ANSWER = Answer(benchmark="latency", series="s", variant="v")
             METHOD, claims=(claim(answer=Answer(benchmark="x", series="s", variant="v")),)
         ),
         lambda: claim(reason=""),
+        lambda: replace(METHOD, mechanisms=(MECHANISM, MECHANISM)),
+        lambda: replace(METHOD, mechanisms=(MECHANISM, replace(MECHANISM, slug="other"))),
+        lambda: replace(MECHANISM, papers=("arXiv:2004.05150",)),
+        lambda: replace(METHOD, mechanisms=(replace(MECHANISM, measured={"x": ("v",)}),)),
+        lambda: replace(BENCHMARK, measures={"s": {"quantity": "speed", "stage": "kernel"}}),
         lambda: claim(comparable=Comparable.SAME),
         lambda: Check(name="x y", title="", bound="", entry="a:b"),
         lambda: Paper(arxiv_id="not an id", title="", role="source"),
@@ -176,3 +185,9 @@ def test_a_specification_that_contradicts_itself_is_refused(build: Any) -> None:
 def test_a_comparable_claim_names_what_answers_it() -> None:
     method = replace(METHOD, claims=(claim(comparable=Comparable.SAME, answer=ANSWER),))
     assert method.claims[0].answer == ANSWER
+
+
+def test_a_paper_proposes_a_mechanism_or_none() -> None:
+    method = replace(METHOD, mechanisms=(MECHANISM,))
+    assert method.proposed_by("2004.05150") == MECHANISM
+    assert method.proposed_by("2004.05151") is None

@@ -22,7 +22,6 @@ from webapp.catalog.models import MethodLink
 from webapp.digests.models import DigestEntry, Star
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
-from webapp.runs.models import StandingMeasurement
 from webapp.summaries.models import Claim, Summary
 
 pytestmark = pytest.mark.django_db
@@ -118,7 +117,6 @@ CHANGES: dict[str, tuple[Callable[[], object], str, bool]] = {
     "an announcement": (announce_in_another, "math.ST", True),
     "a claim": (report_a_claim, "Wall-clock of a claim", True),
     "a link": (lambda: linking.decide(first_link(), confirmed=False), "A related method", False),
-    "a measurement": (StandingMeasurement.objects.all().delete, "not measured here yet", True),
     "a digest": (DigestEntry.objects.all().delete, 'id="why"', False),
     "a paper like it": (another_like_it, "/papers/2603.00003/", True),
     "a like one that was withdrawn": (

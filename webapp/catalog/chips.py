@@ -1,4 +1,7 @@
-"""Chips: a method and its best measured figure, on the cards of the papers that concern it."""
+"""Chips: the methods that a paper concerns, on its cards.
+
+A figure stands in a chip only where the paper's own mechanism was measured.
+"""
 
 from collections import defaultdict
 
@@ -8,15 +11,17 @@ from webapp.digests import entries
 
 
 def refresh() -> int:
-    """Store the best figures of the methods that papers concern; how many papers changed."""
-    chips = {
-        one.slug: {"method": one.slug, "name": one.title, "figure": best.text if best else ""}
-        for one, best in ((carried.method, carried.best) for carried in all_carried())
-    }
+    """Store the chips of the papers that methods concern; how many papers changed."""
+    known = {carried.method.slug: carried for carried in all_carried()}
     wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
     links = MethodLink.objects.filter(
-        MethodLink.counting(), method__in=chips, paper__digest_entries__isnull=False
+        MethodLink.counting(), method__in=known, paper__digest_entries__isnull=False
     )
-    for paper_id, method in links.order_by("method").values_list("paper_id", "method").distinct():
-        wanted[paper_id].append(chips[method])
+    columns = "paper_id", "paper__arxiv_id", "method"
+    for paper_id, arxiv_id, slug in links.order_by("method").values_list(*columns).distinct():
+        carried = known[slug]
+        mechanism = carried.method.proposed_by(arxiv_id)
+        figure = carried.best_of(mechanism) if mechanism else None
+        chip = {"method": slug, "name": carried.method.title}
+        wanted[paper_id].append(chip | {"figure": figure.text if figure else ""})
     return entries.store_chips(dict(wanted))

@@ -1,76 +1,211 @@
-"""Which of our figures may be shown beside a number that a paper reports: ratios of one quantity.
+"""Comparable or silent: which figure of ours may stand beside a number that a paper reports.
 
-Absolute values are never compared: the paper's machine, model and data are not ours. A gain
-("3.5×") is compared with the gain of a method that the paper is about, if both are of one quantity
-(time, memory, operations) and, where the paper names a stage such as decoding, of that stage.
+A figure is a ratio to a baseline of the same run, of one mechanism, quantity and stage. It stands
+beside a number only where all of these, and that the number is a ratio as well, are known on both
+sides and equal, at the length or size that the paper names. Levels are never compared: the
+paper's machine, model and data are not ours. Pages, chips, feeds, mail and the API all ask here.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
-from webapp.catalog.measured import Best, Measurement, best
-from webapp.catalog.queries import Carried
+from assay_common.quantities import number
+from methods import registry
+from methods.protocol import Point
+from webapp.catalog.measured import Measurement
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
 NEAR, AFTER = 80, 30  # characters before and after a number that say what it is of
 _QUANTITIES = {
-    "operations": re.compile(r"flops?\b|operations?\b|\bmacs?\b", re.IGNORECASE),
-    "memory": re.compile(r"memory|footprint|\bcache\b|\bkv\b", re.IGNORECASE),
-    "time": re.compile(
-        r"speed|fast|latenc|throughput|\btime\b|acceler|runtime|tokens/s|quick", re.IGNORECASE
-    ),
+    "operations": r"flops?\b|operations?\b|\bmacs?\b",
+    "cache": r"\b(?:kv|key[ -]value)\b|\bcaches?\b",
+    "memory": r"memory|footprint",
+    "time": r"speed|fast|latenc|throughput|\btime\b|acceler|runtime|tokens/s|quick",
 }
 _STAGES = {
-    "decoding": re.compile(r"decod|generation", re.IGNORECASE),
-    "prefill": re.compile(r"prefill|first token|ttft", re.IGNORECASE),
-    "training": re.compile(r"training|backward|fine-?tun", re.IGNORECASE),
+    "kernel": r"\bkernels?\b",
+    "layer": r"\blayers?\b",
+    "prefill": r"prefill",
+    "first token": r"first[ -]token|\bttft\b",
+    "decode": r"decod|generation",
+    "training": r"\btrain|backward|fine-?tun",
+    "end to end": r"end[ -]to[ -]end|wall[ -]?clock",
 }
-_UNITS = {
-    "time": frozenset({"s", "ms", "us", "µs", "\u03bcs", "ns", "tokens/s"}),
-    "memory": frozenset({"bytes", "KiB", "MiB", "GiB"}),
-    "operations": frozenset({"operations", "FLOPs", "GFLOPs"}),
-}
+_SIZE = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*)([km])?(?![\d.]*\d|[a-z%×])", re.IGNORECASE)
 
 
-def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | None:
-    """Our figure of the same quantity for a method that the claim's paper is about, if any."""
-    if claim.unit not in RATIO_UNITS:
-        return None
-    near = _near(claim)
-    quantity = _nearest_quantity(claim.metric) or _nearest_quantity(near)
-    if not quantity:
-        return None
-    described = f"{claim.metric} {near}"
-    stages = [name for name, words in _STAGES.items() if words.search(described)]
-    figures = (
-        best([one])
-        for method in carried
-        for one in method.in_order
-        if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one)
-    )
-    return next(filter(None, figures), None)
+@dataclass(frozen=True)
+class Scope:
+    """What a number is of; "" is what is not known."""
+
+    mechanism: str  # of a method: "sparse_attention/longformer"
+    quantity: str
+    relation: str  # ratio, gain or level
+    stage: str
+
+    def meets(self, other: "Scope") -> bool:
+        """Whether all of it is known, and the same for both numbers."""
+        known = all((self.mechanism, self.quantity, self.relation, self.stage))
+        return known and self == other
 
 
-def _near(claim: Claim | RuleClaim) -> str:
-    """The words of the quote around the number."""
-    value = re.escape(claim.value.split(" ")[0].split("-")[0])
-    found = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", claim.quote)
-    if found is None:
-        return ""
-    return claim.quote[max(0, found.start() - NEAR) : found.end() + AFTER]
+@dataclass(frozen=True)
+class Comparison:
+    """A measured ratio to a baseline, with all that a reader must know beside it."""
+
+    scope: Scope
+    comparator: str  # the baseline's label
+    regime: str  # the length or size it holds at: "4096 tokens"
+    ratio: float
+    low: float
+    high: float
+    word: str  # faster, slower, better, worse or "no difference shown"
+    doubts: tuple[str, ...]
+    measurement: Measurement
+    point: Point
+
+    @property
+    def quantity(self) -> str:
+        """In words: what its series says that it is of."""
+        return self.measurement.series.y.label.lower()
+
+    @property
+    def hardware(self) -> str:
+        """What the figure holds for."""
+        of = self.measurement
+        return "the same on any machine" if of.counted else of.row.hardware
+
+    @property
+    def interval(self) -> str:
+        """Its 95 % interval; what was counted is exact."""
+        if self.low == self.high:
+            return "exact"
+        return f"{number(self.low, 3)}–{number(self.high, 3)}"
+
+    @property
+    def text(self) -> str:
+        """As a chip says it: "time a call 3.5× faster (3.3–3.7) than dense at 4096 tokens, …"."""
+        return (
+            f"{self.quantity} {number(self.ratio, 3)}× {self.word} ({self.interval}) than "
+            f"{self.comparator} at {self.regime}, {self.hardware}"
+        )
 
 
-def _nearest_quantity(text: str) -> str:
-    """The quantity that is named last, so nearest to the number, or ""."""
-    named = (
-        (found.end(), name) for name, words in _QUANTITIES.items() for found in words.finditer(text)
-    )
-    return max(named, default=(0, ""))[1]
+def comparisons(measurement: Measurement) -> Iterator[Comparison]:
+    """Every ratio of a measurement, each with its mechanism and what is in doubt."""
+    series, row = measurement.series, measurement.row
+    method = registry.get(row.method)
+    benchmarks = {one.slug: one for one in method.benchmarks}  # an old one may be gone
+    measures = benchmarks[row.benchmark].measures if row.benchmark in benchmarks else {}
+    measure = measures.get(row.name)
+    mechanisms = {
+        variant: f"{method.slug}/{mechanism.slug}"
+        for mechanism in method.mechanisms
+        for variant in mechanism.measured.get(row.benchmark, ())
+    }
+    for point in series.points:
+        ratio = point.ratio
+        if ratio is None:
+            continue
+        doubts = [str(flag) for flag in point.flags]
+        if ratio.low > series.most(point):
+            doubts.append("above what its operations allow")
+        yield Comparison(
+            Scope(
+                mechanisms.get(point.variant, ""),
+                measure.quantity if measure else "",
+                "ratio",
+                measure.stage if measure else "",
+            ),
+            series.compared_with,
+            series.x.at(point.x),
+            ratio.value,
+            ratio.low,
+            ratio.high,
+            ratio.verdict,
+            tuple(doubts),
+            measurement,
+            point,
+        )
 
 
-def _is_of(stages: Sequence[str], measurement: Measurement) -> bool:
-    """Whether a measurement is of one of the stages; any is, where none is named."""
-    described = f"{measurement.series.name} {measurement.series.title}"
-    return not stages or any(_STAGES[stage].search(described) for stage in stages)
+def best(found: Iterable[Comparison]) -> Comparison | None:
+    """The largest ratio that was shown to be better and is not in doubt, for its own method's page.
+
+    Time goes before all else (a cache's bytes), what was counted exactly before what was learnt (a
+    share of right answers), and what a benchmark is about before what it measures besides.
+    """
+    sure = [one for one in found if one.word in {"faster", "better"} and not one.doubts]
+    return max(reversed(sure), key=_weight, default=None)
+
+
+def _weight(one: Comparison) -> tuple[bool, bool, bool, float]:
+    of = one.measurement
+    return one.word == "faster", of.counted, of.row.headline, one.ratio
+
+
+def is_ours(one: Comparison) -> bool:
+    """Whether it is of the variant that a series calls ours: the first."""
+    ours = (variant.name for variant in one.measurement.series.variants if variant.ours)
+    return one.point.variant == next(ours, None)
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A number that a paper reports of a mechanism that it proposes."""
+
+    claim: Claim | RuleClaim
+    mechanism: str
+
+    @cached_property
+    def _near(self) -> str:
+        """The words of the quote around the number."""
+        value = re.escape(self.claim.value.split(" ")[0].split("-")[0])
+        found = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", self.claim.quote)
+        if found is None:
+            return ""
+        return self.claim.quote[max(0, found.start() - NEAR) : found.end() + AFTER]
+
+    @property
+    def scope(self) -> Scope:
+        """What it is of, as far as its words say so."""
+        words = f"{self.claim.metric} {self._near}"
+        quantity = _only(_QUANTITIES, self.claim.metric) or _only(_QUANTITIES, self._near)
+        # A cache of keys is what decoding reads.
+        stage = _only(_STAGES, words) or ("decode" if quantity == "cache" else "")
+        relation = "ratio" if self.claim.unit in RATIO_UNITS else ""
+        return Scope(self.mechanism, quantity, relation, stage)
+
+    @property
+    def sizes(self) -> set[float]:
+        """The lengths and sizes that it is said to hold at."""
+        scale = {"": 1, "k": 1024, "m": 1024 * 1024}
+        written = _SIZE.findall(f"{self.claim.setting} {self._near}")
+        return {float(n.replace(",", "")) * scale[unit.lower()] for n, unit in written}
+
+    def beside(self, found: Iterable[Comparison]) -> Comparison | None:
+        """The comparison that may stand beside it: of the same, at the size that it names.
+
+        Never the largest over sizes: where none is named, only a series of a single one answers.
+        """
+        same = [one for one in found if one.scope.meets(self.scope)]
+        if not {one.regime for one in same}:
+            return None
+        if len({one.regime for one in same}) > 1:
+            same = [one for one in same if one.point.x in self.sizes]
+        return same[0] if same else None
+
+
+def _only(kinds: dict[str, str], text: str) -> str:
+    """The one kind that a text names, or "" where it names none or several.
+
+    A cache takes memory: a text that names both is of the cache.
+    """
+    named = [name for name, words in kinds.items() if re.search(words, text, re.IGNORECASE)]
+    if named == ["cache", "memory"]:
+        return "cache"
+    return named[0] if len(named) == 1 else ""

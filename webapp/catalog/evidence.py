@@ -90,6 +90,8 @@ def _link(
     if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
         evidence.insert(0, known)
     relation = _relation(linear.probability(odds), for_it, known is not None)
+    if method.proposed_by(arxiv_id):  # a mechanism that is carried here: no words need to tell
+        relation = "about"
     if relation is None:
         return None
     evidence.sort(key=lambda one: (one["place"] != "answer", -abs(one["weight"])))

@@ -14,7 +14,8 @@ from django.views.decorators.http import require_safe
 from assay_common.quantities import number
 from methods.spec import Method
 from webapp.catalog import queries
-from webapp.catalog.measured import Answered, Measurement, best
+from webapp.catalog.comparable import best, comparisons, is_ours
+from webapp.catalog.measured import Answered, Measurement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.digests.feeds import paper_item
@@ -102,13 +103,13 @@ def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
 
 
 def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
-    found = best([one])
-    outcome = f"{found.ratio:.2f}× {found.word} at {found.x}" if found else "no gain was shown"
+    found = best(filter(is_ours, comparisons(one)))
+    outcome = found.text if found else f"no gain was shown, {one.where}"
     return site.item(
         f"measurement:{one.run.pk}:{one.series.name}",
         one.run.get_absolute_url(),
         f"{method.title}: {one.series.title}",
-        f"{one.series.title}: {outcome}. {one.where}, version {one.row.version}.",
+        f"{one.series.title}: {outcome}. Version {one.row.version}.",
         at=one.row.measured_at,
         words=[f"{method.slug}.{one.run.benchmark}"],
     )

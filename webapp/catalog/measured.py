@@ -1,7 +1,7 @@
 """What answers a method's claims: its standing measurements, one for each class of hardware."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from threading import Lock
@@ -181,58 +181,3 @@ def _interval(logs: list[float]) -> tuple[float, float, float]:
     mean = fmean(logs)
     half = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1] * stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best figure of a method: how many times better than the baseline, where, on what."""
-
-    ratio: float
-    word: str  # faster, or better where it is not about time
-    x: str
-    measurement: Measurement
-
-    @property
-    def hardware(self) -> str:
-        """What the figure holds for."""
-        of = self.measurement
-        return "the same on any machine" if of.counted else of.row.hardware
-
-    @property
-    def verb(self) -> str:
-        """How the figure was found."""
-        return "counted" if self.measurement.counted else "measured"
-
-    @property
-    def text(self) -> str:
-        """As a chip says it: "measured 3.5× faster at 4096 tokens, NVIDIA H200"."""
-        where = "" if self.measurement.counted else f", {self.hardware}"
-        return f"{self.verb} {self.ratio:.1f}× {self.word} at {self.x}{where}"
-
-
-def best(measurements: Iterable[Measurement]) -> Best | None:
-    """The largest ratio of ours that was shown to be better and is not in doubt.
-
-    A point in doubt does not count, nor one whose interval lies above what its chart says is
-    possible: the headline, its chart and the limit in it agree.
-    Ours is the first variant that a series calls so. Time goes before all else (a cache's bytes),
-    what was counted exactly before what was learnt (a share of right answers), and what a benchmark
-    is about before what it measures besides.
-    """
-    found: list[Best] = []
-    for measurement in measurements:
-        series = measurement.series
-        ours = next((variant.name for variant in series.variants if variant.ours), None)
-        for point in series.points:
-            ratio = point.ratio
-            if point.variant != ours or ratio is None or point.flags:
-                continue
-            if ratio.verdict in {"faster", "better"} and ratio.low <= series.most(point):
-                where = series.x.at(point.x)
-                found.append(Best(ratio.value, ratio.verdict, where, measurement))
-    return max(reversed(found), key=_weight, default=None)
-
-
-def _weight(one: Best) -> tuple[bool, bool, bool, float]:
-    of = one.measurement
-    return one.word == "faster", of.counted, of.row.headline, one.ratio

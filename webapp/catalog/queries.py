@@ -9,8 +9,9 @@ from django.db.models import Case, Count, Max, When
 from django.db.models.functions import TruncMonth
 
 from methods import charts, registry
-from methods.spec import Method
-from webapp.catalog.measured import Answered, Best, Measurement, answer, best, current, standing
+from methods.spec import Mechanism, Method
+from webapp.catalog.comparable import Comparison, best, comparisons, is_ours
+from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.digests.queries import entries_stamp
 from webapp.papers.models import Paper
@@ -65,9 +66,23 @@ class Carried:
         return answer(self.method, self.measurements)
 
     @cached_property
-    def best(self) -> Best | None:
-        """The best figure, for a chip."""
-        return best(self.measurements)
+    def comparisons(self) -> list[Comparison]:
+        """Every ratio that was measured, for all variants."""
+        return [one for of in self.measurements for one in comparisons(of)]
+
+    @cached_property
+    def best(self) -> Comparison | None:
+        """The best figure of ours, for the method's own pages."""
+        return best(filter(is_ours, self.comparisons))
+
+    def best_of(self, mechanism: Mechanism) -> Comparison | None:
+        """The best figure of one mechanism, for the paper that proposes it."""
+        return best(one for one in self.of(mechanism) if one.scope.stage)
+
+    def of(self, mechanism: Mechanism) -> list[Comparison]:
+        """What was measured of one mechanism."""
+        name = f"{self.method.slug}/{mechanism.slug}"
+        return [one for one in self.comparisons if one.scope.mechanism == name]
 
     @cached_property
     def in_order(self) -> list[Measurement]:
@@ -85,12 +100,16 @@ class Carried:
         return charts.draw(series, quantity, standalone=False, ident=series.name)
 
     @cached_property
-    def history(self) -> list[Best]:
+    def history(self) -> list[Comparison]:
         """The best figure on each class of hardware in each version, the latest first."""
         groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
         for one in self.standing:
             groups[one.where, one.row.version].append(one)
-        found = [figure for group in groups.values() if (figure := best(group))]
+        found = [
+            figure
+            for group in groups.values()
+            if (figure := best(filter(is_ours, (c for one in group for c in comparisons(one)))))
+        ]
         return sorted(found, key=lambda one: one.measurement.row.measured_at, reverse=True)
 
 
@@ -145,20 +164,55 @@ def papers_about(method: str) -> list[int]:
 
 
 def papers_with(what: str) -> list[int]:
-    """Keys of the papers about a method that was measured here, for `has:measured`."""
+    """Keys of the papers whose own mechanism was measured here, for `has:measured`."""
     if what != "measured":
         return []
-    measured = StandingMeasurement.objects.values("method")
-    links = MethodLink.objects.filter(MethodLink.counting(), method__in=measured)
-    return list(links.values_list("paper_id", flat=True))
+    places = StandingMeasurement.objects.values_list("method", "benchmark").distinct()
+    measured = set(places)
+    ids = {
+        arxiv_id
+        for method in registry.all_methods()
+        for mechanism in method.mechanisms
+        if any((method.slug, benchmark) in measured for benchmark in mechanism.measured)
+        for arxiv_id in mechanism.papers
+    }
+    return list(Paper.objects.filter(arxiv_id__in=ids).values_list("pk", flat=True))
 
 
-def methods_of(paper: Paper) -> list[tuple[MethodLink, Carried]]:
+@dataclass(frozen=True)
+class PaperMethod:
+    """A method that a paper is about, why, and the mechanism of it that the paper proposes."""
+
+    link: MethodLink
+    carried: Carried
+
+    @cached_property
+    def mechanism(self) -> Mechanism | None:
+        """The one that the paper proposes; None where ours is a related method, not this one."""
+        return self.carried.method.proposed_by(self.link.paper.arxiv_id)
+
+    @cached_property
+    def best(self) -> Comparison | None:
+        """What was measured of the paper's own mechanism."""
+        return self.carried.best_of(self.mechanism) if self.mechanism else None
+
+    @property
+    def measured(self) -> bool:
+        """Whether the paper's own mechanism was measured at all."""
+        return self.mechanism is not None and bool(self.carried.of(self.mechanism))
+
+    @property
+    def reported(self) -> str:
+        """The name under which the paper's own numbers are looked up."""
+        return f"{self.link.method}/{self.mechanism.slug}" if self.mechanism else ""
+
+
+def methods_of(paper: Paper) -> list[PaperMethod]:
     """The methods a paper is about, each with why and with what was measured."""
     known = registry.slugs()
-    links = MethodLink.objects.filter(MethodLink.counting(), paper=paper)
+    links = MethodLink.objects.filter(MethodLink.counting(), paper=paper).select_related("paper")
     return [
-        (link, Carried(registry.get(link.method)))
+        PaperMethod(link, Carried(registry.get(link.method)))
         for link in links.order_by("-score", "method")
         if link.method in known
     ]

@@ -9,8 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from assay_common.quantities import number
 from webapp.catalog import queries, reading
-from webapp.catalog.comparable import comparable
-from webapp.catalog.models import MethodLink
+from webapp.catalog.comparable import Reported
 from webapp.catalog.verdicts import Figure
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
@@ -24,15 +23,14 @@ _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 
 @register.inclusion_tag("catalog/paper_claims.html")
-def paper_claims(
-    view: PaperSummaryView, methods: list[tuple[MethodLink, queries.Carried]]
-) -> dict[str, Any]:
+def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> dict[str, Any]:
     """The numbers a paper reports, each with its state, its quote, and ours where one compares."""
-    carried = [one for _, one in methods]
-    claims = [
-        (claim, comparable(claim, carried) if claim.verified else None)
-        for claim in view.claims or view.rule_claims
-    ]
+    found = [one for method in methods if method.mechanism for one in method.carried.comparisons]
+    names = [method.reported for method in methods if method.mechanism]
+    claims = []
+    for claim in view.claims or view.rule_claims:
+        beside = (Reported(claim, name).beside(found) for name in names if claim.verified)
+        claims.append((claim, next(filter(None, beside), None)))
     return {"view": view, "claims": claims}
 
 

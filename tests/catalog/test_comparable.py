@@ -1,0 +1,194 @@
+"""A figure of ours beside a paper's number: of the same thing, with all its fields, or none."""
+
+from __future__ import annotations
+
+import html
+import re
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from methods import registry
+from tests import factories
+from webapp.catalog import chips, linking
+from webapp.catalog.comparable import Reported
+from webapp.catalog.queries import Carried
+from webapp.claims.extraction.claims import RuleClaim, claims_of
+from webapp.digests.models import Chips
+from webapp.papers.models import Paper
+from webapp.papers.search import search
+from webapp.runs.models import StandingMeasurement
+
+pytestmark = pytest.mark.django_db
+RESULTS = "benchmarks/results/sparse_attention/latency.jsonl"
+LONGFORMER = "2004.05150"
+# Every "Ours" of seven real days: numbers of other mechanisms, quantities and stages.
+RELATED = (
+    "We study block sparse attention for long contexts. Our sparse attention kernel reaches a "
+    "3.1x speedup over dense attention at 4096 tokens. Decoding throughput rises 2.4x at 96K "
+    "tokens, and the KV cache is 64x smaller. It lifts accuracy by 4.2 points on LongBench."
+)
+OWN = (
+    "We propose Longformer, an attention whose kernel reaches a 3.1x speedup over dense attention "
+    "at 4096 tokens. Decoding is 2.4x faster at 4096 tokens. Our kernel needs 5.5x less memory at "
+    "4096 tokens. Accuracy rises by 4.2 points."
+)
+FIGURE = re.compile(r"\d[\d.,]*\s*×")
+
+
+@pytest.fixture
+def related() -> Paper:
+    call_command("import_results", RESULTS, stdout=StringIO())
+    made = factories.make_paper(
+        1, title="Block sparse attention, faster", abstract=RELATED, announced_on=factories.DAY
+    )
+    return shown(made)
+
+
+@pytest.fixture
+def own() -> Paper:
+    call_command("import_results", RESULTS, stdout=StringIO())
+    made = factories.make_paper(
+        2, arxiv_id=LONGFORMER, title="Longformer", abstract=OWN, announced_on=factories.DAY
+    )
+    return shown(made)
+
+
+def shown(paper: Paper) -> Paper:
+    """The paper in the digest of a day, linked, with its chips."""
+    factories.make_listing("cs.LG")
+    factories.make_digest(factories.make_profile(), [paper])
+    linking.link(Paper.objects.all())
+    chips.refresh()
+    return paper
+
+
+def words(client: Client, address: str) -> str:
+    """What a reader sees of a page's main part, without tags."""
+    body = client.get(address).content.decode()
+    main = body[body.index("<main") : body.index("</main>")] if "<main" in body else body
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", main)).split())
+
+
+def reported(text: str) -> list[Reported]:
+    return [Reported(one, "sparse_attention/longformer") for one in claims_of(text)]
+
+
+def test_no_figure_stands_beside_the_numbers_of_another_mechanism(
+    client: Client, related: Paper
+) -> None:
+    page = words(client, f"/papers/{related.arxiv_id}/")
+    assert "Assay carries a related method, not this one" in page
+    ours = {f"{one.ratio:.3g}×" for one in Carried(registry.get("sparse_attention")).comparisons}
+    for address in (f"/papers/{related.arxiv_id}/", "/digest/2026-03-12/", "/digest.json"):
+        text = words(client, address)
+        assert not {found.replace(" ", "") for found in FIGURE.findall(text)} & ours, address
+        assert "EPYC" not in text, address
+    assert [one.arxiv_id for one in search("has:measured").papers] == []
+
+
+def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper) -> None:
+    page = words(client, f"/papers/{own.arxiv_id}/")
+    beside = page[page.index("Measured here of") :]
+    (point,) = [
+        one
+        for one in Carried(registry.get("sparse_attention")).comparisons
+        if one.scope.mechanism == "sparse_attention/longformer"
+        and one.regime == "4096 tokens"
+        and one.scope.stage == "kernel"
+    ]
+    for field in (
+        "time a call",
+        point.word,
+        f"({point.interval})",
+        "than Dense causal (SDPA)",
+        "at 4096 tokens",
+        "AMD EPYC, 2 cores",
+        *point.doubts,
+    ):
+        assert field in beside[:600], field
+    assert page.count("Measured here of") == 1, "decoding and memory were not measured of it"
+    assert [one.arxiv_id for one in search("has:measured").papers] == [LONGFORMER]
+    StandingMeasurement.objects.all().delete()
+    page = words(client, f"/papers/{own.arxiv_id}/")
+    assert "Measured here of" not in page
+    assert "It has not been measured here yet." in page
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stands"),
+    [
+        ("Our attention kernel is 3.1x faster at 4096 tokens.", True),
+        ("Our attention kernel is 3.1x faster at 4,096 tokens.", True),
+        ("Our attention kernel is 3.1x faster at 4K tokens.", True),
+        ("Our attention kernel is 3.1x faster at 96K tokens.", False),
+        ("Our attention kernel is 3.1x faster.", False),  # which of five lengths?
+        ("Our attention is 3.1x faster at 4096 tokens.", False),  # which stage?
+        ("Decoding is 3.1x faster at 4096 tokens.", False),
+        ("Our decoding kernel is 3.1x faster at 4096 tokens.", False),
+        ("Our attention kernel takes 3.1 ms at 4096 tokens.", False),
+        ("Our attention kernel is 31% faster at 4096 tokens.", False),
+        ("Our attention kernel needs 3.1x less memory at 4096 tokens.", False),
+        ("Our attention kernel needs 3.1x fewer FLOPs at 4096 tokens.", False),
+        ("We improve the kernel by 3.1x at 4096 tokens.", False),
+    ],
+)
+def test_mechanism_quantity_relation_stage_and_size_are_known_and_equal(
+    own: Paper, sentence: str, stands: bool
+) -> None:
+    carried = Carried(registry.get("sparse_attention"))
+    found = [one.beside(carried.comparisons) for one in reported(sentence)]
+    assert [one is not None for one in found] == [stands]
+    for one in filter(None, found):
+        assert one.regime == "4096 tokens"
+        assert one.scope.mechanism == "sparse_attention/longformer"
+
+
+def test_the_same_words_of_a_paper_on_something_else_meet_nothing(own: Paper) -> None:
+    carried = Carried(registry.get("sparse_attention"))
+    (claim,) = claims_of("Our attention kernel is 3.1x faster at 4096 tokens.")
+    for mechanism in ("", "sparse_attention", "sparse_attention/moba"):
+        assert Reported(claim, mechanism).beside(carried.comparisons) is None
+
+
+def test_a_chip_names_quantity_baseline_and_interval_or_shows_no_figure(
+    client: Client, related: Paper
+) -> None:
+    own = factories.make_paper(2, arxiv_id=LONGFORMER, title="Longformer", abstract=OWN)
+    factories.make_digest(factories.make_profile("two"), [own, related])
+    linking.link(Paper.objects.all())
+    chips.refresh()
+    figures = {one.paper.arxiv_id: one.chips for one in Chips.objects.all()}
+    assert [one["figure"] for one in figures[related.arxiv_id]] == [""]
+    for chip in figures[LONGFORMER]:
+        assert chip["figure"] == "" or re.fullmatch(
+            r"time a call [\d.]+× faster \([\d.]+–[\d.]+\) than Dense causal \(SDPA\) "
+            r"at \d+ tokens, AMD EPYC, 2 cores",
+            chip["figure"],
+        )
+
+
+def test_every_mechanism_names_variants_that_results_have() -> None:
+    """A name that no result has would be a mechanism that is never measured."""
+    call_command("import_results", stdout=StringIO())
+    for method in registry.all_methods():
+        carried = Carried(method)
+        known = {
+            (one.row.benchmark, variant.name)
+            for one in carried.measurements
+            for variant in one.series.variants
+        }
+        series = {(one.row.benchmark, one.row.name) for one in carried.measurements}
+        for mechanism in method.mechanisms:
+            for benchmark, variants in mechanism.measured.items():
+                assert {(benchmark, one) for one in variants} <= known, mechanism.slug
+        for benchmark in method.benchmarks:
+            assert {(benchmark.slug, name) for name in benchmark.measures} <= series
+
+
+def test_a_claim_of_no_ratio_has_no_scope_that_meets() -> None:
+    claim = RuleClaim("3.1", "ms", "latency", "", "", "The kernel takes 3.1 ms", 0, 1)
+    scope = Reported(claim, "m/x").scope
+    assert not scope.meets(scope), "what is not known meets nothing, not even itself"
