@@ -50,7 +50,12 @@ def test_papers_are_found_page_by_page() -> None:
     assert get("/papers?q=atention").json()["suggestion"] in {"attention", ""}
     for wrong in ("", "?q=x&page=0", "?q=x&order=best", "?q=x&since=never"):
         assert get(f"/papers{wrong}").status_code == 422
-    one = get("/papers/2603.00001v2").json()
+    absent = get("/papers/2603.00001v2")
+    assert absent.status_code == 404
+    assert "2603.00001 has no version 2" in absent.content.decode()
+    for name in ("https://arxiv.org/abs/2603.00001v1", "10.48550/arXiv.2603.00001"):
+        assert get(f"/papers/{name}").json()["id"] == "2603.00001"
+    one = get("/papers/2603.00001v1").json()
     assert (one["id"], one["claims"]) == ("2603.00001", [])
     assert get("/papers/2699.00001").status_code == 404
     assert get("/papers/none").headers["Content-Type"].startswith("application/problem+json")

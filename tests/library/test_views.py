@@ -19,9 +19,9 @@ from webapp import tasks
 from webapp.api import tokens
 from webapp.digests.models import Star
 from webapp.library import importing, views
-from webapp.library.importing import references
 from webapp.library.learning import signals
 from webapp.library.models import LibraryEntry, LikedText, ReadingList
+from webapp.library.references import references
 
 pytestmark = pytest.mark.django_db
 

@@ -24,6 +24,7 @@ from mcp.types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
 from webapp.api import tokens
+from webapp.papers.identifiers import parse_identifier
 from webapp.readers.links import site_address
 
 ABOUT = (
@@ -59,10 +60,12 @@ def _name(text: str) -> str:
 
 
 def _identifier(text: str) -> str:
-    """An arXiv identifier, new or old, safe as the end of a path. Raises ToolError."""
-    if not re.fullmatch(r"[\w.-]{1,32}(/\d{7}(v\d+)?)?", text) or ".." in text:
-        raise ToolError(f"{text[:64]!r} is no arXiv identifier, such as 2603.00001.")
-    return text
+    """An arXiv identifier in any of its forms, safe as the end of a path. Raises ToolError."""
+    try:
+        identifier, version = parse_identifier(text)
+    except ValueError:
+        raise ToolError(f"{text[:64]!r} is no arXiv identifier, such as 2603.00001.") from None
+    return f"{identifier}v{version}" if version else identifier
 
 
 ACTING = {"keep", "run", "cancel"}  # tools that change something

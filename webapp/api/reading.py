@@ -26,7 +26,7 @@ A_PAGE = 50  # papers of a library on a page
 papers_router = Router(tags=["papers"])
 public_router = Router()
 library_router = Router(tags=["library"], auth=Bearer("library"))
-Name = Annotated[str, Path(max_length=64)]
+Name = Annotated[str, Path(max_length=300)]  # a paper may be named by an address
 PageNumber = Annotated[int, Query(ge=1, le=MAX_PAGES)]
 
 

@@ -20,14 +20,23 @@ class NotFoundError(Http404):
 
 
 def find_paper(text: str) -> Paper:
-    """The paper with an arXiv identifier or URL. Raises NotFoundError."""
+    """The paper with an arXiv identifier or URL. Raises NotFoundError, also for its version."""
     try:
-        identifier, _ = parse_identifier(text)
-        return Paper.objects.get(arxiv_id=identifier)
+        identifier, version = parse_identifier(text)
+        paper = Paper.objects.get(arxiv_id=identifier)
     except ValueError as error:
         raise NotFoundError(f"{error}.") from None
     except Paper.DoesNotExist:
         raise NotFoundError(f"This site has not fetched {identifier}.") from None
+    check_version(paper, version)
+    return paper
+
+
+def check_version(paper: Paper, version: int | None) -> None:
+    """Raise NotFoundError for a version that a paper does not have, as far as this site knows."""
+    if version and version > paper.version:
+        known = f"the latest that this site knows is version {paper.version}"
+        raise NotFoundError(f"{paper.arxiv_id} has no version {version}: {known}.")
 
 
 def find_profile(name: str | None) -> Profile:

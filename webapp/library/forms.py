@@ -3,6 +3,8 @@
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
+from webapp.library.references import decoded
+
 MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40
 
 
@@ -44,7 +46,8 @@ class ImportForm(forms.Form):
         if file and file.size > 2_000_000:
             self.add_error("file", gettext("The file is larger than 2 MB."))
         elif file:
-            self.cleaned_data["text"] += "\n" + file.read().decode("utf-8", "replace")
+            self.cleaned_data["text"] += "\n" * bool(self.cleaned_data["text"])
+            self.cleaned_data["text"] += decoded(file.read())
         if not self.cleaned_data.get("text", "").strip() and not self.errors:
             self.add_error("text", gettext("Paste something, or choose a file."))
         return self.cleaned_data

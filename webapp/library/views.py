@@ -14,6 +14,7 @@ from webapp.library import queries, zotero
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MOST, ask_for, import_liked
 from webapp.library.models import LibraryEntry, ReadingList
+from webapp.library.references import TooMuchError
 from webapp.papers import citations
 from webapp.ui.input import number_in
 from webapp.ui.pages import asked_mark, back, for_readers
@@ -89,9 +90,13 @@ def import_(request: HttpRequest, reader: User) -> HttpResponse:
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
     context: dict[str, object] = {"form": form}
     if form.is_bound and form.is_valid():
-        done = import_liked(reader, form.cleaned_data["text"])
-        asked = bool(done.unknown) and ask_for(reader, done.unknown)
-        context |= {"done": done, "asked": asked, "form": ImportForm(label_suffix="")}
+        try:
+            done = import_liked(reader, form.cleaned_data["text"])
+        except TooMuchError as error:
+            form.add_error("text", _("This cannot be imported: %s.") % error)
+        else:
+            asked = bool(done.unknown) and ask_for(reader, done.unknown)
+            context |= {"done": done, "asked": asked, "form": ImportForm(label_suffix="")}
     status = 422 if form.errors else 200
     return render(request, "library/import.html", context, status=status)
 

@@ -15,6 +15,7 @@ from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_
 from webapp.digests.profiles.views import MAX_PROFILES
 from webapp.library.importing import import_liked
 from webapp.library.learning import learn
+from webapp.library.references import TooMuchError, references
 from webapp.operate.connecting import forms_of
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers
@@ -40,6 +41,15 @@ class FirstStepsForm(forms.Form):
     )
 
     profile_settings: ProfileSettings
+
+    def clean_liked(self) -> str:
+        """The references, if they can be read in time."""
+        text: str = self.cleaned_data["liked"]
+        try:
+            references(text)
+        except TooMuchError as error:
+            raise forms.ValidationError(_("This cannot be imported: %s.") % error) from error
+        return text
 
     def clean(self) -> dict[str, object]:
         """Check the resulting profile."""

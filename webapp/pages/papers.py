@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
+from webapp.digests.lookup import check_version
 from webapp.papers import citations, queries
 from webapp.papers.changes import versions
 from webapp.papers.days import eastern_date, now
@@ -29,6 +30,8 @@ STRIP_DAYS = 15
 def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     """One paper: its text, its versions and what they changed, how to cite it."""
     identifier, version = parse_identifier(arxiv_id)
+    if version:
+        check_version(get_object_or_404(Paper, arxiv_id=identifier), version)
     if arxiv_id != identifier:  # one paper, one URL
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")

@@ -12,22 +12,61 @@ CATEGORY = rf"[a-z]{{1,10}}(?:-[a-z]{{1,8}})?(?:{_SUBJECT_CLASS})?"  # cs.CL, he
 IDENTIFIER = rf"(?:[0-9]{{4}}\.[0-9]{{4,5}}|{CATEGORY}/[0-9]{{7}})"  # 2512.14925, hep-th/9901001
 VERSION = "v[1-9][0-9]{0,2}"
 _VERSIONED = re.compile(rf"({IDENTIFIER})({VERSION})?")
+# Where a paper of arXiv has an address, up to its identifier.
+_PLACES = (
+    r"(?:(?:www|export|browse|[a-z]{2})\.)?arxiv\.org/(?:abs|pdf|html|format|ps|src|e-print|tb)/",
+    r"(?:www\.)?ar5iv(?:\.labs\.arxiv)?\.org/(?:abs|html|papers)/",
+    r"(?:www\.)?(?:huggingface\.co|hf\.co)/papers/",
+    r"(?:www\.)?alphaxiv\.org/(?:[a-z]{2}/)?(?:abs|pdf|html|overview|audio|review)/",
+    r"(?:www\.|api\.)?semanticscholar\.org/(?:graph/v1/)?(?:paper/)?arxiv[:/]",
+    r"(?:www\.)?(?:scirate\.com/arxiv|arxiv-vanity\.com/papers|emergentmind\.com/papers)/",
+    r"(?:dx\.)?doi\.org/10\.48550/arxiv\.",
+)
 _PREFIX = re.compile(
-    r"^(?:oai:arXiv\.org:|arXiv:|https?://(?:[a-z]+\.)?arxiv\.org/(?:abs|pdf)/)", re.I
+    rf"(?:oai:arXiv\.org:|arXiv:\s?|(?:doi:\s?)?10\.48550/arxiv\.|(?:https?:/{{1,2}})?(?:{'|'.join(_PLACES)}))",
+    re.IGNORECASE,
+)
+_ENDING = re.compile(r"(?:\.pdf|\.html)?/?(?:[?#].*)?$", re.IGNORECASE | re.DOTALL)
+# In running text: a DOI of somebody else may look like one, and so may a sum of money.
+_OTHER_DOI = re.compile(r"\b10\.(?!48550/)\d{4,9}/\S{1,300}")
+_ANYWHERE = re.compile(
+    rf"(?:(?<=arxiv)[.:]?|(?<![\w.,$€£¥+-]))({IDENTIFIER})({VERSION})?"
+    r"(?![\d\w]|\.\d|\s?(?:%|°|€|£|USD\b|EUR\b|GBP\b|dollars?\b|euros?\b))",
+    re.IGNORECASE,
 )
 
 
 def parse_identifier(text: str) -> tuple[str, int | None]:
-    """The identifier and version in `text`: bare, an OAI name, `arXiv:…` or a URL.
+    """The identifier and version in `text`: bare, an OAI name, `arXiv:…`, arXiv's DOI, or the
+    address of a paper at arXiv or where its papers are read, with what follows it.
 
     Old identifiers lose their subject class, as arXiv itself writes them: `math.GT/0309136` and
     `math/0309136` are one paper. Raises ValueError when there is no identifier.
     """
-    match = _VERSIONED.fullmatch(_PREFIX.sub("", text.strip()).removesuffix(".pdf"))
+    bare = text[:2_000].strip("<>()[]\"'“”.,; \t\r\n")
+    prefix = _PREFIX.match(bare)
+    if prefix:
+        bare = _ENDING.sub("", bare[prefix.end() :])
+    match = _VERSIONED.fullmatch(bare.removesuffix(".pdf"))
     if match is None:
         raise ValueError(f"{text[:80]!r} is not an arXiv identifier")
-    identifier, version = match.groups()
-    return re.sub(f"{_SUBJECT_CLASS}/", "/", identifier), int(version[1:]) if version else None
+    return _without_class(match[1]), int(match[2][1:]) if match[2] else None
+
+
+def identifiers_in(text: str) -> list[str]:
+    """The identifiers of papers in running text, each once, in order; no price and no other DOI."""
+    text = _OTHER_DOI.sub(" ", text)
+    found = (_without_class(match[1]) for match in _ANYWHERE.finditer(text))
+    return list(dict.fromkeys(one for one in found if _has_year(one)))
+
+
+def _without_class(identifier: str) -> str:
+    return re.sub(f"{_SUBJECT_CLASS}/", "/", identifier)
+
+
+def _has_year(identifier: str) -> bool:
+    """Whether a new identifier begins with a year that arXiv can have had."""
+    return "/" in identifier or "07" <= identifier[:2] <= "50"
 
 
 def category_names(terms: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,205 @@
+"""References in any text: arXiv ids, BibTeX, RIS or CSL-JSON, with what they say of a paper.
+
+The formats are read by pybtex and rispy. What is hostile is bounded: the text in size, the work in
+time, macros in what they stand for. Nothing here touches the database.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from webapp.papers.identifiers import identifiers_in
+from webapp.papers.search.query import words_of
+from webapp.ui.markup import plain
+
+MOST = 1_000  # papers of one import
+MAX_TEXT = 2_000_000  # characters read
+SECONDS = 5.0  # of reading
+MAX_EXPANDED = 2_000_000  # characters that BibTeX's macros stand for
+_BIBTEX_ENTRY = re.compile(r"@\s*(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE)
+_COMMENT = re.compile(r"@\s*comment\s*[{(]", re.IGNORECASE)
+_RIS_LINE = re.compile(r"^[ \t]{0,8}([A-Z][A-Z0-9]) {1,3}-(?: |$)(.*)$")
+_RIS_TYPE = re.compile(r"^[ \t]{0,8}TY {1,3}-", re.MULTILINE)
+# Where a reference names its paper, before what it says of others.
+_BIBTEX_NAMES = (
+    *("eprint", "arxivid", "arxiv", "doi", "url", "journal", "volume", "number", "note"),
+    *("howpublished", "pages", "institution", "publisher", "booktitle", "file", "ids"),
+)
+_CSL_NAMES = (
+    *("arxivId", "eprint", "DOI", "URL", "number", "archive_location", "archiveID", "note"),
+    *("container-title", "alternative-id", "extra", "id", "link", "resource"),
+)
+
+
+class TooMuchError(Exception):
+    """A text takes too long to read, or grows too large; the message says which."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A paper in an export; `arxiv_id` is "" without one."""
+
+    arxiv_id: str = ""
+    title: str = ""
+    abstract: str = ""
+
+
+def decoded(body: bytes) -> str:
+    """A file as text: by its byte-order mark, else UTF-8, else Windows-1252."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return body.decode("utf-16", "replace")
+    if body[1:200:2].count(0) > 50:  # UTF-16 without a mark
+        return body.decode("utf-16-le", "replace")
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return body.decode("cp1252", "replace")
+
+
+def references(text: str) -> list[Reference]:
+    """At most MOST papers in a text of any of the formats. Raises TooMuchError."""
+    text = text[:MAX_TEXT].replace("\ufeff", "").replace("\x00", "")
+    if text.lstrip().startswith(("[", "{")):
+        found: Iterable[Reference] = _csl(text)
+    elif _RIS_TYPE.search(text):
+        found = _ris(text)
+    elif _BIBTEX_ENTRY.search(text):
+        found = _bibtex(text)
+    else:
+        found = map(Reference, identifiers_in(text))
+    return list(islice(found, MOST))
+
+
+def _named(texts: Iterable[object]) -> str:
+    """The first identifier in the texts, or "".
+
+    A bare DOI of arXiv or an `eprint` of digits is one; `volume = {abs/2301.01234}` too.
+    """
+    for text in texts:
+        if text and (found := identifiers_in(str(text)[:5_000])):
+            return found[0]
+    return ""
+
+
+def _csl(text: str) -> Iterator[Reference]:
+    """CSL-JSON: one item, a list, Zotero's {"items": […]}, Crossref's {"message": …}."""
+    try:
+        items: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for name in ("message", "items"):
+        if isinstance(items, dict) and isinstance(items.get(name), dict | list):
+            items = items[name]
+    for item in items if isinstance(items, list) else [items]:
+        if isinstance(item, dict):
+            named = _named(json.dumps(item[name]) for name in _CSL_NAMES if item.get(name))
+            yield Reference(named, _first(item.get("title")), _first(item.get("abstract")))
+
+
+def _first(value: object) -> str:
+    """A text, or the first of Crossref's list of texts, without the tags of JATS."""
+    text = value[0] if isinstance(value, list) and value else value
+    return re.sub(r"</?[A-Za-z][^<>]{0,100}>", " ", text).strip() if isinstance(text, str) else ""
+
+
+def _ris(text: str) -> Iterator[Reference]:
+    """RIS, whose values may go on over lines and whose records may lack their end."""
+    import rispy  # noqa: PLC0415 - only an import needs it
+
+    for record in islice(_ris_records(text), MOST):
+        lines = "\n".join(f"{tag}  - {value}" for tag, value in record)
+        (read,) = rispy.loads(f"{lines}\nER  - \n") or [{}]
+        titles = (read.get(name) for name in ("title", "primary_title", "translated_title"))
+        abstracts = (read.get(name) for name in ("abstract", "notes_abstract"))
+        outside = [value for tag, value in record if tag not in {"TI", "T1", "AB", "N2", "TT"}]
+        title, abstract = next(filter(None, titles), ""), next(filter(None, abstracts), "")
+        yield Reference(_named(outside), str(title), str(abstract))
+
+
+def _ris_records(text: str) -> Iterator[list[tuple[str, str]]]:
+    """The tags and values of each record; a line without a tag goes on with the one before."""
+    record: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        match = _RIS_LINE.match(line)
+        tag = match[1] if match else ""
+        if tag in {"TY", "ER"}:
+            if record:
+                yield [(name, " ".join(" ".join(values).split())) for name, values in record]
+            record = [("TY", [match[2]])] if match and tag == "TY" else []
+        elif match and record:
+            record.append((tag, [match[2]]))
+        elif record:
+            record[-1][1].append(line)
+    if record:
+        yield [(name, " ".join(" ".join(values).split())) for name, values in record]
+
+
+class _Macros(dict[str, str]):
+    """BibTeX's macros, whatever their case; what they stand for in all is bounded."""
+
+    expanded = 0
+
+    def __getitem__(self, name: str) -> str:
+        value = super().__getitem__(name.lower())
+        self.expanded += len(value)
+        if self.expanded > MAX_EXPANDED:
+            raise TooMuchError("its macros stand for too much text")
+        return value
+
+    def __setitem__(self, name: str, value: str) -> None:
+        super().__setitem__(name.lower(), value)
+
+
+def _bibtex(text: str) -> Iterator[Reference]:
+    """BibTeX; what cannot be read of an entry is left out, and the rest goes on."""
+    # Slow, and only an import needs it.
+    from pybtex.database.input.bibtex import LowLevelParser, month_names  # noqa: PLC0415
+
+    end = time.monotonic() + SECONDS
+
+    def in_time(_error: object = None) -> None:
+        if time.monotonic() > end:
+            raise TooMuchError("it takes too long to read: is every brace closed?")
+
+    macros = _Macros({name.lower(): month for name, month in month_names.items()})
+    parser = LowLevelParser(_without_comments(text), macros=macros, handle_error=in_time)
+    for kind, value in parser:
+        in_time()
+        if kind.lower() in {"string", "preamble", "comment"}:
+            continue
+        fields = {name.lower(): "".join(parts) for name, parts in value[1] or ()}
+        title = _shown(fields.get("title", ""))
+        named = _named(fields.get(name) for name in _BIBTEX_NAMES)
+        yield Reference(
+            named or _named([value[0]]),
+            title if words_of(title) else "",
+            _shown(fields.get("abstract", "")),
+        )
+
+
+def _shown(field: str) -> str:
+    """A field as it is read: TeX in Unicode, without the braces that keep capitals."""
+    return re.sub(r"(?<!\\)[{}]", "", plain(field[:20_000]))
+
+
+def _without_comments(text: str) -> str:
+    """`text` without `@comment{…}`, which may hold whole entries."""
+    if not _COMMENT.search(text):
+        return text
+    closed: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in re.finditer(r"[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            closed[opened.pop()] = brace.end()
+    parts, at = [], 0
+    for comment in _COMMENT.finditer(text):
+        if comment.start() >= at:
+            parts.append(text[at : comment.start()])
+            at = closed.get(comment.end() - 1, comment.end())
+    return "".join(parts) + text[at:]
