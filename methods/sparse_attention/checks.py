@@ -18,10 +18,12 @@ from ..measure import memory
 from ..spec import Case
 from . import kernel
 from .api import Backend, PaddingSide, has_triton, sparse_attention
+from .block_sparse import block_sparse_attention
 from .cache import SparseKVCache
 from .config import GlobalGroup, SparseAttentionConfig, head_groups, sparsity_ratio
-from .oracle import oracle_attention
+from .oracle import block_mask, masked_attention, oracle_attention
 from .probes import Intermediate, reach
+from .selectors import SELECTORS, Selector
 
 BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 FINE = 1e-5
@@ -108,6 +110,72 @@ def oracle(device: str) -> Iterator[Case]:
                 errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
                 name = str(dtype).removeprefix("torch.")
                 yield Case(largest(errors), bound, label=f"{backend}, {name}, {label}")
+
+
+# Tokens, head size, samples and the size of scores: a kernel may be wrong at one of each alone.
+SIZES = (
+    (330, 16, 1, 1), (330, 64, 5, 6), (330, 80, 2, 30), (330, 128, 5, 1), (330, 96, 1, 1000),
+    (2161, 80, 1, 1), (4500, 128, 1, 6), (9000, 16, 1, 1),
+)  # fmt: skip
+
+
+def sizes(device: str) -> Iterator[Case]:
+    """Output and gradients where sizes differ: head, batch, length, scores; strides that differ."""
+    config = SparseAttentionConfig(1, 1, 100, adaptive_window=False)
+    for n, d, batch, size in SIZES:
+        (q, k, v), grad = draw(batch, 2, n, d, device=device, seed=n + d)
+        v = v.transpose(1, 2).contiguous().transpose(1, 2)  # q, k and v often come from one tensor
+        inputs = Inputs(q * size**0.5, k * size**0.5, v)
+        label = f"d = {d}, batch {batch}, scores of {size}"
+        for case in at_shape(inputs, grad, config):
+            # Scores of 1,000 are known to 6e-5 in float32, and so are their exponentials.
+            yield replace(case, measured=case.measured / size, label=f"{case.label}, {label}")
+        every = torch.arange(-(-n // 64), device=device).view(1, 1, 1, -1)
+        picked = every[..., torch.randperm(every.shape[-1], generator=generator(n))[:40]]
+        error = _blocks_at_shape(inputs, grad, picked)
+        yield Case(error / size, FINE, label=f"blocks, n = {n}, {label}")
+
+
+def _blocks_at_shape(inputs: Inputs, grad: Tensor, blocks: Tensor) -> float:
+    """The error of the operator on chosen blocks and its gradients, for the last queries."""
+    rows, n = 50, inputs.q.shape[2]
+    late = Inputs(inputs.q[:, :, -rows:], inputs.k, inputs.v)
+    leaves, exact = late.leaves(), late.each(torch.Tensor.double).leaves()
+    cut: dict[str, Any] = {"query_block": rows, "key_block": 64}
+    out = block_sparse_attention(*leaves, blocks, **cut)
+    mask = block_mask(blocks.cpu(), rows, n, **cut).to(out.device)
+    truth = masked_attention(*exact, mask)
+    found = torch.autograd.grad(out, leaves, grad[:, :, -rows:])
+    gradients = torch.autograd.grad(truth, exact, grad[:, :, -rows:].double())
+    pairs = zip((out, *found), (truth, *gradients), strict=True)
+    return largest([relative_error(*pair) for pair in pairs])
+
+
+# Selectors that choose for every query, so few keys that most are left out.
+FEW: dict[str, dict[str, Any]] = {
+    "window_sinks": {"window": 2, "key_block": 16},
+    "strided": {"stride": 3, "window": 2, "key_block": 16},
+    "mean_pooled": {"top": 2, "key_block": 16},
+    "page_bounds": {"top": 2, "key_block": 16},
+    "top_p": {"p": 0.5, "most": 3, "key_block": 16},
+    "indexer": {"top": 40, "width": 16},
+}
+
+
+def choices(device: str) -> Iterator[Case]:
+    """Every selector: nothing later changes a choice, and a decoded token chooses as a prompt's."""
+    n, t = 300, 200
+    q, k = (draw(1, heads, n, 32, device=device, seed=heads)[0].q for heads in (4, 2))
+    later = torch.cat([k[:, :, :t], 50 * k[:, :, t:]], dim=2)
+    for name, options in FEW.items():
+        selector: Selector = SELECTORS[name](**options)
+        attend = partial(block_sparse_attention, key_block=selector.key_block)
+        whole, changed = (attend(q, x, x, selector(q, x)) for x in (k, later))
+        difference = float((whole - changed)[:, :, :t].abs().max())
+        yield Case(difference, 0.0, label=f"{name}, the future")
+        one, past = q[:, :, t - 1 : t], k[:, :, :t]
+        token = attend(one, past, past, selector(one, past))
+        yield Case(relative(token, whole[:, :, t - 1 : t]), FINE, label=f"{name}, decoding")
 
 
 def _with_gradients(

@@ -13,7 +13,7 @@ much attention whatever is asked (Xiao et al., 2309.17453).
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -506,7 +506,7 @@ def _means(x: Tensor, size: int) -> Tensor:
 
 
 # Every selector by the name that reports and settings use.
-SELECTORS: dict[str, type] = {
+SELECTORS: dict[str, Any] = {
     "window_sinks": WindowAndSinks,
     "strided": Strided,
     "mean_pooled": MeanPooled,

@@ -4,7 +4,18 @@ import dataclasses
 
 import torch
 
-from methods.sparse_attention import api, cache, checks, config, ops_cpu, oracle, peers, tiles
+from methods.sparse_attention import (
+    api,
+    cache,
+    checks,
+    config,
+    kernel,
+    ops_cpu,
+    oracle,
+    peers,
+    selectors,
+    tiles,
+)
 from tests.methods.mutation import Mutation
 
 
@@ -159,6 +170,174 @@ def a_window_below_the_stride(patch):
     )
 
 
+# --- Kernels that are wrong at some sizes alone --------------------------------------------------
+
+
+def forward_that(patch, wrong):
+    """A compiled forward pass changed by `wrong(q, k, v, words)`, which gives what it runs with."""
+    right = kernel.forward
+
+    def changed(q, k, v, ranges, **words):
+        q, k, v = wrong(q, list(k), list(v), words)
+        right(q, k, v, ranges, **words)
+
+    patch.setattr(kernel, "forward", changed)
+
+
+def backward_that(patch, wrong):
+    """A compiled backward pass whose gradients `wrong(q, dq, dk, dv)` spoils afterwards."""
+    right = kernel.backward
+
+    def changed(q, k, v, ranges, *, into, **words):
+        right(q, k, v, ranges, into=into, **words)
+        wrong(q, *into)
+
+    patch.setattr(kernel, "backward", changed)
+
+
+def a_scale_wrong_at_d_80(patch):
+    def wrong(q, k, v, _):
+        return (q * 1.001 if q.shape[3] == 80 else q), k, v
+
+    forward_that(patch, wrong)
+
+
+def a_delta_wrong_at_d_128(patch):
+    right = kernel.backward
+
+    def changed(q, k, v, ranges, *, saved, **words):
+        out = saved[0] * 1.01 if q.shape[3] == 128 else saved[0]
+        right(q, k, v, ranges, saved=(out, saved[1]), **words)
+
+    patch.setattr(kernel, "backward", changed)
+
+
+def a_dk_wrong_from_d_96(patch):
+    def wrong(q, dq, dk, dv):
+        for part in dk if q.shape[3] >= 96 else ():
+            part.mul_(1.01)
+
+    backward_that(patch, wrong)
+
+
+def with_k_s_stride(k, v):
+    return [y.as_strided(y.shape, x.stride()) for x, y in zip(k, v, strict=True)]
+
+
+def a_v_read_with_k_s_stride(patch):
+    forward_that(patch, lambda q, k, v, _: (q, k, with_k_s_stride(k, v)))
+
+
+def a_v_read_with_k_s_stride_backward(patch):
+    right = kernel.backward
+
+    def changed(q, k, v, ranges, **words):
+        right(q, k, with_k_s_stride(list(k), list(v)), ranges, **words)
+
+    patch.setattr(kernel, "backward", changed)
+
+
+def a_backward_mask_of_minus_30(patch):
+    """What is masked keeps e^-30 of its weight, which is much where scores are large."""
+    right = kernel.backward
+
+    def changed(q, k, v, ranges, *, saved, grad, into, **words):
+        right(q, k, v, ranges, saved=saved, grad=grad, into=into, **words)
+        lse = saved[1]
+        for x, seen, dv in zip(k, ranges, into[2], strict=True):
+            if q.shape[1] % x.shape[1] or q.shape[2] > 500 or sum(z.shape[1] for z in k) < 2:
+                continue
+            h = slice(0, x.shape[1])
+            scores = q[:, h] @ x.transpose(2, 3) / q.shape[3] ** 0.5
+            j = torch.arange(x.shape[2])
+            masked = (j < seen[0, 0][:, None]) | (j >= seen[0, 1][:, None])
+            p = torch.exp(scores - 30 - lse[:, h, :, None]).masked_fill(~masked, 0.0)
+            dv.add_(p.clamp(max=1e6).transpose(2, 3) @ grad[:, h])
+
+    patch.setattr(kernel, "backward", changed)
+
+
+def keys_dropped_beyond_4096(patch):
+    right = kernel.forward
+
+    def changed(q, k, v, ranges, **words):
+        right(q, k, v, [seen.clamp(max=4096) for seen in ranges], **words)
+
+    patch.setattr(kernel, "forward", changed)
+
+
+def a_dq_unscaled_beyond_row_8192(patch):
+    def wrong(q, dq, dk, dv):
+        dq[:, :, 8192:] *= q.shape[3] ** 0.5
+
+    backward_that(patch, wrong)
+
+
+def a_last_row_skipped_at_2161(patch):
+    right = kernel.forward
+
+    def changed(q, k, v, ranges, *, out, lse, **words):
+        right(q, k, v, ranges, out=out, lse=lse, **words)
+        if q.shape[2] == 2161:
+            out[:, :, -1] = 0.0
+
+    patch.setattr(kernel, "forward", changed)
+
+
+def a_logsumexp_of_300_keys_at_most(patch):
+    right = kernel.forward
+
+    def changed(q, k, v, ranges, *, out, lse, **words):
+        right(q, k, v, ranges, out=out, lse=lse, **words)
+        capped = [torch.stack([s[:, 0], s[:, 1].minimum(s[:, 0] + 300)], 1) for s in ranges]
+        right(q, k, v, capped, out=torch.empty_like(out), lse=lse, **words)
+
+    patch.setattr(kernel, "forward", changed)
+
+
+def a_block_too_many(patch):
+    right = kernel._options
+
+    def wider(chosen, sinks):
+        if chosen is not None:
+            more = torch.cat([chosen.blocks[..., :1], chosen.blocks[..., :-1] + 1], -1)
+            chosen = chosen._replace(blocks=more.sort(-1).values)
+        return right(chosen, sinks)
+
+    patch.setattr(kernel, "_options", wider)
+
+
+def a_mean_of_a_block_that_is_not_complete(patch):
+    def hasty(self, k):
+        return (selectors.in_blocks(k.float(), self.key_block, 0.0).mean(3),)
+
+    patch.setattr(selectors.Summarised, "summaries", hasty)
+    patch.setattr(selectors.Summarised, "own", lambda self, q, n_k: torch.full((q.shape[2],), 99))
+
+
+def a_choice_by_later_queries(patch):
+    right = selectors.by_means
+
+    def joint(q, *rest):
+        return right(q.mean(2, keepdim=True).expand_as(q), *rest)
+
+    patch.setattr(selectors, "by_means", joint)
+
+
+COMPILED = [
+    Mutation("sizes", a_scale_wrong_at_d_80),
+    Mutation("sizes", a_delta_wrong_at_d_128),
+    Mutation("sizes", a_dk_wrong_from_d_96),
+    Mutation("sizes", a_v_read_with_k_s_stride),
+    Mutation("sizes", a_v_read_with_k_s_stride_backward),
+    Mutation("sizes", a_backward_mask_of_minus_30),
+    Mutation("sizes", keys_dropped_beyond_4096),
+    Mutation("sizes", a_dq_unscaled_beyond_row_8192),
+    Mutation("sizes", a_last_row_skipped_at_2161),
+    Mutation("sizes", a_logsumexp_of_300_keys_at_most),
+    Mutation("sizes", a_block_too_many, fails=("blocks",)),
+]
+
 MUTATIONS = [
     # The GPU's mask is its own: the tiles' window does not concern it.
     Mutation("oracle", a_window_off_by_one, fails=("cpu", "portable"), holds=("gpu",)),
@@ -178,4 +357,6 @@ MUTATIONS = [
     Mutation("memory_growth", memory_that_grows_with_the_square),
     Mutation("closed_forms", a_closed_form_off_by_one),
     Mutation("two_layer_reach", a_window_below_the_stride),
+    Mutation("choices", a_mean_of_a_block_that_is_not_complete, fails=("mean_pooled",)),
+    Mutation("choices", a_choice_by_later_queries, fails=("mean_pooled", "top_p")),
 ]

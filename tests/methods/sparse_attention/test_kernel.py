@@ -18,6 +18,8 @@ from methods.sparse_attention.checks import relative_error
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup, SparseAttentionConfig
 from methods.sparse_attention.oracle import oracle_attention
 from tests import forking
+from tests.methods.mutation import Mutation
+from tests.methods.sparse_attention import mutations
 from tests.methods.sparse_attention.test_checks import at_shape
 from tests.methods.sparse_attention.test_ops import configs
 from tests.processes import ROOT
@@ -160,6 +162,20 @@ def test_gradients_wrong_at_a_large_batch_alone_are_seen(monkeypatch: pytest.Mon
     monkeypatch.setattr(ops_cpu, "_backward", wrong)
     assert at_shape(1200, 1) == []
     assert at_shape(1200, 5) == ["n = 1200, dK"]
+
+
+def test_every_size_and_stride_is_right() -> None:
+    assert failed(checks.sizes) == []
+
+
+@pytest.mark.parametrize("mutation", mutations.COMPILED, ids=lambda mutation: mutation.name)
+def test_a_kernel_that_is_wrong_at_some_sizes_is_seen(
+    mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutation.breaks(monkeypatch)
+    found = failed(checks.sizes)
+    assert found
+    assert all(any(label.startswith(start) for label in found) for start in mutation.fails)
 
 
 # --- How it is built -----------------------------------------------------------------------------
