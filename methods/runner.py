@@ -92,7 +92,10 @@ def run(
             emit_whole(_started(method, benchmark, params, preset, context))
             since = environment.CpuTimes.now()
             if process is None and isinstance(params, TimedParams):
-                measured = processes.measure(context, f"{method.slug}.{benchmark.slug}", params)
+                slug = benchmark.slug
+                asked = [c for c in method.claims if c.answer and c.answer.benchmark == slug]
+                name = f"{method.slug}.{benchmark.slug}"
+                measured = processes.measure(context, name, params, asked)
             else:
                 _run_here(method, benchmark, params, context)
             series = context.release(partial=False)

@@ -35,6 +35,11 @@ _GPU_STATE = (
 _THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 
+# Memory that a call frees stays with the process: else every large tensor is mapped, filled with
+# zeros and unmapped again, which slows some libraries by half and others not at all.
+ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"}
+
+
 def collect(device: str = "cpu") -> Environment:
     """Everything about this machine that a measurement on ``device`` depends on."""
     gpu = _gpu() if device == "cuda" else None
@@ -47,7 +52,7 @@ def collect(device: str = "cpu") -> Environment:
         memory_bytes=int(psutil.virtual_memory().total),
         gpu=gpu,
         platform=platform.platform()[:200],
-        versions=versions(),
+        versions=versions() | {"malloc": " ".join(map("=".join, ALLOCATOR.items()))},
         commit=commit,
         dirty=dirty,
         lock_sha256=hashlib.sha256(LOCK.read_bytes()).hexdigest() if LOCK.is_file() else "",

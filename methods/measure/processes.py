@@ -13,10 +13,14 @@ that would stop it early are drawn wider, and the last look has whatever is left
 inequality all errors together are at most those allowed, whatever the scatter between processes is.
 A look that ends measuring for another reason (time, the most processes) was to be the last whatever
 it shows, so it has the rest.
+
+Where a claim of the source waits for the answer, measuring also goes on until the claim's own
+margin is resolved: until its interval lies wholly above the claim's bound or wholly below it.
 """
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -29,7 +33,9 @@ from .. import protocol
 from ..context import Context
 from ..errors import MethodsError
 from ..params import TimedParams
-from .statistics import CONFIDENCE, hold_together, point_of_runs
+from ..spec import Claim
+from . import environment
+from .statistics import CONFIDENCE, geometric_interval, hold_together, point_of_runs
 
 MOST = 4  # times the least number of runs
 SHARES = {1: 0.2, 2: 0.3}  # of all errors, at the first looks: after 1 and 2 times the least number
@@ -66,10 +72,11 @@ class Measured:
     stopped: Literal["", "narrow", "time", "most"]
 
 
-def measure(ctx: Context, name: str, params: TimedParams) -> Measured:
+def measure(ctx: Context, name: str, params: TimedParams, claims: Sequence[Claim] = ()) -> Measured:
     """Run "method.benchmark" in as many processes as it needs; its series go to the context.
 
-    Checks, logs and artefacts are those of the first process.
+    It needs as many as make every ratio exact enough and answer all of its `claims`. Checks, logs
+    and artefacts are those of the first process.
 
     Raises:
         ProcessFailedError: where a process did not end with a result.
@@ -89,10 +96,27 @@ def measure(ctx: Context, name: str, params: TimedParams) -> Measured:
         confidence = confidence_at(len(runs), params.processes, last=bool(last))
         joined = join(runs, confidence or CONFIDENCE)
         ctx.adopt(joined)
-        if confidence and widest(joined) <= params.precision:
+        narrow = confidence and widest(joined) <= params.precision
+        if confidence and narrow and resolved(joined, claims, confidence):
             return Measured(len(runs), "narrow")
         if last:
             return Measured(len(runs), last)
+
+
+def resolved(series: Sequence[protocol.Series], claims: Sequence[Claim], confidence: float) -> bool:
+    """Whether every claim that these series answer by a ratio holds or does not hold."""
+    for claim in claims:
+        wanted = claim.answer
+        if wanted is None or claim.value is None or wanted.quantity != "ratio" or wanted.against:
+            continue
+        at = [p for one in series if one.name == wanted.series for p in one.points]
+        at = [p for p in at if p.variant == wanted.variant]
+        at = [p for p in at if wanted.x is None or p.x == wanted.x]
+        if at and at[-1].ratio is not None and at[-1].ratio.runs:
+            found = geometric_interval(at[-1].ratio.runs, confidence=confidence)
+            if claim.holds(found.low, found.high) is None:
+                return False
+    return True
 
 
 def _last(params: TimedParams, runs: int, spent: float) -> Literal["", "time", "most"]:
@@ -132,6 +156,7 @@ def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterat
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
+        env=os.environ | environment.ALLOCATOR,
     ) as process:
         try:
             assert process.stdout is not None

@@ -10,10 +10,12 @@ stream, after a synchronise, so that only device work counts; caches stay as the
 them.
 """
 
+import itertools
 import math
 import random
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +31,8 @@ from .statistics import MIN_BLOCKS, point
 
 Variants = Mapping[str, Callable[[], object]]
 
-WARM_UP_TOLERANCE, WINDOW = 0.05, 10  # between halves of so many calls
+WARM_UP_TOLERANCE = 0.05  # between the halves of a window of so many calls and seconds at least
+WINDOW, WINDOW_S = 10, 0.3
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
 # Unicode has two signs for micro, which look alike.
@@ -188,21 +191,43 @@ def time_all(
 def warm_up(sample: Callable[[], float], limit_s: float = 10.0) -> tuple[float, bool]:
     """Call ``sample`` until its times have no trend: the least of the last ones, and whether so.
 
-    There is none where the medians of the earlier and the later half of the last ten lie
-    within 5 %: one slow call is noise, which the interval shows. Stops at ``limit_s`` and judges
-    by what there is then: of calls that take as long, two.
+    There is none where the medians of the earlier and the later half of the last calls lie within
+    5 %, or where one half lies within the other: slow calls are noise, which the interval shows.
+    The last calls are at least ten and fill a third of a second: short ones scatter more than they
+    drift, and a processor takes its time to choose a clock rate. Stops at ``limit_s`` and judges by
+    what there is then: of calls that take as long, two.
     """
     begun = time.perf_counter()
-    recent: list[float] = []
-    while True:
-        recent = [*recent, sample()][-WINDOW:]
+    recent: deque[float] = deque()
+    seconds, judged = 0.0, 0
+    for number in itertools.count(1):
+        recent.append(sample())
+        seconds += recent[-1]
+        while len(recent) > WINDOW and seconds - recent[0] >= WINDOW_S:
+            seconds -= recent.popleft()
         late = time.perf_counter() - begun > limit_s
-        if len(recent) == WINDOW or (late and len(recent) > 1):
-            middle = len(recent) // 2
-            was, now = statistics.median(recent[:middle]), statistics.median(recent[middle:])
-            steady = max(was, now) <= min(was, now) * (1 + WARM_UP_TOLERANCE)
+        full = len(recent) >= WINDOW and seconds >= WINDOW_S
+        due = number - judged >= len(recent) / WINDOW  # a window of many calls is not sorted anew
+        if (full and due) or (late and len(recent) > 1):
+            middle, judged = len(recent) // 2, number
+            calls = list(recent)
+            steady = _steady(calls[:middle], calls[middle:])
             if steady or late:
-                return min(recent), steady
+                return min(calls), steady
+    raise AssertionError  # itertools.count has no end
+
+
+def _steady(earlier: Sequence[float], later: Sequence[float]) -> bool:
+    """Whether there is no trend from the earlier to the later calls."""
+    was, now = statistics.median(earlier), statistics.median(later)
+    if max(was, now) <= min(was, now) * (1 + WARM_UP_TOLERANCE):
+        return True
+    if len(earlier) < WINDOW // 2:
+        return False
+    # Beyond 5 % apart, and three quarters of one half lie beyond the middle of the other.
+    beyond = sum((one > was) == (now > was) for one in later)
+    before = sum((one > now) == (was > now) for one in earlier)
+    return min(beyond / len(later), before / len(earlier)) < 0.75
 
 
 def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from methods import registry
-from methods.measure.statistics import geometric_interval
+from methods.measure.statistics import geometric_interval, student_quantile
 from methods.protocol import Flag, Point, Ratio
 from methods.spec import Answer, Claim, Comparable, Count
+from webapp.catalog import intervals
 from webapp.catalog.measured import _against
-from webapp.catalog.verdicts import Word, judge
+from webapp.catalog.verdicts import Word, figure, judge
 
 
 def claim(value: float | None, quantity: str = "ratio", **fields: Any) -> Claim:
@@ -34,7 +35,12 @@ def point(low: float, high: float, *, ratio: bool = True, flags: tuple[Flag, ...
     [
         (2.0, 2.1, 2.3, Word.REPRODUCED),
         (2.0, 1.96, 2.05, Word.REPRODUCED),
-        (2.0, 1.9, 2.05, Word.PARTLY),
+        (2.0, 1.91, 2.05, Word.REPRODUCED),  # its margin is 5 %
+        (2.0, 1.89, 2.05, Word.INCONCLUSIVE),
+        (2.0, 1.6, 1.89, Word.PARTLY),
+        (1.1, 1.076, 1.09, Word.REPRODUCED),  # its margin is a quarter of the gain
+        (1.1, 1.02, 1.074, Word.INCONCLUSIVE),
+        (1.1, 1.06, 1.074, Word.PARTLY),
         (2.0, 1.5, 1.7, Word.PARTLY),
         (2.0, 1.1, 1.3, Word.NOT),
         (2.0, 0.3, 2.0, Word.INCONCLUSIVE),
@@ -65,6 +71,34 @@ def test_values_are_judged_in_the_claims_direction(
 ) -> None:
     judged = judge(claim(claimed, "value", direction=direction), point(low, high, ratio=False))
     assert judged.word is word
+
+
+def test_a_claim_is_judged_by_its_own_interval_not_by_one_of_many() -> None:
+    """A chart of many comparisons draws wide intervals so that all hold; a claim asks for one."""
+    ratios = (2.0, 2.02, 1.98, 2.01, 1.99)
+    wide = point(1.5, 2.7).model_copy(update={"of": "processes", "runs": (1.0,) * 5})
+    assert wide.ratio is not None
+    told = wide.model_copy(update={"ratio": wide.ratio.model_copy(update={"runs": ratios})})
+    assert judge(claim(2.0), wide).word is Word.INCONCLUSIVE
+    assert judge(claim(2.0), told).word is Word.REPRODUCED
+    found, exact = figure(claim(2.0), told), geometric_interval(ratios, confidence=0.99)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 19, 80, 300])
+@pytest.mark.parametrize("share", [0.95, 0.975, 0.99])
+def test_student_s_quantile_is_scipy_s(degrees: int, share: float) -> None:
+    exact = student_quantile(degrees, confidence=share)
+    assert intervals.student(degrees, share) == pytest.approx(exact, rel=1e-3)
+
+
+def test_doubts_stand_in_the_reason_and_several_decide_nothing() -> None:
+    busy = judge(claim(2.0), point(2.1, 2.3, flags=(Flag.BUSY,)))
+    assert busy.word is Word.REPRODUCED
+    assert busy.reason.endswith(f"; in doubt: {Flag.BUSY}")
+    many = (Flag.BUSY, Flag.DRIFT, Flag.VARIATION)
+    assert judge(claim(2.0), point(2.1, 2.3, flags=many)).word is Word.INCONCLUSIVE
 
 
 def test_what_cannot_be_compared_is_never_judged() -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
 from threading import Lock
 from urllib.parse import urlencode
 
@@ -11,14 +10,13 @@ from cachetools import LRUCache
 
 from methods.protocol import Point, Ratio, Series
 from methods.spec import Answer, Claim, Method
+from webapp.catalog import intervals
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
 from webapp.runs.models import Run, StandingMeasurement
 from webapp.runs.models import Series as StoredSeries
 
 # Of series that were counted where each point is one number: nothing a processor can be slow at.
 COUNTS = frozenset({"bytes", "KiB", "MiB", "GiB", "tokens", "operations", "FLOPs", "%"})
-# Student's 97.5 % quantiles for 1, 2, … degrees of freedom; for more the last, which is wider.
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _Key = tuple[object, int]
 # A series never changes once its run has ended: it is read and judged once a process.
 _parsed: LRUCache[_Key, Series] = LRUCache(maxsize=1024)
@@ -160,7 +158,8 @@ def _against(point: Point, others: list[Point]) -> list[Point]:
     try:
         if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
             pairs = zip(point.runs, other.runs, strict=True)
-            value, low, high = _interval([math.log(mine) - math.log(its) for mine, its in pairs])
+            logs = [math.log(mine) - math.log(its) for mine, its in pairs]
+            value, low, high = intervals.geometric(logs)
         elif point.low > 0 and other.low > 0:
             value = point.estimate / other.estimate
             low, high = point.low / other.high, point.high / other.low
@@ -172,12 +171,3 @@ def _against(point: Point, others: list[Point]) -> list[Point]:
     except (ValueError, ArithmeticError):  # overflow: such a ratio is no number
         return []
     return [point.model_copy(update={"ratio": ratio})]
-
-
-def _interval(logs: list[float]) -> tuple[float, float, float]:
-    """The geometric mean of ratios and its 95 % interval, as `methods.measure.statistics` draws it:
-    that needs scipy, which is installed only with PyTorch.
-    """
-    mean = fmean(logs)
-    half = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1] * stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)

@@ -1,17 +1,21 @@
 """A source's claim against what was measured, counted or argued: one word, and why.
 
-A measured claim is judged by the end of the interval that is against it, `ratio only` ones by their
-ratio to the baseline (or a named variant) of the same run; values never cross classes of hardware.
+A measured claim is judged by a test of equivalence on its own margin (`Claim.holds`): it is
+reproduced where the whole interval reaches the claim less its margin, and partly or not reproduced
+only where the whole interval lies below that. `ratio only` claims are judged by their ratio to the
+baseline (or a named variant) of the same run; values never cross classes of hardware. Doubts about
+a measurement stand in the reason, and where there are several, no word but "inconclusive" does.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from methods.protocol import Flag, Point
-from methods.spec import Claim, Comparable, Count
+from methods.spec import MARGIN, Claim, Comparable, Count
+from webapp.catalog import intervals
 
-CLOSE = 0.05  # a claim written with two digits is no more exact than that
-PART = 0.5  # of the claimed gain: from here on it is partly there
+DOUBTS = 3  # about one point: from so many on it decides nothing
+PART = 0.5  # of the claimed gain: below, it is not reproduced; half of it is the least of a part
 
 
 class Word(StrEnum):
@@ -61,12 +65,26 @@ def figure(claim: Claim, point: Point | None) -> Figure | None:
         return None
     if claim.answer.quantity == "ratio":
         ratio = point.ratio
-        return Figure(ratio.value, ratio.low, ratio.high) if ratio else None
+        if ratio is None:
+            return None
+        own = intervals.of_processes(ratio.runs) if point.of == "processes" else None
+        return Figure(*own) if own else Figure(ratio.value, ratio.low, ratio.high)
     return Figure(point.estimate, point.low, point.high)
 
 
 def judge(claim: Claim, point: Point | None) -> Verdict:
     """The verdict on a claim, given the latest point that answers it (None: never measured)."""
+    judged = _judged(claim, point)
+    if point is None or not point.flags or claim.answer is None or judged.word is None:
+        return judged
+    if judged.word is Word.UNTESTABLE:
+        return judged
+    word = Word.INCONCLUSIVE if len(point.flags) >= DOUBTS else judged.word
+    return Verdict(word, f"{judged.reason}; in doubt: {', '.join(point.flags)}")
+
+
+def _judged(claim: Claim, point: Point | None) -> Verdict:
+    """The same without its doubts."""
     if claim.counted:
         return _counted(claim, claim.counted())
     if claim.ruling:
@@ -90,18 +108,24 @@ def _counted(claim: Claim, count: Count) -> Verdict:
 
 
 def _measured(claim: Claim, measured: Figure) -> Verdict:
-    """The verdict of an interval: by the end that is against the claim."""
-    ends = sorted(_share(claim, end) for end in (measured.low, measured.high))
-    against, best = (_word(share) for share in ends)
-    if against is Word.NOT and best is not Word.NOT:
-        return Verdict(Word.INCONCLUSIVE, "the measured interval spans both")
-    if against is Word.REPRODUCED:
-        return Verdict(against, "the whole measured interval reaches the claim")
-    return Verdict(against, f"at least {max(ends[0], 0.0):.0%} of the claimed effect was measured")
+    """The verdict of an interval, by the claim's own margin."""
+    holds = claim.holds(measured.low, measured.high)
+    if holds:
+        return Verdict(Word.REPRODUCED, "the whole measured interval reaches the claim")
+    if holds is None:
+        return Verdict(Word.INCONCLUSIVE, "the measured interval spans the claim and less than it")
+    least, most = sorted(_share(claim, end) for end in (measured.low, measured.high))
+    if most < PART:
+        return Verdict(Word.NOT, f"at most {max(most, 0.0):.0%} of the claimed effect was measured")
+    if least < PART / 2:
+        reason = "less than claimed was measured; how much of it is there was not resolved"
+        return Verdict(Word.INCONCLUSIVE, reason)
+    reason = f"between {least:.0%} and {most:.0%} of the claimed effect was measured"
+    return Verdict(Word.PARTLY, reason)
 
 
 def _word(share: float) -> Word:
-    if share >= 1 - CLOSE:
+    if share >= 1 - MARGIN:
         return Word.REPRODUCED
     return Word.PARTLY if share >= PART else Word.NOT
 

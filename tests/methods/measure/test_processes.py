@@ -13,6 +13,7 @@ from methods.measure import processes
 from methods.measure.statistics import exact_point, point
 from methods.params import TimedParams
 from methods.protocol import Axis, CheckResult, Failed, Flag, Log, Progress, Result, Series, Variant
+from methods.spec import Answer, Claim, Comparable
 from tests.methods.conftest import command, environment, lines
 
 
@@ -76,12 +77,12 @@ def told(*ratios: float, flags=()) -> list[Series]:
     ]
 
 
-def measured(monkeypatch, ratios, **settings) -> tuple[processes.Measured, Series]:
+def measured(monkeypatch, ratios, claims=(), **settings) -> tuple[processes.Measured, Series]:
     """`measure` over processes that would tell these ratios, one after another."""
     left = iter(ratios)
     monkeypatch.setattr(processes, "_events", lambda *_: told(*next(left)))
     ctx = Context("cpu", 0, lambda body: None)
-    found = processes.measure(ctx, "trial.speed", TimedParams(**settings))
+    found = processes.measure(ctx, "trial.speed", TimedParams(**settings), claims)
     return found, ctx.release(partial=False)[0]
 
 
@@ -91,6 +92,18 @@ def test_intervals_are_looked_at_when_a_look_is_due(monkeypatch) -> None:
     found, series = measured(monkeypatch, steady, precision=0.02)
     assert (found.processes, found.stopped) == (10, "narrow")
     assert "drawn at 98.5 %" in series.estimator
+
+
+def test_measuring_goes_on_until_a_claim_s_own_margin_is_resolved(monkeypatch) -> None:
+    """Narrow enough for `precision`, but 1.1 times holds from 1.075 on."""
+    answer = Answer(benchmark="speed", series="s", variant="v0", quantity="ratio")
+    same = {"metric": "m", "comparable": Comparable.SAME, "answer": answer}
+    asked = [Claim(id="c", text="t", value=1.1, **same)]
+    ratios = [(1.08 + 0.01 * (-1) ** n,) for n in range(20)]
+    assert measured(monkeypatch, ratios)[0].processes == 5
+    assert measured(monkeypatch, ratios, asked)[0].processes == 20
+    clear = [(1.12 + 0.01 * (-1) ** n,) for n in range(20)]
+    assert measured(monkeypatch, clear, asked)[0].processes == 5
 
 
 def test_measuring_goes_on_while_any_ratio_is_wide(monkeypatch) -> None:

@@ -1,5 +1,6 @@
 """Blocks are interleaved, everything is kept, and what is slower is found slower."""
 
+import itertools
 import subprocess
 import sys
 import time
@@ -98,6 +99,24 @@ def test_warm_up_goes_on_until_the_times_are_steady() -> None:
     assert warm_up(lambda: next(falling)) == (1.0, True)
     assert next(falling) == 1.0  # the later of the ten before it had one slow call at most
     assert warm_up(iter([*[1.0] * 4, 3.0, *[1.0] * 5]).__next__) == (1.0, True)
+
+
+def test_short_calls_warm_up_for_a_third_of_a_second_and_not_for_ten_calls() -> None:
+    """Ten calls of a millisecond are over before a processor has changed its clock rate."""
+    called = 0
+
+    def call() -> float:
+        nonlocal called
+        called += 1
+        return 0.001 if called < 200 else 0.0005
+
+    assert warm_up(call) == (0.0005, True)
+    assert called >= 450
+
+
+def test_scatter_without_a_trend_is_no_unsteady_warm_up() -> None:
+    scattered = itertools.cycle([0.01, 0.03, 0.012, 0.02, 0.035, 0.011, 0.028])
+    assert warm_up(scattered.__next__)[1]
 
 
 @pytest.mark.parametrize("change", [0.98, 1.02])
