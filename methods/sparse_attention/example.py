@@ -2,13 +2,15 @@
 
 import torch
 
+from .block_sparse import block_sparse_attention
 from .config import SparseAttentionConfig
 from .module import SparseAttention
 from .oracle import oracle_attention
+from .selectors import MeanPooled
 
 
 def main() -> None:
-    """Forward and backward of a layer, its definition, and cached decoding."""
+    """Forward and backward of a layer, its definition, chosen blocks, and cached decoding."""
     batch, n, width = 2, 40, 96
     config = SparseAttentionConfig(4, 2, 16, adaptive_window=False, anchor="pool")
     layer = SparseAttention(width, config, context=64)
@@ -17,6 +19,9 @@ def main() -> None:
     torch.autograd.backward(out.square().mean())
     q, k, v = torch.randn(3, batch, config.heads, n, 16)  # (batch, 6, n, 16) each
     oracle_attention(q, k, v, config)
+    selector = MeanPooled(top=1, key_block=8)
+    blocks = selector(q, k)  # (batch, 6, n, 3)
+    block_sparse_attention(q, k, v, blocks, key_block=selector.key_block)
     with torch.no_grad():
         cache = layer.new_cache(batch)
         layer(x, cache=cache)
