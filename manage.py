@@ -101,7 +101,10 @@ def django(command: str, arguments: list[str]) -> int:
         django.setup()
         is_help = bool({"-h", "--help"} & set(arguments))
         if command not in LEAVE_DATA and not is_help:
+            from webapp.ui.translations import compile_catalogues
+
             data_directory()
+            compile_catalogues()
         if command not in LEAVE_DATABASE and not is_help:
             from webapp.database import DatabaseError, bring_up_to_date
 

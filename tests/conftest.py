@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests import databases, fast, machine
 from tests.servers import stores
 from webapp.env import VARIABLES
+from webapp.ui.translations import compile_catalogues
 
 gc.disable()  # until what stays was imported
 
@@ -44,6 +45,7 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 if url := os.environ.get("ASSAY_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = url
 django.setup()
+compile_catalogues()
 # WhiteNoise looks a static file up when it is asked for: to list all of them for each test client
 # takes a seventh of the time of page tests.
 settings.WHITENOISE_AUTOREFRESH = True

@@ -1,22 +1,24 @@
 """Every word of a page can be translated, and what is translated keeps its meaning.
 
-A translation may lag behind: a missing one fails nothing.
-
-The compiled catalogue is kept beside its source, so that a fresh clone needs no gettext tools.
+A translation may lag behind: a missing one fails nothing, and `manage.py translations` lists it.
 """
 
 from __future__ import annotations
 
 import ast
 import gettext
+import os
 import re
-from collections.abc import Iterator
+import shutil
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 from django.template.loader import get_template
-from django.utils.translation.template import templatize
+
+from webapp.ui import translations
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "webapp/locale/zh_Hans/LC_MESSAGES/django.po"
@@ -32,13 +34,8 @@ NAMES = {
     *("Assay", "arXiv", "PDF", "BibTeX", "RSS", "Atom", "JSON", "Feed", "OPML", "RIS", "CSL-JSON"),
     *("CSV", "API", "DOI", "Zotero", "v", "UTC"),
 }
-MARKS = {"_", "gettext", "gettext_lazy", "ngettext", "gettext_noop"}
 SHOWN = {"aria-label", "title", "placeholder", "alt"}
 UNREAD = {"script", "style", "pre", "code", "kbd"}
-_CALL = re.compile(
-    r"\b_?n?p?(?:gettext)?\(\s*u?(?P<first>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
-    r"(?:,\s*u?(?P<second>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'))?"
-)
 TOLD = re.compile(r"messages\.(success|error|info|warning)")
 _TRANSLATED = re.compile(
     r"{% blocktranslate.*?{% endblocktranslate %}|{%.*?%}|{{.*?}}|{#.*?#}", re.S
@@ -92,19 +89,6 @@ def entries() -> dict[str, tuple[str, str]]:
     return found
 
 
-def used() -> Iterator[str]:
-    """Every message that a template or the Python code names."""
-    for path in TEMPLATES:
-        for call in _CALL.finditer(templatize(path.read_text(), origin=str(path))):
-            yield ast.literal_eval(call["first"])
-    for path in (ROOT / "webapp").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in MARKS:
-                message = node.args[0]
-                if isinstance(message, ast.Constant):  # a variable's words stand elsewhere
-                    yield message.value
-
-
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_word_of_a_template_stands_outside_the_catalogue(path: Path) -> None:
     assert untranslated(path.read_text()) == []
@@ -155,14 +139,69 @@ def test_a_translation_keeps_what_is_filled_in_and_its_markup() -> None:
         assert sorted(part.findall(text)) == sorted(part.findall(plural or message)), message
 
 
-def test_the_compiled_catalogue_is_this_one() -> None:
-    with CATALOGUE.with_suffix(".mo").open("rb") as file:
-        compiled = gettext.GNUTranslations(file)
-    assert compiled.gettext("Search") == "搜索"
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the catalogue, which a test may change."""
+    copy = tmp_path / CATALOGUE.relative_to(ROOT / "webapp")
+    copy.parent.mkdir(parents=True)
+    shutil.copyfile(CATALOGUE, copy)
+    monkeypatch.setattr(translations, "catalogues", lambda: [copy])
+    return copy
+
+
+def test_a_catalogue_is_compiled_once_and_again_after_a_change(folder: Path) -> None:
+    compiled = folder.with_suffix(".mo")
+    translations.compile_catalogues()
+    with compiled.open("rb") as file:
+        read = gettext.GNUTranslations(file)
+    assert read.gettext("Search") == "搜索"
     for message, (plural, text) in entries().items():
-        got = compiled.ngettext(message, plural, 2) if plural else compiled.gettext(message)
-        assert got == text
-    assert len(compiled._catalog) == len(entries()) + 1  # its header
+        if text:
+            got = read.ngettext(message, plural, 2) if plural else read.gettext(message)
+            assert got == text
+    made = compiled.stat().st_mtime_ns
+    translations.compile_catalogues()
+    assert compiled.stat().st_mtime_ns == made
+    folder.write_text(folder.read_text().replace('"搜索"', '"查找"'))
+    os.utime(folder, (made / 1e9 + 5, made / 1e9 + 5))
+    translations.compile_catalogues()
+    with compiled.open("rb") as file:
+        assert gettext.GNUTranslations(file).gettext("Search") == "查找"
+
+
+def test_a_catalogue_that_cannot_be_written_is_reported(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.with_suffix(".mo").mkdir()
+    os.utime(folder.with_suffix(".mo"), (0, 0))
+    translations.compile_catalogues()
+    assert "so pages are in English" in caplog.text
+
+
+# One of each place: a template, a form, a choice of a model, the code, the list of other words.
+HELD = {
+    "Add a worker": "templates/runs/workers.html",
+    "Keywords": "webapp.digests.profiles.forms.ProfileForm",
+    "timed out": "webapp.runs.models.Run.state",
+    "no difference shown": "webapp/runs/web/compare.py",
+    "refuted": "templates/ui/words.txt",
+}
+
+
+def test_the_command_lists_what_a_language_lacks_and_prepares_it(folder: Path) -> None:
+    out = StringIO()
+    assert all(entries()[message][1] for message in HELD)
+    for message in HELD:
+        folder.write_text(folder.read_text().replace(f'msgid "{message}"', f'msgid "no {message}"'))
+    call_command("translations", "--write", stdout=out)
+    said = out.getvalue()
+    for message, place in HELD.items():
+        (line,) = [line for line in said.splitlines() if line.endswith(f": {message}")]
+        assert place in line
+        assert f'msgid "{message}"\nmsgstr ""' in folder.read_text()
+        assert f'msgid "no {message}"' not in folder.read_text()
+    (unused,) = re.findall(r"(\d+) unused messages removed", said)
+    assert int(unused) >= len(HELD)
 
 
 def test_a_word_of_the_run_page_is_not_taken_from_mail() -> None:

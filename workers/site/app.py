@@ -20,6 +20,7 @@ import assay_common.stopping  # noqa: F401 (its signals come first: a pool dies 
 from assay_common import env
 from assay_common.liveness import LivenessFile
 from assay_common.redis_broker import configure
+from webapp.ui.translations import compile_catalogues
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
@@ -31,6 +32,7 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 # Celery warns root about pickle, but only JSON is accepted here.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
+compile_catalogues()
 env.data_directory()  # what a worker or the beat writes there is for its user alone
 app = Celery(
     "assay",

@@ -18,6 +18,7 @@ from assay_common import __version__
 from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date
+from webapp.ui.translations import compile_catalogues
 from workers.up import lock
 from workers.up.children import children, load_site
 from workers.up.logs import to_terminal
@@ -39,6 +40,7 @@ def main(arguments: list[str]) -> int:
     try:
         django.setup()
         data_directory()
+        compile_catalogues()
         with lock.hold(settings.DATA_DIR / "up.lock") as record:
             return _serve(options, record)
     except SettingError as error:
