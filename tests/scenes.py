@@ -103,7 +103,9 @@ def full() -> None:
         authors=[{"name": f"Author Nº{i}", "affiliation": "Sea, Dee"} for i in range(1000)],
     )
     reader = factories.make_reader(READER)
-    profile = factories.make_profile("long-context", name="Long context", owner=reader)
+    profile = factories.make_profile(
+        "long-context", name="Long context", owner=reader, is_published=True
+    )
     papers = Paper.objects.filter(arxiv_id__startswith="2603.0005")
     factories.make_digest(profile, list(papers), factories.DAY)
     Star.objects.create(reader=reader, paper=paper)

@@ -11,6 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from tests import factories
 from webapp.catalog.models import MethodLink
+from webapp.digests.models import Profile
 
 pytestmark = pytest.mark.django_db
 
@@ -87,8 +88,10 @@ def test_a_reader_is_no_administrator(name: str, verb: str) -> None:
 def test_a_profile_is_its_owners_to_change(verb: str) -> None:
     client = Client()
     client.force_login(factories.make_reader("other"))
-    assert getattr(client, verb)("/profiles/mine/").status_code == 403
-    assert getattr(client, verb)("/profiles/mine/best/").status_code == 403
+    for published, status in ((False, 404), (True, 403)):
+        Profile.objects.update(is_published=published)
+        assert getattr(client, verb)("/profiles/mine/").status_code == status
+        assert getattr(client, verb)("/profiles/mine/best/").status_code == status
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 # Text that looks like a valid secret; the first group is kept.
 _SECRETS = re.compile(
     r"(/sign-in/)[\w-]{20,}"  # a link that signs in
+    r"|([?&]key=)[\w-]{16,}"  # of a private feed's address
     r"|(\b(?:Bearer|Token)\s+)[\w.~+/=-]{8,}"  # of a request's headers
     r"|(://[^/\s:@]*:)[^@\s/]+(?=@)",  # a password in an address
     re.IGNORECASE,

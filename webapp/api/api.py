@@ -21,7 +21,7 @@ from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
-from webapp.api.security import Bearer, reader_of
+from webapp.api.security import Bearer, reader_of, visitor_of
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
@@ -82,22 +82,12 @@ runs = Router(tags=["runs"])
 
 def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = None) -> Run:
     """A run that the caller may see: with a token the reader's, else a public one."""
-    visitor = reader or _visitor(request)
+    visitor = reader or visitor_of(request, "runs")
     runs_seen = visible_runs(visitor).select_related("worker", "environment")
     found = runs_seen.filter(pk=pk).first()
     if found is None:
         raise ProblemError(404, f"There is no run {pk}.")
     return found
-
-
-def _visitor(request: HttpRequest) -> User | AnonymousUser:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        return AnonymousUser()
-    reader = Bearer("runs").authenticate(request, token.strip())
-    if reader is None:
-        raise ProblemError(401, "This token is unknown or was revoked.")
-    return reader
 
 
 @api.get("/methods", response=list[MethodSchema], tags=["methods"], summary="All methods")
@@ -112,7 +102,9 @@ def latest(
 ) -> QuerySet[Run]:
     """At most a hundred, latest first, filtered by method, benchmark or state."""
     narrow = {"method": method, "benchmark": benchmark, "state": state}
-    found = visible_runs(_visitor(request)).filter(**{k: v for k, v in narrow.items() if v})
+    found = visible_runs(visitor_of(request, "runs")).filter(
+        **{k: v for k, v in narrow.items() if v}
+    )
     return found.select_related("worker")[:LATEST]
 
 

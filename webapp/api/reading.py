@@ -12,7 +12,7 @@ from ninja import Path, Query, Router
 
 from methods import registry
 from webapp.api import schemas
-from webapp.api.security import Bearer, reader_of
+from webapp.api.security import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
 from webapp.digests.lookup import find_digest, find_paper, find_profile
@@ -55,8 +55,8 @@ def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     "/profiles", response=list[schemas.ProfileSchema], tags=["digests"], summary="All profiles"
 )
 def profiles(request: HttpRequest) -> QuerySet[Profile]:
-    """All profiles, the site's own first."""
-    return Profile.objects.all()
+    """The public profiles, the site's own first; with a token of the scope `library` yours too."""
+    return Profile.visible_to(visitor_of(request, "library"))
 
 
 @public_router.get(
@@ -64,7 +64,7 @@ def profiles(request: HttpRequest) -> QuerySet[Profile]:
 )
 def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Digest:
     """The latest day, or that of `date`: each paper with its score and the reasons for it."""
-    return find_digest(find_profile(profile), date)
+    return find_digest(find_profile(profile, visitor_of(request, "library")), date)
 
 
 @public_router.get(

@@ -1,6 +1,6 @@
 """Authentication by a reader's token and its scope."""
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
@@ -29,6 +29,21 @@ class Bearer(HttpBearer):
                 headers={"Retry-After": "60"},
             )
         return found.reader
+
+
+def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
+    """Who asks for something public: the reader of a token with the scope, else a visitor.
+
+    A token without the scope takes nothing away. Raises ProblemError for one that is void.
+    """
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return AnonymousUser()
+    found = tokens.find(token.strip())
+    if found is None:
+        raise ProblemError(401, "This token is unknown, expired or was revoked.")
+    reader = Bearer(scope).authenticate(request, token.strip()) if scope in found.scopes else None
+    return reader or AnonymousUser()
 
 
 def reader_of(request: HttpRequest) -> User:

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -27,7 +28,7 @@ from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item, opml
 from webapp.ui.markup import plain
-from webapp.ui.pages import respond_public
+from webapp.ui.pages import reader_of, respond_public
 
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
@@ -40,7 +41,8 @@ _PAPERS = """
     (SELECT max(enriched_at) FROM papers_paper) AS facts"""
 _DIGESTS = """
     SELECT d.id, d.fingerprint, d.changed_at, {papers},
-        p.name AS profile_name, p.slug AS profile_slug
+        p.name AS profile_name, p.slug AS profile_slug,
+        p.owner_id IS NOT NULL AND NOT p.is_published AS is_private
     FROM digests_digest d JOIN digests_profile p ON p.id = d.profile_id
     WHERE {whose} {when} ORDER BY d.date DESC LIMIT {days}"""
 _LISTINGS = """
@@ -54,18 +56,27 @@ _LISTINGS = """
 def digest(
     request: HttpRequest, suffix: str, slug: str | None = None, date: Date | None = None
 ) -> HttpResponse:
-    """A profile's digests (the site's without a slug): the last days, or one."""
-    whose = "p.slug = %s" if slug else "p.is_site"
+    """A profile's digests (the site's without a slug): the last days, or one.
+
+    The feeds of a private profile need its key, because feed readers have no session.
+    """
+    key = request.GET.get("key", "")
+    open_to_all = "p.owner_id IS NULL OR p.is_published"
+    whose = f"p.slug = %s AND ({open_to_all} OR p.feed_key = %s)" if slug else "p.is_site"
     when = "AND d.date = %s" if date else ""
     statement = _DIGESTS.format(papers=_PAPERS, whose=whose, when=when, days=DIGEST_DAYS)
-    digests: list[Any] = list(Digest.objects.raw(statement, [one for one in (slug, date) if one]))
+    digests: list[Any] = list(
+        Digest.objects.raw(statement, [*((slug, key) if slug else ()), *((date,) if date else ())])
+    )
     if digests:
         shown = Profile(name=digests[0].profile_name, slug=digests[0].profile_slug)
         shown.is_site = not slug
+        is_private = bool(digests[0].is_private)
     elif date:
         raise Http404(NO_LIST)
     else:  # a profile without any digest so far
-        shown = profile_at(slug)
+        shown = profile_at(slug, AnonymousUser(), key)
+        is_private = shown.is_private
     name, day = shown.name, f", {date}" if date else ""
     source = FeedSource(
         f"digest/{shown.slug}{f'/{date}' if date else ''}",
@@ -75,6 +86,7 @@ def digest(
         (name, *((one.pk, one.fingerprint, one.words, one.facts) for one in digests)),
         lambda site: _digest_items(site, digests),
         max((one.changed_at for one in digests), default=shown.created_at or NEVER),
+        is_private,
     )
     return feed_http.respond(request, suffix, source)
 
@@ -174,12 +186,16 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
 
 @require_safe
 def subscriptions(request: HttpRequest) -> HttpResponse:
-    """Every feed of the site as OPML."""
-    site = feed_http.site(request)
-    profiles = list(Profile.objects.order_by("-is_site", "name", "pk"))
+    """Every feed of the site as OPML; for a signed-in reader with their private ones."""
+    site, reader = feed_http.site(request), reader_of(request)
+    profiles = list(Profile.visible_to(reader).order_by("-is_site", "name", "pk"))
     changed = max((one.updated_at for one in profiles), default=NEVER)
     digests = [
-        (one.name, f"{site.base}{feed_address(one)}.rss", site.base + profile_address(one))
+        (
+            one.name,
+            f"{site.base}{feed_address(one)}.rss{one.feed_query}",
+            site.base + profile_address(one),
+        )
         for one in profiles
     ]
     listed = [
@@ -187,7 +203,12 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         for name in categories()
     ]
     body = opml("Assay", changed, {"Digests": digests, "Categories": listed})
-    return respond_public(request, body, lambda: feed_http.public(body, "text/x-opml", changed))
+    is_mine = reader.pk is not None
+
+    def respond() -> HttpResponse:
+        return feed_http.as_response(body, "text/x-opml", changed, is_private=is_mine)
+
+    return respond() if is_mine else respond_public(request, body, respond)
 
 
 def paper_item(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import date as Date
 from difflib import get_close_matches
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 
@@ -39,29 +40,34 @@ def check_version(paper: Paper, version: int | None) -> None:
         raise NotFoundError(f"{paper.arxiv_id} has no version {version}: {known}.")
 
 
-def find_profile(name: str | None) -> Profile:
-    """The profile with this slug, else this name; the site's without one. Raises NotFoundError."""
+def find_profile(name: str | None, visitor: User | AnonymousUser | None = None) -> Profile:
+    """The profile with this slug, else this name; the site's without one.
+
+    Only among those that `visitor` may see; commands, which have none, find every one.
+    Raises NotFoundError.
+    """
     if name is None:
         return site_profile()
+    seen = Profile.objects.all() if visitor is None else Profile.visible_to(visitor)
     found = (
-        Profile.objects.filter(slug=name).first()
-        or Profile.objects.filter(name=name).order_by("pk").first()
-        or Profile.objects.filter(name__iexact=name).order_by("pk").first()
+        seen.filter(slug=name).first()
+        or seen.filter(name=name).order_by("pk").first()
+        or seen.filter(name__iexact=name).order_by("pk").first()
     )
     if found is None:
         site_profile()  # so that there is one to suggest
-        known = {one for pair in Profile.objects.values_list("slug", "name") for one in pair}
+        known = {one for pair in seen.values_list("slug", "name") for one in pair}
         raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(known))}")
     return found
 
 
-def profile_at(slug: str | None) -> Profile:
+def profile_at(slug: str | None, visitor: User | AnonymousUser, key: str = "") -> Profile:
     """The profile of a URL; without a slug the site's own, unsaved while there is none.
 
-    Raises Http404.
+    Raises Http404, also for one that `visitor` may not see.
     """
     if slug:
-        return get_object_or_404(Profile, slug=slug)
+        return get_object_or_404(Profile.visible_to(visitor, key), slug=slug)
     site = Profile.objects.filter(is_site=True).first()
     return site or Profile(name="Assay", slug="site", is_site=True)
 

@@ -1,15 +1,30 @@
 """Profiles and their digests, and what is learned from a reader."""
 
-from django.contrib.auth.models import User
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
-from django.db.models import UniqueConstraint
+from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.models import Paper
 
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+
+def new_feed_key() -> str:
+    """The secret in the addresses of a private profile's feeds: 128 random bits."""
+    return token_urlsafe(16)
+
 
 class Profile(models.Model):
-    """A named interest. The one without an owner and with `is_site` is the site's own."""
+    """A named interest. The one without an owner and with `is_site` is the site's own.
+
+    A reader's profile is private until they publish it: what it learns, shows and is named comes
+    from what they save. One without an owner is the operator's, and public.
+    """
 
     class Matching(models.TextChoices):
         RARITY = "rarity", _("words and phrases, weighted by rarity")
@@ -31,6 +46,8 @@ class Profile(models.Model):
         User, null=True, blank=True, on_delete=models.CASCADE, related_name="profiles"
     )
     is_site = models.BooleanField(default=False)
+    is_published = models.BooleanField(default=False)  # by its owner
+    feed_key = models.CharField(max_length=32, default=new_feed_key)  # while it is private
     categories = models.JSONField(default=list)  # [str]
     # [{"keyword", "weight", "title_bonus", "frequency"}]
     keywords = models.JSONField(default=list)
@@ -55,6 +72,26 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @classmethod
+    def visible_to(cls, reader: User | AnonymousUser, key: str = "") -> "QuerySet[Profile]":
+        """The profiles that a reader may see; with the key of its feeds, a private one too."""
+        seen = Q(owner=None) | Q(is_published=True)
+        if reader.pk is not None:
+            seen |= Q(owner=reader.pk)
+        if key:
+            seen |= Q(feed_key=key)
+        return cls.objects.filter(seen)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its owner alone may see it."""
+        return self.owner_id is not None and not self.is_published
+
+    @property
+    def feed_query(self) -> str:
+        """What follows the addresses of its feeds: their secret, if it is private."""
+        return f"?key={self.feed_key}" if self.is_private else ""
 
 
 class Digest(models.Model):

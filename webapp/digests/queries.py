@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import date as Date
 from typing import Any, NamedTuple
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from webapp.digests.models import Digest, DigestEntry, Profile
@@ -45,12 +46,20 @@ class PageStamp(NamedTuple):
     others: tuple[object, ...]  # only compared
 
 
-def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp | None:
+_VISIBLE = "(profile.owner_id IS NULL OR profile.is_published OR profile.owner_id = %s)"
+
+
+def page_stamp(
+    slug: str | None = None, date: Date | None = None, reader: int | None = None
+) -> PageStamp | None:
     """The stamp of a profile's digest of `date`, or its latest; the site's own without a slug.
 
-    None without a digest. One query.
+    None without a digest that `reader` may see. One query.
     """
-    where, values = ("profile.slug = %s", [slug]) if slug else ("profile.is_site", [])
+    where: str = "profile.is_site"
+    values: list[object] = []
+    if slug:
+        where, values = f"profile.slug = %s AND {_VISIBLE}", [slug, reader]
     if date:
         where, values = f"{where} AND digest.date = %s", [*values, date.isoformat()]
     found = rows(_STAMP.format("=" if date else ">=", where), values)
@@ -185,9 +194,16 @@ def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...
     return next(iter(rows(_CATEGORY_STAMP.format(when), values)), None)
 
 
-def profiles() -> QuerySet[Profile]:
-    """Every profile with the date of its latest digest: the site's own first."""
+def profiles(visitor: User | AnonymousUser) -> QuerySet[Profile]:
+    """Every profile that a visitor may see, with the date of its latest digest.
+
+    The site's own comes first.
+    """
     mine = Digest.objects.filter(profile=OuterRef("pk")).order_by("-date")
-    return Profile.objects.select_related("owner").annotate(
-        latest=Subquery(mine.values("date")[:1]), matched=Subquery(mine.values("matched")[:1])
+    return (
+        Profile.visible_to(visitor)
+        .select_related("owner")
+        .annotate(
+            latest=Subquery(mine.values("date")[:1]), matched=Subquery(mine.values("matched")[:1])
+        )
     )

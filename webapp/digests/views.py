@@ -15,13 +15,13 @@ from webapp.digests.models import Profile, Star
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
 from webapp.papers.queries import categories
-from webapp.ui.pages import asked_mark, back, for_readers
+from webapp.ui.pages import asked_mark, back, for_readers, reader_of
 
 
 @require_safe
 def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpResponse:
     """A day as Markdown, for notes."""
-    found = find_digest(find_profile(slug), date)
+    found = find_digest(find_profile(slug, reader_of(request)), date)
     text = as_markdown(found, queries.digest_entries(found))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
@@ -29,7 +29,7 @@ def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpR
 @require_safe
 def archive(request: HttpRequest) -> HttpResponse:
     """Every day that has a digest, month by month; with `?date=`, that day."""
-    found = profile_at(request.GET.get("profile"))
+    found = profile_at(request.GET.get("profile"), reader_of(request))
     with suppress(ValueError):
         if chosen := parse_date(request.GET.get("date", "")):
             return redirect(day_address(found, chosen))
@@ -40,7 +40,8 @@ def archive(request: HttpRequest) -> HttpResponse:
 @require_safe
 def feeds(request: HttpRequest) -> HttpResponse:
     """Every feed there is, in every format."""
-    context = {"profiles": Profile.objects.order_by("-is_site", "name"), "categories": categories()}
+    seen = Profile.visible_to(reader_of(request)).order_by("-is_site", "name")
+    context = {"profiles": seen, "categories": categories()}
     return render(request, "digests/feeds.html", context)
 
 

@@ -15,7 +15,7 @@ from webapp.digests.models import Digest
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, dates
-from webapp.ui.pages import respond_shared
+from webapp.ui.pages import reader_of, respond_shared
 
 PAPERS_A_PAGE = 50
 
@@ -26,7 +26,7 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
 
     Anonymous readers get it from memory until something on it changes.
     """
-    stamp = queries.page_stamp(slug, date)
+    stamp = queries.page_stamp(slug, date, reader_of(request).pk if slug else None)
     if stamp is None:
         return _no_digest(request, slug, date)
     return respond_shared(request, stamp, lambda: _render_digest(request, stamp, slug, date))
@@ -71,7 +71,7 @@ def _render_digest(
 
 def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
     """A day without a digest: why, and the nearest days that have one."""
-    found = profile_at(slug)
+    found = profile_at(slug, reader_of(request))
     near = queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
     context = {
         "date": date,

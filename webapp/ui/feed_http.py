@@ -60,6 +60,7 @@ class FeedSource:
     stamp: Hashable
     items: Callable[[Site], Sequence[Item]]
     updated: datetime = NEVER
+    is_private: bool = False  # its address is a secret
 
     def feed(self, site: Site, address: str) -> Feed:
         """The list as it is now."""
@@ -77,17 +78,21 @@ def respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpRespon
 
     def write() -> HttpResponse:
         feed = source.feed(here, here.base + request.get_full_path())
-        return public(written.write(feed), written.media_type, feed.updated)
+        body = written.write(feed)
+        return as_response(body, written.media_type, feed.updated, is_private=source.is_private)
 
-    stamp = (here.base, source.title, source.stamp)
+    stamp = (here.base, source.title, source.is_private, source.stamp)
     return respond_public(request, stamp, write, QUICK_EFFORT)
 
 
-def public(body: bytes, media_type: str, updated: datetime) -> HttpResponse:
-    """A response for programs: feeds are public, so pages of any origin may read them."""
+def as_response(
+    body: bytes, media_type: str, updated: datetime, *, is_private: bool = False
+) -> HttpResponse:
+    """A response for programs: what is public may be read by pages of any origin, and cached."""
+    whose = "private" if is_private else "public"
     headers = {
-        "Access-Control-Allow-Origin": "*",
-        "Cache-Control": f"public, max-age={MAX_AGE}",
+        **({} if is_private else {"Access-Control-Allow-Origin": "*"}),
+        "Cache-Control": f"{whose}, max-age={MAX_AGE}",
         "Last-Modified": http_date(updated.timestamp()),
         "Vary": "Accept-Encoding",
     }

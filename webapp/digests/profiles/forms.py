@@ -24,7 +24,10 @@ from webapp.ui.language import current_language
 
 MAX_TEXT = 20_000  # characters of a list
 # Fields whose stored values the form shows unchanged.
-AS_STORED = ("name", "announce_types", "matching", "ranking", "min_score", "size", "language")
+AS_STORED = (
+    *("name", "announce_types", "matching", "ranking", "min_score", "size", "language"),
+    "is_published",
+)
 _NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
 _WEIGHTED = re.compile(
     rf"(?P<keyword>.*?)\s*;\s*(?P<weight>{_NUMBER})\s*(?:;\s*(?P<bonus>{_NUMBER})\s*)?", re.I
@@ -70,6 +73,12 @@ class ProfileForm(forms.Form):
     min_score = forms.FloatField(min_value=0, max_value=10_000, label="Minimum score")
     size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers per day")
     language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
+    is_published = forms.BooleanField(
+        required=False,
+        label="Publish this profile",
+        help_text="Anyone can then read its name, its keywords, and its days and feeds with the "
+        "score of each paper. If it learns, they also see the words learned from what you save.",
+    )
 
     profile_settings: ProfileSettings
 
@@ -91,7 +100,7 @@ class ProfileForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Check the settings, and report the errors of pydantic and RE2 at the fields."""
-        data = dict(self.cleaned_data)
+        data = {name: value for name, value in self.cleaned_data.items() if name != "is_published"}
         data["ranking"] = data.get("ranking") or Profile.Ranking.RULES
         if "categories" in data:
             data["categories"] = data["categories"].replace(",", " ").split()

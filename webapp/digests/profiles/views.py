@@ -11,13 +11,13 @@ from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
 from webapp.digests.build import build
-from webapp.digests.models import Profile
+from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
-from webapp.ui.pages import for_readers
+from webapp.ui.pages import for_readers, reader_of
 
 MAX_PROFILES = 20  # of one reader
 
@@ -25,7 +25,9 @@ MAX_PROFILES = 20  # of one reader
 @require_safe
 def profiles(request: HttpRequest) -> HttpResponse:
     """The site's profile and the readers' own."""
-    return render(request, "digests/profiles.html", {"profiles": queries.profiles()})
+    return render(
+        request, "digests/profiles.html", {"profiles": queries.profiles(reader_of(request))}
+    )
 
 
 @for_readers("GET", "HEAD", "POST")
@@ -46,12 +48,17 @@ def edit(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
         profile.delete()
         messages.success(request, _("“%(name)s” is deleted.") % {"name": profile.name})
         return redirect("digests:profiles")
+    if "renew" in request.POST and profile.owner_id:
+        profile.feed_key = new_feed_key()
+        profile.save()
+        messages.success(request, _("The feeds have new addresses. The old ones no longer work."))
+        return redirect("digests:profile-edit", slug)
     return _form(request, reader, profile)
 
 
 def profile_to_change(reader: User, slug: str) -> Profile:
     """A profile that the reader may change. Raises Http404 and PermissionDenied."""
-    profile = get_object_or_404(Profile, slug=slug)
+    profile = get_object_or_404(Profile.visible_to(reader), slug=slug)
     if profile.owner_id != reader.pk and not (profile.is_site and reader.is_staff):
         raise PermissionDenied
     return profile
@@ -93,6 +100,7 @@ def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
     """Save the profile and build the days of its preview."""
     profile = profile or Profile(owner=reader)
     profile.counted_on = timezone.now().date()
+    profile.is_published = form.cleaned_data["is_published"]
     save_settings(profile, form.profile_settings)
     build(dates(DAYS), [profile])
     return profile
