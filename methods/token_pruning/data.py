@@ -17,6 +17,8 @@ from ..kit.images import refuse, unreadable
 from .generate import ask
 from .stream import IGNORE, Prompt
 
+# What other programs call whoever speaks; a system's turn is no example.
+ROLES = {"human": "human", "user": "human", "gpt": "gpt", "assistant": "gpt", "model": "gpt"}
 IMAGE = "<image>"  # stands for the picture, whose place in the prompt is our own to choose
 
 
@@ -31,7 +33,7 @@ class Example:
 
 
 def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
-    """Conversations in LLaVA's format: every `*.json` of a folder, images anywhere below it.
+    """Conversations in LLaVA's format: every `*.json` and `*.jsonl` of a folder, images below it.
 
     A file is a list of records `{"image": "a.jpg", "conversations": [{"from": "human", "value":
     "<image>\\nWhat?"}, {"from": "gpt", "value": "A cat."}]}`; each answer is an example. Records
@@ -52,28 +54,39 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
     faults: list[str] = []
     look = cache(unreadable)  # an image has several records
     for name, record in _records(folder):
-        image = record.get("image") if isinstance(record, dict) else 0
-        turns = record.get("conversations") if isinstance(record, dict) else None
+        image, turns = _image_and_turns(record)
         if image is None:
             why = "no image"
+        elif isinstance(image, list):
+            why = f"{len(image)} images, and an example has one"
         elif not isinstance(image, str) or not isinstance(turns, list):
             why = "no record with image and conversations"
         elif not (why := look(folder / image)):
             try:
                 found += _turns(folder / image, turns)
             except (AttributeError, KeyError, TypeError):
-                why = "turns that are not human, gpt, human, gpt with values"
+                why = "turns that are not human, gpt (or user, assistant) in turn, with values"
         faults += [f"{name}: {why}"] if why else []
     _refuse(folder, found, [] if skip else [f for f in faults if not f.endswith(": no image")])
     return found, faults
+
+
+def _image_and_turns(record: Any) -> tuple[Any, Any]:
+    """The image of a record, one of a list being itself, and its turns, by any of their names."""
+    if not isinstance(record, dict):
+        return 0, None
+    image = record.get("image", record.get("images"))
+    if isinstance(image, list) and len(image) < 2:
+        image = image[0] if image else None
+    return image, record.get("conversations", record.get("messages"))
 
 
 def _records(folder: Path) -> Iterator[tuple[str, Any]]:
     """Every record of every JSON file, by file and number."""
     if not folder.is_dir():
         raise InputError(f"{str(folder)!r} is no folder; give one with *.json and images")
-    for path in sorted(folder.glob("*.json")):
-        records = read_json(path)
+    for path in sorted([*folder.glob("*.json"), *folder.glob("*.jsonl")]):
+        records = read_lines(path) if path.suffix == ".jsonl" else read_json(path)
         for i, record in enumerate(records if isinstance(records, list) else []):
             yield f"{path.name}[{i}]", record
 
@@ -85,28 +98,52 @@ def read_json(path: Path) -> Any:
         InputError: when it is not there or not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name} cannot be read: {error}") from error
 
 
+def read_lines(path: Path) -> list[Any]:
+    """What a file of JSON lines holds, a value a line.
+
+    Raises:
+        InputError: when it is not there or a line is not JSON.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        return [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path.name} cannot be read as lines of JSON: {error}") from error
+
+
 def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
+    said = [_said(turn) for turn in turns]
+    said = [one for one in said if one[0] != "system"]
     before, found = "", []
-    for human, gpt in zip(turns[::2], turns[1::2], strict=False):
-        if (human["from"], gpt["from"]) != ("human", "gpt"):
+    for (human, question), (gpt, answer) in zip(said[::2], said[1::2], strict=False):
+        if (ROLES[human], ROLES[gpt]) != ("human", "gpt"):
             raise KeyError("from")
-        question, answer = (turn["value"].replace(IMAGE, "").strip() for turn in (human, gpt))
         found.append(Example(path, question, (answer,), before))
         before += f"{question} {answer}\n"
     return found
+
+
+def _said(turn: Any) -> tuple[str, str]:
+    """Who speaks in a turn, and what; of OpenAI's parts the texts."""
+    value = turn["value"] if "value" in turn else turn["content"]
+    if isinstance(value, list):
+        value = "\n".join(part["text"] for part in value if part.get("type") == "text")
+    role = turn["from"] if "from" in turn else turn["role"]
+    return role.lower(), value.replace(IMAGE, "").strip()
 
 
 def _refuse(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
     refuse(faults, f"records of {folder.name}")
     if not found:
         raise InputError(
-            f"{folder.name} holds no example: a *.json with records of image and conversations, as "
-            "LLaVA's instruction data has them, or questions.json with annotations.json"
+            f"{folder.name} holds no example: a *.json or *.jsonl with records of image and "
+            "conversations, as LLaVA's instruction data has them, or questions.json with "
+            "annotations.json"
         )
 
 

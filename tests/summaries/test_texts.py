@@ -47,7 +47,9 @@ def test_a_pdf_is_read_by_page_and_its_references_are_left_out() -> None:
     pages = [
         "Accuracy rises to 79.66 percent\n" + LONG,
         LONG + "\nReferences\nSomebody 555.5",
-        LONG,
+        "\n".join(
+            f"[{n}] A. Body and B. Ody. A title. In Proceedings, 20{n}." for n in range(10, 30)
+        ),
     ]
     sections = sections_of_pdf(pdf(pages))
     assert [s.title for s in sections] == ["page 1", "page 2"]
@@ -148,3 +150,41 @@ def test_a_page_is_read_in_time_that_grows_with_its_length(repeated: str) -> Non
     sections_of_html(body.encode())
     # A second on a quiet machine; joining a section anew at every heading took minutes.
     assert time.process_time() - before < 4.0
+
+
+ENTRIES = "\n".join(
+    f"[{n}] A. Body and B. Ody, et al. A title. In Proceedings, 20{n}." for n in range(10, 30)
+)
+
+
+@pytest.mark.parametrize(
+    "appendix",
+    [
+        "Appendix\nIt reaches 77.7 percent.",
+        "A Appendix\nIt reaches 77.7 percent.",
+        "Appendix A. Proofs\nIt reaches 77.7 percent.",
+        "A Proofs\nIt reaches 77.7 percent.",
+        "A. Additional Experiments\nIt reaches 77.7 percent.",
+        "Supplementary Material\nIt reaches 77.7 percent.",
+        "It reaches 77.7 percent.\n" + LONG,  # without a heading, and no list either
+        f"{ENTRIES}\nA Details of training\nIt reaches 77.7 percent.",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_follows_the_references_of_a_pdf_is_kept(appendix: str) -> None:
+    whole = [LONG, f"{LONG}\nReferences\n{ENTRIES}", ENTRIES, appendix, LONG]
+    text = "\n".join(section.text for section in sections_of_pdf(pdf(whole)))
+    assert "77.7 percent" in text
+    assert "Proceedings" not in text
+    assert text.count(LONG[:40]) == 20 * (3 + appendix.count(LONG))
+
+
+def test_formulas_without_alttext_are_read() -> None:
+    formulas = (
+        "<math><semantics><mi>x</mi><annotation encoding='application/x-tex'>x_{1}</annotation>"
+        "</semantics></math> and <math alttext=''><msup><mi>a</mi><mn>2</mn></msup><mo>+</mo>"
+        "<mfrac><mi>b</mi><mn>10</mn></mfrac></math> and <math alttext='y'><mi>z</mi></math>"
+    )
+    page = f"<article><p>We have {formulas}. {LONG}</p></article>"
+    (section,) = sections_of_html(page.encode())
+    assert section.text.startswith("We have $x_{1}$ and $a^2+b/{10}$ and $y$ .")

@@ -14,13 +14,36 @@ from webapp.papers.days import has_batch
 CONFIRMATIONS = 3  # days on which the API must have no papers before an empty day is settled
 
 
-_WORK = "(?:paper|article|submission|manuscript|preprint|work|version)"
-_GONE = r"(?:withdrawn|retracted)\b(?! from| at)"
-_WITHDRAWN = re.compile(
-    rf"\b{_WORK}\s+(?:has been|is|was)(?: now| temporarily)? {_GONE}"
-    rf"|(?:^|[.;] )\s*(?:this |the )?{_WORK} {_GONE}"
+_WORK = (
+    "(?:paper|article|submission|manuscript|preprint|pre-print|work|version|note|draft|document"
+    "|report|letter|e-print|eprint|thesis|contribution)"
+)
+# Withdrawn from a conference, or a drug from the market, is something else.
+_GONE = (
+    r"(?:withdrawn|retracted)\b"
+    r"(?!\s+from\b(?!\s+(?:the\s+)?arxiv)|\s+at\b(?!\s+(?:the\s+)?(?:authors?.?\s+)?request))"
+)
+_SINCE = r"(?:(?:now|since|temporarily|hereby|therefore|also|being|been|voluntarily)\s+)*"
+_FROM_ARXIV = (
+    # This paper has been withdrawn; this paper contains errors and has been withdrawn.
+    rf"\b{_WORK}\s+(?:(?:contains?|has|had|includes?)\b[^.;]{{1,80}}\b(?:and|so|which)\s+)?"
+    rf"(?:it\s+)?(?:has|is|was|have)\s+{_SINCE}{_GONE}"
+    rf"|(?:^|[.;:,]\s)\s*(?:this |the )?{_WORK} {_GONE}"
+    # The authors have decided to withdraw this paper; we withdraw our submission.
+    r"|\b(?:we|i|authors?)\b[^.;]{0,60}?\b(?:withdraw|withdrew|withdrawn|withdrawing|retract|retracted)"
+    rf"\s+(?:this|the|our|my)\s+(?:\w+\s+)?{_WORK}\b(?!\s+from\b(?!\s+(?:the\s+)?arxiv))"
     rf"|\b(?:has|have) withdrawn (?:this|the) {_WORK}\b"
-    rf"|^\s*{_GONE}(?=\W*$|[:.,;(]| (?:by|due|because|for|as|since|pending)\b)",
+    # Removed by arXiv's administrators.
+    rf"|\b{_WORK}\s+(?:has been|was|is)\s+(?:removed|withdrawn)\s+by\s+(?:the\s+)?(?:arxiv|admin)"
+    rf"|^\W*{_GONE}(?=\W*$|[\])]|[:.,;(]|\s+[-–—]|\s(?:by|due|because|for|as|since|pending|on|at"
+    r"|until|temporarily|in)\b)"
+    r"|^\W*withdrawal\s+(?:of|requested|notice)\b"
+)
+_WITHDRAWN = re.compile(_FROM_ARXIV, re.IGNORECASE)
+# A comment alone says it so shortly: "12 pages, withdrawn by the author".
+_WITHDRAWN_IN_COMMENT = re.compile(
+    rf"{_FROM_ARXIV}|\bwithdrawn\s+by\s+(?:the\s+|its\s+|all\s+)?(?:authors?|arxiv|admin|submitter)"
+    r"|\bremoved\s+by\s+(?:the\s+)?arxiv|\b(?:has|have) been withdrawn(?=\W*$)",
     re.IGNORECASE,
 )
 
@@ -78,7 +101,8 @@ class Paper(models.Model):
 
         Withdrawn from a conference does not count.
         """
-        return any(_WITHDRAWN.search(text) for text in (self.comment, self.abstract[:200]))
+        in_comment = _WITHDRAWN_IN_COMMENT.search(self.comment)
+        return bool(in_comment or _WITHDRAWN.search(self.abstract[:200]))
 
     @property
     def marked_title(self) -> str:

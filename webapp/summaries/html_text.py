@@ -76,7 +76,7 @@ def _write_rows(tabular: lxml_html.HtmlElement, rows: str) -> None:
 def _mark(node: lxml_html.HtmlElement) -> None:
     """Empty what is no text of the paper, write formulas as TeX, and mark where parts end."""
     css = node.get("class") or ""
-    formula, end = node.get("alttext") or "", ""
+    formula, end = _formula(node) if node.tag == "math" else "", ""
     if node.tag in _DROP or node.tag == "math" or _DROP_CLASS.search(css):
         node.clear(keep_tail=True)
         node.text = f" ${formula}$ " if node.tag == "math" else None
@@ -91,6 +91,30 @@ def _mark(node: lxml_html.HtmlElement) -> None:
         node.text = _SECTION + (node.text or "")
     if end:
         node.tail = end + (node.tail or "")
+
+
+def _formula(math: lxml_html.HtmlElement) -> str:
+    """The TeX of a formula: its alttext, its annotation, else what its MathML shows."""
+    if alttext := (math.get("alttext") or "").strip():
+        return alttext
+    for annotation in math.iter("annotation"):
+        if "tex" in (annotation.get("encoding") or "") and (annotation.text or "").strip():
+            return str(annotation.text).strip()
+    return _shown(math, 0)
+
+
+_BETWEEN = {"msup": "^", "mover": "^", "msub": "_", "munder": "_", "mfrac": "/"}
+
+
+def _shown(node: lxml_html.HtmlElement, depth: int) -> str:
+    if node.tag in {"annotation", "annotation-xml"} or depth > 50:
+        return ""
+    parts = [part for child in node if (part := _shown(child, depth + 1))]
+    if sign := _BETWEEN.get(node.tag):
+        return sign.join(part if len(part) == 1 else f"{{{part}}}" for part in parts)
+    if node.tag in {"msubsup", "munderover"} and len(parts) == 3:
+        return f"{parts[0]}_{{{parts[1]}}}^{{{parts[2]}}}"
+    return (node.text or "").strip() + "".join(parts)
 
 
 def _plain(text: str) -> str:

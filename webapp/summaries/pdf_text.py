@@ -17,11 +17,23 @@ MAX_PAGES = 80
 SECONDS = 60
 MEMORY = 1 << 30  # bytes
 ROOT = Path(__file__).resolve().parent.parent.parent
-_REFERENCES = re.compile(r"^\s*(?:references|bibliography)\s*$", re.IGNORECASE | re.MULTILINE)
+_REFERENCES = re.compile(
+    r"^\s*(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+# What follows the references and is the paper's own: an appendix by its name, or section A.
+_APPENDIX = re.compile(
+    r"^[ \t]*(?:(?:[A-Z]\.?[ \t]+)?(?:appendi(?:x|ces)|supplement(?:ary|al)\b)[^\n]{0,80}"
+    r"|A\.?[ \t]+[A-Z][a-z]+(?:[ \t](?!and\b)[A-Za-z-]+){1,7}|A[ \t]+[A-Z][a-z]{3,})[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+# An entry of a list of references: a year, a number in brackets at the start of a line.
+_ENTRY = re.compile(r"\b(?:19|20)\d\d[a-z]?\b|^\s*\[[\w+-]{1,12}\]|et al\.", re.MULTILINE)
+_ENTRIES_A_PAGE = 6  # of a page that has nothing else
 
 
 def sections_of_pdf(body: bytes) -> list[Section]:
-    """One section a page, the reference list cut off; at most MAX_PAGES pages.
+    """One section a page without the reference list, the appendix after it kept; at most MAX_PAGES.
 
     Raises UnreadableError for a damaged, encrypted or wordless file, and for one that takes more
     than SECONDS or MEMORY.
@@ -50,13 +62,30 @@ def _read_pages(body: bytes) -> list[str]:
     # Only this process pays for loading the library.
     from pypdf import PdfReader  # noqa: PLC0415
 
-    pages: list[str] = []
-    for page in PdfReader(io.BytesIO(body)).pages[:MAX_PAGES]:
-        text = page.extract_text().encode(errors="replace").decode()
-        if cut := _REFERENCES.search(text):
-            return [*pages, text[: cut.start()]]
-        pages.append(text)
-    return pages
+    texts = [page.extract_text() for page in PdfReader(io.BytesIO(body)).pages[:MAX_PAGES]]
+    return _without_references([text.encode(errors="replace").decode() for text in texts])
+
+
+def _without_references(pages: list[str]) -> list[str]:
+    """The pages without the list of references, which ends where the paper's own text goes on."""
+    kept: list[str] = []
+    in_references = False
+    for text in pages:
+        own, rest = "", text
+        if not in_references and (cut := _REFERENCES.search(text)):
+            own, rest, in_references = text[: cut.start()], text[cut.end() :], True
+            is_listed = True
+        else:
+            is_listed = len(_ENTRY.findall(text)) >= _ENTRIES_A_PAGE
+        if in_references:
+            appendix = _APPENDIX.search(rest)
+            if appendix or not is_listed:
+                in_references = False
+                rest = rest[appendix.start() :] if appendix else rest
+            else:
+                rest = ""
+        kept.append(own + rest)
+    return kept
 
 
 if __name__ == "__main__":

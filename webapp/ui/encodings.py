@@ -7,6 +7,7 @@ import brotli
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
+from django.utils.cache import patch_vary_headers
 
 ENCODINGS = ("br", "gzip")  # the better first
 QUICK_EFFORT = 4  # of what is compressed for one answer, or changes often
@@ -14,7 +15,14 @@ _WEIGHT = re.compile(r"q=([01](?:\.\d{0,3})?)")
 
 
 def chosen(request: HttpRequest) -> str:
-    """The encoding that the client likes best of those we make, or "" for none.
+    """The encoding that the client likes best of those we make, or "" for none."""
+    liked = _liked(request)
+    best = max(ENCODINGS, key=liked.__getitem__)
+    return best if liked[best] else ""
+
+
+def _liked(request: HttpRequest) -> dict[str, float]:
+    """How much the client likes each encoding that we make.
 
     By RFC 9110, 12.5.3: weights count, zero refuses, and `*` stands for what is not named.
     """
@@ -23,9 +31,7 @@ def chosen(request: HttpRequest) -> str:
         name, *parameters = (part.strip() for part in offer.split(";"))
         found = [match for one in parameters if (match := _WEIGHT.fullmatch(one))]
         weights[name] = float(found[0][1]) if found else 1.0
-    liked = {name: weights.get(name, weights.get("*", 0.0)) for name in ENCODINGS}
-    best = max(ENCODINGS, key=liked.__getitem__)
-    return best if liked[best] else ""
+    return {name: weights.get(name, weights.get("*", 0.0)) for name in ENCODINGS}
 
 
 def encoded(body: bytes, encoding: str, effort: int) -> bytes:
@@ -42,7 +48,11 @@ class CompressionMiddleware(GZipMiddleware):
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
         """The answer compressed; by Brotli for those who take nothing else."""
-        answer = super().process_response(request, response)
+        if _liked(request)["gzip"]:
+            answer = super().process_response(request, response)
+        else:  # Django's looks for the word alone, and `gzip;q=0` has it
+            answer = response
+            patch_vary_headers(answer, ("Accept-Encoding",))
         if not isinstance(answer, HttpResponse) or answer.has_header("Content-Encoding"):
             return answer
         if chosen(request) == "br" and len(answer.content) >= 200:

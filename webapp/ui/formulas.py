@@ -13,6 +13,11 @@ MAX_NESTING = 12  # braces within a formula
 # Replacements for macros that latex2mathml does not know.
 _ALIASES = (
     (re.compile(r"\\(?:xspace|ensuremath|nolimits|displaystyle|textstyle)(?![A-Za-z])"), ""),
+    # Its argument, a name as a rule, would vanish.
+    (re.compile(r"\\mathop\s*\{\s*\\(?:mathrm|text|mathsf|mathbf|mathit|operatorname\*?)\s*"
+                r"\{\s*([A-Za-z]+)\s*\}\s*\}"), r"\\operatorname{\1}"),
+    (re.compile(r"\\mathop\s*\{\s*\\(?:rm|sf|bf)\s+([A-Za-z]+)\s*\}"), r"\\operatorname{\1}"),
+    (re.compile(r"\\(?:mathop|mathbin|mathrel|mathopen|mathclose|mathord)(?![A-Za-z])"), ""),
     (re.compile(r"\\(?:textsc|textsf|textup|textnormal)(?![A-Za-z])"), r"\\text"),
     (re.compile(r"\\(?:mathds|mathbbm|mathbbold)(?![A-Za-z])"), r"\\mathbb"),
     (re.compile(r"\\(?:bm|pmb)(?![A-Za-z])"), r"\\boldsymbol"),
