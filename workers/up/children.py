@@ -60,7 +60,7 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
 
 def load_site() -> None:
     """Import what serves pages, except what needs the database or the static files."""
-    _import("webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
+    _import("webapp.urls", "gunicorn.app.wsgiapp", "workers.web.receiving")
 
 
 def _site_worker(name: str, *arguments: str) -> Child:
