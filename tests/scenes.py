@@ -51,7 +51,7 @@ def sample() -> None:
 def full() -> None:
     """A site in use: days with every state, a paper with versions, saved papers, profiles."""
     from tests import factories
-    from webapp.digests.models import Star
+    from webapp.library.models import Star
     from webapp.papers.models import Paper, PaperVersion
 
     first = 1

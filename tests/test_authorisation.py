@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 # An anonymous visitor is sent to sign in, whatever the method.
 READERS = {
-    *("digests:profile-new", "digests:profile-edit", "digests:best-since", "digests:star"),
+    *("digests:profile-new", "digests:profile-edit", "digests:best-since", "library:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:remove-list", "library:zotero", "pages:first-steps"),
     *("mail:account", "mail:confirm", "mail:searches", "readers:account", "readers:export"),

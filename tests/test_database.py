@@ -176,6 +176,21 @@ def test_the_search_index_of_an_older_version_is_made_again(data: Path, first: s
             assert database.execute(found).fetchone() == (1,), table
 
 
+SAVED = "SELECT sql FROM sqlite_master WHERE name = 'digests_star'"
+
+
+def test_the_table_of_saved_papers_stays_as_the_library_takes_it_over(data: Path) -> None:
+    with sqlite3.connect(data / "assay.sqlite3") as database:
+        made = database.execute(SAVED).fetchone()
+        database.execute(
+            "DELETE FROM django_migrations WHERE name IN ('0004_star_leaves', '0002_star')"
+        )
+    assert command(data, "sign_in_link").returncode == 0
+    with sqlite3.connect(data / "assay.sqlite3") as database:
+        assert database.execute(SAVED).fetchone() == made
+    assert "library.0002_star" in migrations(data)
+
+
 @pytest.mark.parametrize(
     "steps",
     [("0001_initial", "0002_preference"), ("0001_initial", "0002_preference", "0001_tables")],

@@ -30,7 +30,7 @@ from datetime import date
 from tests import factories
 from tests.runs import scenes
 from webapp.api import tokens
-from webapp.digests.models import Star
+from webapp.library.models import Star
 from webapp.papers.models import Paper
 factories.make_day(3)
 paper = Paper.objects.get(arxiv_id="2603.00001")

@@ -11,8 +11,7 @@ from django.test import Client
 
 from tests import factories
 from webapp.api import reading, tokens
-from webapp.digests.models import Star
-from webapp.library.models import LibraryEntry
+from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db

@@ -90,7 +90,7 @@ PAGES = [
     Page("ui:help", "/help/"),
 ]
 NOT_PAGES = {
-    *("catalog:decide", "digests:star", "readers:sign-out", "readers:language"),  # POST only
+    *("catalog:decide", "library:star", "readers:sign-out", "readers:language"),  # POST only
     *("library:entry", "library:leave", "library:remove-list"),  # POST only
     *("library:starred", "library:export", "readers:export"),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files

@@ -11,8 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from tests import factories
-from webapp.digests.models import Star
-from webapp.library.models import LibraryEntry
+from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 
 JSON = {"accept": "application/json"}

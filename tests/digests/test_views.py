@@ -10,7 +10,8 @@ from django.urls import reverse
 from tests import factories
 from tests.digests.days import MONDAY, announce, paper, profile
 from webapp.digests.build import build
-from webapp.digests.models import Digest, Profile, Star
+from webapp.digests.models import Digest, Profile
+from webapp.library.models import Star
 from webapp.papers.models import Listing
 
 pytestmark = pytest.mark.django_db

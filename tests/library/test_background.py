@@ -11,7 +11,8 @@ from django.contrib.auth.models import User
 from tests import scenes
 from tests.processes import wait_for
 from tests.runs.rig import Rig, standing
-from webapp.digests.models import Digest, LearnedModel, Profile, Star
+from webapp.digests.models import Digest, LearnedModel, Profile
+from webapp.library.models import Star
 from webapp.papers.models import Paper
 
 

@@ -11,14 +11,14 @@ from django.test import Client
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests.build import build
-from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile, Star
+from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
 from webapp.digests.profiles.validation import rules_of
 from webapp.digests.queries import learned_share
 from webapp.digests.scoring.learned import LEARNED, points
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import vector
 from webapp.library import learning
-from webapp.library.models import LibraryEntry, LikedText, ReadingList
+from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db

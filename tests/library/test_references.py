@@ -13,8 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 
-from webapp.digests.models import Star
-from webapp.library.models import LikedText
+from webapp.library.models import LikedText, Star
 from webapp.library.references import MOST, Reference, TooMuchError, decoded, references
 from webapp.papers.models import Paper
 

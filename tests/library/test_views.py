@@ -17,10 +17,9 @@ from tests.papers.conftest import WEDNESDAY
 from tests.servers.arxiv import ArxivServer
 from webapp import tasks
 from webapp.api import tokens
-from webapp.digests.models import Star
 from webapp.library import importing, views
 from webapp.library.learning import signals
-from webapp.library.models import LibraryEntry, LikedText, ReadingList
+from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.library.references import references
 
 pytestmark = pytest.mark.django_db

@@ -17,8 +17,8 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from tests import factories
-from webapp.digests.models import Star
 from webapp.library import zotero
+from webapp.library.models import Star
 
 pytestmark = pytest.mark.django_db
 KEY = "AbcdEfgh12345678"

@@ -19,8 +19,8 @@ from django.utils import timezone
 from tests import factories
 from webapp.catalog import linking
 from webapp.catalog.models import MethodLink
-from webapp.digests.models import DigestEntry, Star
-from webapp.library.models import LibraryEntry, ReadingList
+from webapp.digests.models import DigestEntry
+from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
 from webapp.summaries.models import Claim, Summary
 

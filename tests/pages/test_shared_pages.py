@@ -11,8 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests import factories
-from webapp.digests.models import Star
-from webapp.library.models import LibraryEntry
+from webapp.library.models import LibraryEntry, Star
 from webapp.pages import days as views
 from webapp.papers.models import Announcement, Listing, Paper
 

@@ -13,8 +13,8 @@ from pytest_django import Settings
 from tests import factories
 from tests.servers.arxiv import ArxivServer
 from webapp.digests.daily import update
-from webapp.digests.models import Digest, Star
-from webapp.library.models import LibraryEntry, ReadingList
+from webapp.digests.models import Digest
+from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.models import Announcement, Listing, Paper, PaperVersion

@@ -14,7 +14,8 @@ from tests.mail.conftest import Inbox
 from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
 from webapp import tasks
 from webapp.api import tokens
-from webapp.digests.models import Profile, Star
+from webapp.digests.models import Profile
+from webapp.library.models import Star
 from webapp.readers import links
 from webapp.runs.models import Run
 
@@ -107,7 +108,7 @@ def test_everything_kept_of_a_reader_is_theirs_to_take_and_to_delete(client: Cli
     kept = client.get("/account/data.json")
     rows = kept.json()
     assert [one["name"] for one in rows["digests.profile"]] == ["Of ada"]
-    assert len(rows["digests.star"]) == 1
+    assert len(rows["library.star"]) == 1
     assert rows["api.token"][0]["name"] == "script"
     assert "hash" not in kept.content.decode()
     assert secret not in kept.content.decode()

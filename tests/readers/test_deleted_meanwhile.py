@@ -10,9 +10,8 @@ from django.test import Client
 
 from tests import factories
 from webapp.api import tokens
-from webapp.digests import views
-from webapp.digests.models import Star
-from webapp.library.models import LibraryEntry
+from webapp.library import views
+from webapp.library.models import LibraryEntry, Star
 from webapp.runs import submit
 from webapp.runs.models import Run
 

@@ -16,9 +16,9 @@ from webapp.api.security import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
 from webapp.digests.lookup import find_digest, find_paper, find_profile
-from webapp.digests.models import Digest, Profile, Star
+from webapp.digests.models import Digest, Profile
 from webapp.library import queries as library_queries
-from webapp.library.models import LibraryEntry
+from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, Results, search
 

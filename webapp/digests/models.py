@@ -198,15 +198,3 @@ class LearnedModel(models.Model):
     disliked = models.PositiveIntegerField()  # papers marked as not for me
     fingerprint = models.CharField(max_length=64)  # of the examples: same, same model
     trained_at = models.DateTimeField()
-
-
-class Star(models.Model):
-    """A paper a reader keeps."""
-
-    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stars")
-    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="stars")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ("-created_at",)
-        constraints = [UniqueConstraint(fields=["reader", "paper"], name="starred_once")]

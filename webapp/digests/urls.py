@@ -24,5 +24,4 @@ urlpatterns: list[URLPattern] = [
     path("profiles/", profiles.profiles, name="profiles"),
     path("profiles/new/", profiles.new, name="profile-new"),
     path("profiles/<slug:slug>/", profiles.edit, name="profile-edit"),
-    path("star/", views.star, name="star"),
 ]

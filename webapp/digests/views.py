@@ -1,21 +1,20 @@
-"""The archive, a day as Markdown, the list of feeds, and the star button."""
+"""The archive, a day as Markdown, the list of feeds."""
 
 from contextlib import suppress
 from datetime import date as Date
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
-from webapp.digests.lookup import find_digest, find_paper, find_profile, profile_at
-from webapp.digests.models import Profile, Star
+from webapp.digests.lookup import find_digest, find_profile, profile_at
+from webapp.digests.models import Profile
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
 from webapp.papers.queries import categories
-from webapp.ui.pages import asked_mark, back, for_readers, reader_of
+from webapp.ui.pages import reader_of
 
 
 @require_safe
@@ -43,15 +42,3 @@ def feeds(request: HttpRequest) -> HttpResponse:
     seen = Profile.visible_to(reader_of(request)).order_by("-is_site", "name")
     context = {"profiles": seen, "categories": categories()}
     return render(request, "digests/feeds.html", context)
-
-
-@for_readers("POST")
-def star(request: HttpRequest, reader: User) -> HttpResponse:
-    """Save a paper, or remove it; JSON for the script, a redirect for a form."""
-    name, wanted = asked_mark(request)
-    paper = find_paper(name)
-    if wanted:
-        Star.objects.get_or_create(reader=reader, paper=paper)
-    else:
-        Star.objects.filter(reader=reader, paper=paper).delete()
-    return back(request, "/", f"#p-{paper.arxiv_id}", starred=wanted)

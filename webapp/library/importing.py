@@ -8,8 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp import tasks
-from webapp.digests.models import Star
-from webapp.library.models import LikedText
+from webapp.library.models import LikedText, Star
 from webapp.library.references import MOST, references
 from webapp.papers.api import IDS, lookup
 from webapp.papers.models import Paper

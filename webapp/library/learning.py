@@ -19,11 +19,11 @@ from django.utils import timezone
 
 from webapp import tasks
 from webapp.digests.build import build
-from webapp.digests.models import LearnedModel, Profile, Star
+from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import vector
-from webapp.library.models import LibraryEntry, LikedText, ReadingList
+from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 

@@ -1,4 +1,4 @@
-"""A reader's library, beside the stars in `digests`."""
+"""A reader's library: saved papers, marks, lists, and texts to learn from."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -6,8 +6,20 @@ from django.db.models import UniqueConstraint
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
-from webapp.digests.models import Star
 from webapp.papers.models import Paper
+
+
+class Star(models.Model):
+    """A paper a reader keeps."""
+
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stars")
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="stars")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "digests_star"  # where it was made
+        ordering = ("-created_at",)
+        constraints = [UniqueConstraint(fields=["reader", "paper"], name="starred_once")]
 
 
 class LibraryEntry(models.Model):

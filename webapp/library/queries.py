@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 
-from webapp.digests.models import LearnedModel, Star
-from webapp.library.models import LibraryEntry, ReadingList
+from webapp.digests.models import LearnedModel
+from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.ui.input import number_in

@@ -13,7 +13,7 @@ from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MOST, ask_for, import_liked
-from webapp.library.models import LibraryEntry, ReadingList
+from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.library.references import TooMuchError
 from webapp.papers import citations
 from webapp.ui.input import number_in
@@ -28,6 +28,18 @@ def export(request: HttpRequest, reader: User, suffix: str) -> HttpResponse:
     """A part of the library for a reference manager."""
     part = queries.choice(reader, request.GET.dict())
     return citations.download(queries.papers(queries.keys(reader, part)), "assay", suffix)
+
+
+@for_readers("POST")
+def star(request: HttpRequest, reader: User) -> HttpResponse:
+    """Save a paper, or remove it; JSON for the script, a redirect for a form."""
+    name, wanted = asked_mark(request)
+    paper = find_paper(name)
+    if wanted:
+        Star.objects.get_or_create(reader=reader, paper=paper)
+    else:
+        Star.objects.filter(reader=reader, paper=paper).delete()
+    return back(request, "/", f"#p-{paper.arxiv_id}", starred=wanted)
 
 
 @for_readers("POST")
