@@ -14,7 +14,7 @@ from functools import cached_property
 from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Point
-from webapp.catalog.measured import Measurement
+from webapp.catalog.measured import Measurement, doubts_of
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.summaries.models import Claim
 
@@ -111,9 +111,6 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
         ratio = point.ratio
         if ratio is None:
             continue
-        doubts = [str(flag) for flag in point.flags]
-        if ratio.low > series.most(point):
-            doubts.append("above what its operations allow")
         yield Comparison(
             Scope(
                 mechanisms.get(point.variant, ""),
@@ -127,7 +124,7 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
             ratio.low,
             ratio.high,
             ratio.verdict,
-            tuple(doubts),
+            doubts_of(series, point),
             measurement,
             point,
         )

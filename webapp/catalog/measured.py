@@ -17,6 +17,7 @@ from webapp.runs.models import Series as StoredSeries
 
 # Of series that were counted where each point is one number: nothing a processor can be slow at.
 COUNTS = frozenset({"bytes", "KiB", "MiB", "GiB", "tokens", "operations", "FLOPs", "%"})
+ABOVE = "above what its operations allow"
 _Key = tuple[object, int]
 # A series never changes once its run has ended: it is read and judged once a process.
 _parsed: LRUCache[_Key, Series] = LRUCache(maxsize=1024)
@@ -124,6 +125,12 @@ def answer(method: Method, measurements: Sequence[Measurement]) -> list[Answered
         for claim in method.claims
         for measurement, point in _points(claim.answer, measurements)
     ]
+
+
+def doubts_of(series: Series, point: Point) -> tuple[str, ...]:
+    """Why a ratio is in doubt: its flags, and where its interval lies above every limit."""
+    flags = tuple(map(str, point.flags))
+    return (*flags, ABOVE) if point.ratio and point.ratio.low > series.most(point) else flags
 
 
 def _points(
