@@ -109,6 +109,8 @@ def test_no_letter_of_a_name_is_lost(text: str) -> None:
         (r"\alpha is \beta, 3\times faster", "α is β, 3× faster"),
         (r"as in~\cite{foo,bar} we", "as in we"),
         (r"\ours beats \name{Foo}, \ie it", "ours beats Foo, i.e. it"),
+        (r"of 5 \milli\second and {\next\one", "of 5 millisecond and {nextone"),
+        (r"\sh{ We provide", "sh{ We provide"),
         (r"C:\temp\new and a\nb", r"C:\temp\new and a\nb"),
         (r"Universit\'{e} de Montr\'eal", "Université de Montréal"),
         ("plain_text with ~100 and 5% {of} it", "plain_text with ~100 and 5% {of} it"),

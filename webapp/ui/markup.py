@@ -98,8 +98,9 @@ _TOKEN = re.compile(
 )
 
 _MAY_BE_TEX = re.compile(r"[\\{~`]|--|''")
-# A macro of the authors' own, `\\ours`, is read by its name; `\\n` and paths are none.
-_OWN_MACRO = re.compile(r"(?<![\w\\:/]) \\ [A-Za-z]{3,30} (?![A-Za-z\\])", re.VERBOSE)
+# A macro of the authors' own, `\ours`, is read by its name; `\n` and the parts of a path are none.
+_OWN_MACRO = re.compile(r"\\(?:[A-Za-z]{3,30}(?![A-Za-z])|[A-Za-z]{2}(?={))")
+_BEFORE_OWN_MACRO = re.compile(r"(?:^|[^\w\\:/]|(?:^|[\s{(\[])(?:\\[A-Za-z]+)+)$")
 # `{BERT}` keeps its capitals in a bibliography; other braces are the author's own.
 _WORD_IN_BRACES = re.compile(r"(?<![\\_^$}\w]){([A-Z][A-Za-z0-9-]{0,30})}(?![{$])")
 
@@ -191,7 +192,10 @@ def apart(text: str) -> Iterator[tuple[str, bool]]:
     for piece in _pieces(text):
         source = text[piece.start : piece.end]
         if piece.kind == "text":
-            yield source[1:] if _OWN_MACRO.match(text, piece.start) else source, False
+            is_own = _OWN_MACRO.match(text, piece.start) and _BEFORE_OWN_MACRO.search(
+                text[max(piece.start - 60, 0) : piece.start]
+            )
+            yield source[1:] if is_own else source, False
         elif piece.kind == "atom" and source[:1] != "\n" and source[:2] != "\\$":
             is_formula = source[:1] == "$" or source[:2] in {"\\(", "\\["}
             yield (source, True) if is_formula else (piece.plain.replace("\u00a0", " "), False)
