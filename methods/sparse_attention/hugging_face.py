@@ -13,6 +13,8 @@ by which blocks are chosen; with any other cache the outputs are the same, later
 """
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -65,6 +67,39 @@ def _selector(name: str, options: dict[str, Any]) -> Selector:
     if not selector.causal:
         raise InputError(f"{name} is not for causal language models")
     return selector
+
+
+_asked: list[list[float]] = []  # where `mass` is wanted
+
+
+@contextmanager
+def mass() -> Iterator[list[float]]:
+    """Within it, layers that choose add the share of attention that their last queries kept."""
+    kept: list[float] = []
+    _asked.append(kept)
+    try:
+        yield kept
+    finally:
+        _asked.remove(kept)
+
+
+def _kept(q: Tensor, k: Tensor, blocks: Tensor, selector: Selector, scale: float | None) -> float:
+    """The share of the softmax over all keys that the chosen blocks hold, of the last queries."""
+    rows, n = min(32, q.shape[2]), k.shape[2]
+    runs = torch.arange(q.shape[2] - rows, q.shape[2], device=q.device) // selector.query_block
+    keys = k.float().repeat_interleave(q.shape[1] // k.shape[1], 1)
+    scores = q[:, :, -rows:].float() @ keys.transpose(-1, -2)
+    scores *= q.shape[-1] ** -0.5 if scale is None else scale
+    at = torch.arange(n - rows, n, device=q.device)[:, None]
+    future = torch.arange(n, device=q.device) > at
+    weights = torch.softmax(scores.masked_fill(future, -torch.inf), -1)
+    listed = blocks[:, :, runs].long()  # (batch, heads that choose, rows, most)
+    count = -(-n // selector.key_block)
+    table = torch.zeros(*listed.shape[:3], count + 1, device=q.device)
+    table.scatter_(3, listed % (count + 1), 1.0)  # -1 is the column behind all
+    seen = table[..., torch.arange(n, device=q.device) // selector.key_block]
+    seen = seen.repeat_interleave(q.shape[1] // seen.shape[1], 1)
+    return float((weights * seen).sum(-1).mean())
 
 
 def attend(
@@ -134,6 +169,8 @@ def _attend(
         blocks = selector.choose(q, kept.summaries(), k.shape[2])
     else:
         blocks = selector(q, k)
+    for kept_shares in _asked:
+        kept_shares.append(_kept(q, k, blocks, selector, words["scale"]))
     words = words | {"query_block": selector.query_block, "key_block": selector.key_block}
     return block_sparse_attention(q, k, v, blocks, **words)
 

@@ -86,4 +86,52 @@ class RecallParams(Params):
     gate: float = parameter(0.95, "What the dense model must recall at least.", ge=0, le=1)
 
 
+class _Chosen(TimedParams):
+    heads: int = parameter(12, "Query heads.", ge=1, le=128)
+    kv_heads: int = parameter(12, "Key-value heads, which divide the query heads.", ge=1, le=128)
+    d_head: int = parameter(64, "Size of a head.", ge=16, le=128, multiple_of=16)
+    batch: int = parameter(1, "Samples a call.", ge=1, le=64)
+    dtype: Literal["float32", "bfloat16", "float16"] = parameter("float32", "Type of the inputs.")
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} key-value heads")
+        return self
+
+
+CacheLengths = Annotated[tuple[Annotated[int, Field(ge=256, le=524_288)], ...], Field(min_length=1)]
+
+
+class DecodeParams(_Chosen):
+    """Parameters of `decode`."""
+
+    lengths: CacheLengths = parameter((4096, 16384, 65536), "Keys in the cache.", unit="tokens")
+    budget: int = parameter(1024, "Keys that a token reads.", unit="tokens", ge=192, le=65_536)
+
+
+class PrefillParams(_Chosen):
+    """Parameters of `prefill`."""
+
+    lengths: CacheLengths = parameter((2048, 8192), "Prompts.", unit="tokens")
+    frames: tuple[Annotated[int, Field(ge=12, le=1024, multiple_of=4)], ...] = parameter(
+        (16, 32), "Frames of 16 x 16 tokens."
+    )
+    budget: int = parameter(1024, "Keys that a query reads.", unit="tokens", ge=192, le=65_536)
+    share: float = parameter(0.9, "Share of attention that antidiagonal scores keep.", gt=0, le=1)
+
+
+class BudgetParams(Params):
+    """Parameters of `budget`."""
+
+    model: str = parameter(
+        "", "A causal language model: a folder, a file in GGUF's format or a hub id.", local=True
+    )
+    length: int = parameter(2048, "Tokens of a window of text.", unit="tokens", ge=64, le=32_768)
+    windows: int = parameter(4, "Windows of text.", ge=1, le=200)
+    budgets: tuple[Annotated[int, Field(ge=192, le=32_768)], ...] = parameter(
+        (256, 512, 1024), "Keys that a query reads.", unit="tokens"
+    )
+
+
 METHOD = read_method(__name__)
