@@ -148,7 +148,7 @@ def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> Non
     assert done["Location"] == f"/p/{made.slug}/"
     assert made.ranking == "both"
     page = client.get(done["Location"]).content.decode()
-    assert "are learned from the papers its reader saved" in page
+    assert "closest to the 5 papers that its reader saved" in " ".join(page.split())
     alone = {"categories": "cs.LG", "keywords": "", "liked": liked}
     client.post("/first-steps/", alone)
     assert Profile.objects.filter(owner=ada, ranking="learned").exists()

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date as Date
-from itertools import count
 from typing import Any
 
 from django.utils import timezone
@@ -47,7 +46,7 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
     # connection that reads what others have changed since.
     keys = list(stored.values_list("pk", flat=True))
     best: list[Announced] = []
-    scores: list[float] = []
+    scored: list[Kept] = []
     digest = Digest(profile=profile, date=since)
     scoring, began = 0.0, time.perf_counter()
     for start in range(0, len(keys), CHUNK):
@@ -61,15 +60,14 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
         # Rank the best so far again with the best of these, so that memory holds no more than both.
         ranked = in_order(rules, kept, candidates)[: rules.size]
         contenders = Batch(since, [*best, *(chunk.announced[one.at] for one in ranked)])
-        scores += (one.score for one in ranked)
-        ranked = in_order(rules, map(Kept, count(), scores), contenders.candidates)[: rules.size]
-        best = [contenders.announced[one.at] for one in ranked]
-        scores = [one.score for one in ranked]
+        scored = [one._replace(at=at) for at, one in enumerate([*scored, *ranked])]
+        scored = in_order(rules, scored, contenders.candidates)[: rules.size]
+        best = [contenders.announced[one.at] for one in scored]
         scoring += time.perf_counter() - read
         on_progress(start + len(candidates), len(keys))
     reading = time.perf_counter() - began - scoring
     day = Batch(since, best)
-    rows = rows_of(day, scorer.kept(day.candidates)[0], scorer, 0)
+    rows = rows_of(day, (one._replace(at=at) for at, one in enumerate(scored)), scorer, 0)
     return Backlog(digest, rows, reading, scoring)
 
 

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, shown_before, unchanged
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
-from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
-from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
+from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
+from webapp.digests.scoring.scorer import Kept, Rules, Scorer, select
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import announced_on
@@ -74,24 +74,31 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
 
 
 def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
-    valid = {}
+    valid, profiles = {}, list(profiles)
+    models = known_models(profiles)
     for profile in profiles:
         try:
-            valid[profile] = rules_of(profile)
+            learned = models.get((profile.owner_id or 0, profile.learn_from))
+            valid[profile] = settings_of(profile).rules(learned)
         except ProfileError as error:
             log.error("Profile %s is invalid and gets no digest: %s", profile.slug, error)
     return valid
 
 
-def rank_unseen(day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
-    """What is kept, in order, without papers `shown` earlier, unless they are replacements."""
+def rank_unseen(
+    day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]
+) -> tuple[list[Kept], list[Kept]]:
+    """A digest's papers and its further ones, in order.
+
+    Without papers `shown` earlier, unless they are replacements.
+    """
     unseen = [
         one
         for one in kept
         if day.announced[one.at].announce_type in REPLACEMENTS
         or day.announced[one.at].paper.pk not in shown
     ]
-    return in_order(rules, unseen, day.candidates)
+    return select(rules, unseen, day.candidates)
 
 
 def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Date]:
@@ -170,14 +177,15 @@ def _write_digest(
             if digest.pk:
                 digest.delete()
             return None, papers
-        ranked = rank_unseen(day, rules, kept, shown_before(day, [profile])[profile.pk])
-        entries = _entries_of(day, ranked[: rules.size], scorer, rule)
-        further = ranked[rules.size :]
+        earlier = shown_before(day, [profile])[profile.pk]
+        ranked, further = rank_unseen(day, rules, kept, earlier)
+        entries = _entries_of(day, ranked, scorer, rule)
+        matched, liked = len(ranked) + len(further), rules.learned.liked if rules.learned else 0
         _add_gists_and_chips(entries, profile.language)
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
         rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
-        visible = [ENTRY_FORMAT, [considered, len(ranked), day.is_sample, seen, rest]]
+        visible = [ENTRY_FORMAT, [considered, matched, liked, day.is_sample, seen, rest]]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing visible changed: feeds and cached pages stay valid.
         digest.inputs = inputs
@@ -185,7 +193,7 @@ def _write_digest(
             digest.save(update_fields=["inputs"])
             return digest, set()
         now = timezone.now()
-        digest.considered, digest.matched = considered, len(ranked)
+        digest.considered, digest.matched, digest.liked = considered, matched, liked
         digest.fingerprint, digest.changed_at = fingerprint, now
         digest.is_sample = day.is_sample
         digest.save()

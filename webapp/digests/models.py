@@ -57,6 +57,10 @@ class Profile(models.Model):
     matching = models.CharField(max_length=9, choices=Matching.choices, default=Matching.TOKEN)
     ranking = models.CharField(max_length=7, choices=Ranking.choices, default=Ranking.RULES)
     min_score = models.FloatField(default=0.0)
+    # What is closest to the saved papers is shown if it is closer than so many % of recent papers.
+    min_share = models.FloatField(default=0.0)
+    # Whose likes count: "" for everything the reader keeps, else "list:<key>" or "tag:<name>".
+    learn_from = models.CharField(max_length=60, blank=True)
     size = models.PositiveSmallIntegerField(default=30)
     language = models.CharField(max_length=2, choices=Language.choices, default=Language.ENGLISH)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -100,7 +104,8 @@ class Digest(models.Model):
     profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="digests")
     date = models.DateField(db_index=True)
     considered = models.PositiveIntegerField(default=0)  # announced in the profile's categories
-    matched = models.PositiveIntegerField(default=0)  # passed the profile's rules
+    matched = models.PositiveIntegerField(default=0)  # passed the profile's rules, or are close
+    liked = models.PositiveIntegerField(default=0)  # papers that its ranking is learned from
     fingerprint = models.CharField(max_length=64)  # of everything visible: same, same page
     inputs = models.CharField(max_length=64, default="")  # fingerprint of all its inputs
     changed_at = models.DateTimeField()  # when the fingerprint last changed
@@ -120,7 +125,8 @@ class DigestEntry(models.Model):
     score = models.FloatField()
     announce_type = models.CharField(max_length=13)
     version = models.PositiveSmallIntegerField()
-    # [{"keyword", "where": ["title", "abstract", "authors"], "points", "rarity"}]
+    # [{"keyword", "where": ["title", "abstract", "authors"], "points", "rarity"}]; one that is
+    # learned also has "share", "near" and "near_id" (`scoring.learned`)
     matches = models.JSONField(default=list)
     # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
     title_html = models.TextField()
@@ -189,12 +195,19 @@ class Chips(models.Model):
 
 
 class LearnedModel(models.Model):
-    """What a reader likes, as weights of words, learned from the papers they keep or reject."""
+    """What a reader likes, learned from the papers they keep or reject: of all, a list or a tag."""
 
-    reader = models.OneToOneField(User, on_delete=models.CASCADE, related_name="learned_model")
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="learned_models")
+    source = models.CharField(max_length=60, blank=True)  # as `Profile.learn_from`
     intercept = models.FloatField()
-    weights = models.JSONField()  # {word or pair of words: weight}
+    weights = models.JSONField()  # {word or pair of words: weight}, the largest
+    reference = models.JSONField(default=list)  # log-odds of recent papers, ascending
+    # The papers it was learned from, the latest first: [{"title", "id", "liked", "terms"}]
+    examples = models.JSONField(default=list)
     liked = models.PositiveIntegerField()  # papers it was learned from
     disliked = models.PositiveIntegerField()  # papers marked as not for me
     fingerprint = models.CharField(max_length=64)  # of the examples: same, same model
     trained_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["reader", "source"], name="one_model_a_source")]

@@ -110,15 +110,6 @@ def entries_of_rows(
     ]
 
 
-def learned_share(entries: Iterable[DigestEntry]) -> int | None:
-    """The percentage of all points added or subtracted that were learned; None without any."""
-    points = {True: 0.0, False: 0.0}
-    for entry in entries:
-        for match in entry.matches:
-            points[match.get("rarity") == "learned"] += abs(match["points"])
-    return round(100 * points[True] / sum(points.values())) if points[True] else None
-
-
 def load_texts(shown: Iterable[DigestEntry]) -> None:
     """Title and abstract of entries that are not stored."""
     bare = [entry for entry in shown if entry.pk is None]

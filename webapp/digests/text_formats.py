@@ -4,6 +4,7 @@ import json
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from assay_common.text import one_line
 from webapp.digests.models import Digest, DigestEntry
@@ -80,7 +81,17 @@ FORMATS = {"text": as_text, "markdown": as_markdown, "json": as_json}
 
 def score_terms(entry: DigestEntry) -> str:
     """The terms of the score: `Sparse +1.5, Attention +1`."""
-    return ", ".join(f"{keyword_name(one['keyword'])} {one['points']:+g}" for one in entry.matches)
+    return ", ".join(f"{_reason(match)} {match['points']:+g}" for match in entry.matches)
+
+
+def _reason(match: dict[str, Any]) -> str:
+    """What earned the points: the keyword, or the saved paper that is nearest."""
+    name = keyword_name(match["keyword"])
+    if near := match.get("near"):
+        name = f"{name}: “{_one_line(near)}”"
+    if share := match.get("share"):
+        name = f"{name} (closer than {share:g} % of recent papers)"
+    return name
 
 
 def authors(paper: Paper) -> str:

@@ -36,6 +36,12 @@ class Linear:
         return sorted(parts, key=lambda part: (-abs(part[1]), part[0]))
 
 
+def pruned(model: Linear, terms: int) -> Linear:
+    """The model with its largest weights alone."""
+    largest = sorted(model.weights.items(), key=lambda item: (-abs(item[1]), item[0]))[:terms]
+    return Linear(model.intercept, dict(largest), model.combination)
+
+
 def phrase_features(phrases: Sequence[float]) -> list[float]:
     """The scores of phrases on a logarithmic scale, so that repetitions count less."""
     return [math.log1p(score) for score in phrases]

@@ -26,26 +26,45 @@ class Imported:
     unknown: list[str]  # identifiers of papers that this site lacks and that came without a title
 
 
+@dataclass(frozen=True)
+class Named:
+    """The papers that a text names."""
+
+    papers: list[Paper]  # of this site
+    texts: dict[str, str]  # abstracts by title, of papers that this site lacks
+    unknown: list[str]  # identifiers of papers that it lacks and that came without a title
+
+
+def named_in(text: str) -> Named:
+    """The papers in a text of any of the formats. Raises TooMuchError."""
+    named = references(text)
+    here = Paper.objects.in_bulk([one.arxiv_id for one in named], field_name="arxiv_id")
+    papers, texts, unknown = {}, {}, []
+    for one in named:
+        if paper := here.get(one.arxiv_id):
+            papers[paper.pk] = paper
+        elif one.title.strip():
+            texts[" ".join(one.title.split())[:500]] = one.abstract[:5_000]
+        elif one.arxiv_id:
+            unknown.append(one.arxiv_id)
+    return Named(list(papers.values()), texts, list(dict.fromkeys(unknown)))
+
+
 def import_liked(reader: User, text: str) -> Imported:
     """Save the papers in a text; keep the titles of those that this site lacks to learn from.
 
     Raises TooMuchError. The text is read before anything is locked.
     """
-    named = references(text)
-    here = Paper.objects.in_bulk([one.arxiv_id for one in named], field_name="arxiv_id")
-    starred, texts, unknown = 0, 0, []
+    named = named_in(text)
     with transaction.atomic():
-        for one in named:
-            if paper := here.get(one.arxiv_id):
-                starred += Star.objects.get_or_create(reader=reader, paper=paper)[1]
-            elif one.title.strip():
-                title = " ".join(one.title.split())[:500]
-                texts += LikedText.objects.get_or_create(
-                    reader=reader, title=title, defaults={"abstract": one.abstract[:5_000]}
-                )[1]
-            elif one.arxiv_id:
-                unknown.append(one.arxiv_id)
-    return Imported(starred, texts, unknown)
+        starred = sum(Star.objects.get_or_create(reader=reader, paper=p)[1] for p in named.papers)
+        kept = sum(
+            LikedText.objects.get_or_create(
+                reader=reader, title=title, defaults={"abstract": abstract}
+            )[1]
+            for title, abstract in named.texts.items()
+        )
+    return Imported(starred, kept, named.unknown)
 
 
 def save_named(reader_id: int, identifiers: Sequence[str]) -> int:

@@ -1,10 +1,15 @@
 """What a reader likes, learned from what they keep: a linear model over TF-IDF.
 
+Every source has its own model: all that a reader keeps, or one of their lists or tags.
+
 A star, a note, a tag, a place on a list and an import each count as "liked"; a paper marked as read
 counts a third of that. "Not for me" is a negative example with three times the weight of one of the
 recent papers that stand for everything else.
 """
 
+from __future__ import annotations
+
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,22 +21,34 @@ from django.db import connection, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.dispatch import receiver
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from webapp import tasks
 from webapp.digests.build import build
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
+from webapp.digests.profiles.validation import known_model
+from webapp.digests.scoring.learned import TERMS as COMPARED
+from webapp.digests.scoring.learned import Example as Known
+from webapp.digests.scoring.learned import Learned, paper_vector
+from webapp.learning.linear import pruned
 from webapp.learning.svm import Example, fit
-from webapp.learning.tfidf import vector
+from webapp.learning.tfidf import Vector, vector
+from webapp.library.importing import Named
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 
-LEAST = 5  # liked papers before anything is learned
+FORMAT = 2  # part of fingerprints: raise it when models are trained or stored differently
+LEAST = 2  # liked papers before anything is learned: a guess until there are `digests.SURE`
 READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
 BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, drawn from so many recent ones
+CALIBRATED = 1_000  # further ones, among which a paper's closeness is a share
 MOST = 1_000  # papers of each signal, the latest
+NAMED = 300  # examples that may be named as the nearest, the latest
+TERMS = 1_000  # weights kept, the largest: the same order as all, in a tenth of the time
+ALL = ""  # the source of everything that a reader keeps; else `list:<key>` or `tag:<name>`
 
 
 @dataclass(frozen=True)
@@ -41,52 +58,84 @@ class Signals:
     weights: dict[int, float]  # by primary key; negative for a paper that is not for the reader
     texts: tuple[tuple[str, str], ...]  # (title, abstract)
 
+    def with_named(self, named: Named) -> Signals:
+        """This feedback and papers that are liked, too."""
+        weights = self.weights | {paper.pk: 1.0 for paper in named.papers}
+        return Signals(weights, tuple({**dict(self.texts), **named.texts}.items()))
+
     @property
     def count(self) -> int:
         """Papers that were kept, not only read."""
         return sum(weight == 1 for weight in self.weights.values()) + len(self.texts)
 
     @property
+    def disliked(self) -> int:
+        """Papers that are not for the reader."""
+        return sum(weight < 0 for weight in self.weights.values())
+
+    @property
     def fingerprint(self) -> str:
         """Equal for equal signals, and so for equal models."""
-        whole = sorted(self.weights.items()), self.texts
+        whole = FORMAT, sorted(self.weights.items()), sorted(self.texts)
         return sha256(repr(whole).encode()).hexdigest()
 
 
-def signals(reader: User) -> Signals:
-    """All feedback of `reader`."""
+def signals(reader: User, source: str = ALL) -> Signals:
+    """The feedback of `reader`: all of it, or what they keep on a list or under a tag.
+
+    What is not for them counts against every interest.
+    """
     entries = LibraryEntry.objects.filter(reader=reader)[:MOST]
-    weights = {one.paper_id: READ for one in entries if one.read_at}
-    weights |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
-    stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
-    listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
-    kept = [*stars[:MOST], *listed.values_list("paper_id", flat=True)[:MOST]]
-    weights |= dict.fromkeys(kept, 1.0)
+    kind, _, name = source.partition(":")
+    texts: tuple[tuple[str, str], ...] = ()
+    if kind == "list":
+        listed = ReadingList.papers.through.objects.filter(
+            readinglist__reader=reader, readinglist=int(name)
+        )
+        weights = dict.fromkeys(listed.values_list("paper_id", flat=True)[:MOST], 1.0)
+    elif kind == "tag":
+        weights = {one.paper_id: 1.0 for one in entries if name in one.tags}
+    else:
+        weights = {one.paper_id: READ for one in entries if one.read_at}
+        weights |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
+        stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
+        listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
+        kept = [*stars[:MOST], *listed.values_list("paper_id", flat=True)[:MOST]]
+        weights |= dict.fromkeys(kept, 1.0)
+        known = LikedText.objects.filter(reader=reader).order_by("-pk")[:MOST]
+        texts = tuple(known.values_list("title", "abstract"))
     weights |= {one.paper_id: -LEFT for one in entries if one.not_for_me}
-    texts = LikedText.objects.filter(reader=reader).order_by("-pk")[:MOST]
-    return Signals(weights, tuple(texts.values_list("title", "abstract")))
+    return Signals(weights, texts)
+
+
+def sources(owner: int | None) -> list[tuple[str, str]]:
+    """The lists and tags of a reader, each with its label."""
+    if owner is None:
+        return []
+    lists = ReadingList.objects.filter(reader=owner)
+    tagged = LibraryEntry.objects.filter(reader=owner).exclude(tags=[])
+    tags = sorted({tag for entry in tagged for tag in entry.tags})
+    return [
+        *((f"list:{one.pk}", gettext("the list “%s”") % one.name) for one in lists),
+        *((f"tag:{tag}", gettext("the tag “%s”") % tag) for tag in tags),
+    ]
 
 
 def learn(reader_id: int) -> bool:
-    """Train a reader's model if their feedback changed, and rank their last days by it.
+    """Train a reader's models if their feedback changed, and rank their last days by them.
 
-    Idempotent. Returns whether the model changed.
+    Idempotent. Returns whether a model changed.
     """
     reader = User.objects.filter(pk=reader_id, is_active=True).first()
     if reader is None:
         return False
-    feedback = signals(reader)
-    known = LearnedModel.objects.filter(reader=reader).first()
-    if feedback.count < LEAST:
-        if known is None:
-            return False
-        known.delete()
-    elif (known and known.fingerprint == feedback.fingerprint) or not _train(reader, feedback):
-        return False
-    mine = Profile.objects.filter(owner=reader).exclude(ranking=Profile.Ranking.RULES)
-    if mine:
-        build(dates(DAYS), mine)
-    return True
+    mine = list(Profile.objects.filter(owner=reader).exclude(ranking=Profile.Ranking.RULES))
+    wanted = {ALL, *(profile.learn_from for profile in mine)}
+    changed = {source for source in wanted if _learn_from(reader, source)}
+    LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
+    if learning := [profile for profile in mine if profile.learn_from in changed]:
+        build(dates(DAYS), learning)
+    return bool(changed)
 
 
 def learn_all() -> int:
@@ -95,40 +144,98 @@ def learn_all() -> int:
     return sum(learn(reader) for reader in readers)
 
 
-def _train(reader: User, feedback: Signals) -> bool:
-    """Store a new model; False where there are no negative examples."""
-    papers = Paper.objects.in_bulk(feedback.weights)
-    examples = [
-        Example(vector(papers[key].title, papers[key].abstract), weight > 0, abs(weight))
-        for key, weight in feedback.weights.items()
-        if key in papers
-    ]
-    examples += [Example(vector(title, abstract), True) for title, abstract in feedback.texts]
-    examples += [Example(one, False) for one in _others(set(feedback.weights))]
-    if all(one.liked for one in examples):
+def model_for(owner: int | None, source: str) -> Learned | None:
+    """What is learned from a reader's present feedback, trained and stored if it changed."""
+    reader = User.objects.filter(pk=owner).first() if owner else None
+    if reader is None:
+        return None
+    _learn_from(reader, source)
+    return known_model(owner, source)
+
+
+def _learn_from(reader: User, source: str) -> bool:
+    """Store the model of a source if its feedback changed; returns whether it did."""
+    feedback = signals(reader, source)
+    known = LearnedModel.objects.filter(reader=reader, source=source).first()
+    if known and known.fingerprint == feedback.fingerprint:
         return False
-    model, disliked = fit(examples), sum(weight < 0 for weight in feedback.weights.values())
+    trained = train(feedback)
+    if trained is None:
+        if known:
+            known.delete()
+        return bool(known)
     LearnedModel.objects.update_or_create(
         reader=reader,
+        source=source,
         defaults={
-            "intercept": model.intercept,
-            "weights": model.weights,
-            "liked": len(feedback.weights) - disliked + len(feedback.texts),
-            "disliked": disliked,
-            "fingerprint": feedback.fingerprint,
+            "intercept": trained.model.intercept,
+            "weights": trained.model.weights,
+            "reference": trained.reference,
+            "examples": [
+                {"title": one.title, "id": one.arxiv_id, "liked": one.liked, "terms": one.terms}
+                for one in trained.examples
+            ],
+            "liked": trained.liked,
+            "disliked": feedback.disliked,
+            "fingerprint": trained.fingerprint,
             "trained_at": timezone.now(),
         },
     )
     return True
 
 
-def _others(known: set[int]) -> list[dict[str, float]]:
-    """Vectors of recent papers without feedback."""
+def train(feedback: Signals) -> Learned | None:
+    """A model of feedback, not stored; None for too few liked papers, or none to compare with."""
+    if feedback.count < LEAST:
+        return None
+    papers = Paper.objects.in_bulk(feedback.weights)
+    # In an order that does not depend on when each was saved: the same feedback, the same model.
+    ordered = sorted(feedback.weights.items(), reverse=True)
+    rated = [(papers[key], weight) for key, weight in ordered if key in papers]
+    examples = [
+        Example(vector(paper.title, paper.abstract), weight > 0, abs(weight))
+        for paper, weight in rated
+    ]
+    names = [(paper.title, paper.arxiv_id, weight > 0) for paper, weight in rated]
+    for title, abstract in sorted(feedback.texts):
+        examples.append(Example(vector(title, abstract), True))
+        names.append((title, "", True))
+    background, reference = _others(set(feedback.weights))
+    if not background and all(one.liked for one in examples):
+        return None
+    model = pruned(fit([*examples, *(Example(one, False) for one in background)]), TERMS)
+    return Learned(
+        model,
+        tuple(sorted(round(model.log_odds(one), 4) for one in reference or background)),
+        tuple(
+            Known(title, identifier, liked, _strongest(example.vector))
+            for (title, identifier, liked), example in zip(names, examples, strict=False)
+        )[:NAMED],
+        len(rated) - feedback.disliked + len(feedback.texts),
+        feedback.fingerprint,
+    )
+
+
+def _strongest(vector: Vector) -> Vector:
+    """The strongest terms of a vector, of length 1 again."""
+    terms = sorted(vector.items(), key=lambda item: (-item[1], item[0]))[:COMPARED]
+    length = math.hypot(*(value for _, value in terms)) or 1.0
+    return {term: round(value / length, 4) for term, value in terms}
+
+
+def _others(known: set[int]) -> tuple[list[Vector], list[Vector]]:
+    """Vectors of recent papers without feedback: those to learn from, and those to calibrate by.
+
+    They differ, since a model is surest of what it has seen.
+    """
     recent = Paper.objects.order_by("-pk").values_list("pk", flat=True)[:RECENT]
     keys = [key for key in recent if key not in known]
-    drawn = random.Random(0).sample(keys, min(BACKGROUND, len(keys)))
-    rows = Paper.objects.filter(pk__in=drawn).order_by("pk").values_list("title", "abstract")
-    return [vector(title, abstract) for title, abstract in rows]
+    drawn = random.Random(0).sample(keys, min(BACKGROUND + CALIBRATED, len(keys)))
+    rows = Paper.objects.filter(pk__in=drawn).values_list("pk", "title", "abstract")
+    by_key = {key: paper_vector(title, abstract) for key, title, abstract in rows}
+    vectors = [by_key[key] for key in drawn if key in by_key]
+    half = min(BACKGROUND, (len(vectors) + 1) // 2)
+    return vectors[:half], vectors[half:]
 
 
 @receiver((post_save, post_delete), sender=Star)

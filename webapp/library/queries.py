@@ -108,7 +108,7 @@ def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:
 
 def learned(reader: User) -> tuple[LearnedModel | None, list[str], list[str]]:
     """A reader's model, and the words with its largest positive and negative weights."""
-    model = LearnedModel.objects.filter(reader=reader).first()
+    model = LearnedModel.objects.filter(reader=reader, source="").first()
     if model is None:
         return None, [], []
     ordered = sorted(model.weights.items(), key=lambda item: -item[1])

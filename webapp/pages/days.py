@@ -12,6 +12,7 @@ from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest
+from webapp.digests.scoring.learned import SURE
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, dates
@@ -41,7 +42,9 @@ def _render_digest(
         return _no_digest(request, slug, date)
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
-    page = Paginator(filters.apply(entries), digest.profile.size).get_page(request.GET.get("page"))
+    # What is learned may add papers to those of the profile's size: they stay on the first page.
+    a_page = max(digest.profile.size, sum(entry.pk is not None for entry in entries))
+    page = Paginator(filters.apply(entries), a_page).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     queries.load_texts(shown)
     # Only the latest day says what is missing after it.
@@ -52,7 +55,7 @@ def _render_digest(
         "date": digest.date,
         "profile": digest.profile,
         "entries": entries,
-        "learned_share": queries.learned_share(entries),
+        "sure": SURE,
         "page": page,
         "shown": shown,
         "filters": filters,

@@ -13,8 +13,9 @@ from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_settings
 from webapp.digests.profiles.views import MAX_PROFILES
-from webapp.library.importing import import_liked
-from webapp.library.learning import learn
+from webapp.digests.scoring.learned import SURE
+from webapp.library.importing import ask_for, import_liked, named_in
+from webapp.library.learning import model_for, signals, train
 from webapp.library.references import TooMuchError, references
 from webapp.operate.connecting import forms_of
 from webapp.papers.queries import dates
@@ -37,7 +38,7 @@ class FirstStepsForm(forms.Form):
         max_length=2_000_000,
         required=False,
         label="Papers you like",
-        help_text="arXiv ids, BibTeX, RIS or CSL-JSON. With five or more, the ranking is learned.",
+        help_text="arXiv ids, BibTeX, RIS or CSL-JSON. Five make a ranking, two a guess.",
     )
 
     profile_settings: ProfileSettings
@@ -76,12 +77,17 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     valid = form.is_bound and form.is_valid()
     if valid and "preview" not in request.POST:
         return redirect("digests:profile", _make(reader, form).slug)
-    # Learning needs the papers to be saved first, so only keywords have a preview.
-    previewed = valid and bool(form.cleaned_data["keywords"])
+    named = named_in(form.cleaned_data["liked"]) if valid else None
+    learned = train(signals(reader).with_named(named)) if named else None
     context = {
         "form": form,
-        "previewed": previewed,
-        "changes": preview_profile(None, None, form.profile_settings.rules()) if previewed else [],
+        "previewed": valid,
+        "named": named,
+        "learned": learned,
+        "sure": SURE,
+        "changes": preview_profile(None, None, form.profile_settings.rules(learned))
+        if valid
+        else [],
         "connections": forms_of(reader, request) if reader.is_superuser else {},
     }
     status = 422 if form.errors else 200
@@ -92,7 +98,9 @@ def _make(reader: User, form: FirstStepsForm) -> Profile:
     profile = Profile(owner=reader, slug=free_slug(f"{reader.username} reads"))
     form.profile_settings.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
     save_settings(profile, form.profile_settings)
-    import_liked(reader, form.cleaned_data["liked"])
-    if not learn(reader.pk):  # else it has built the digests
-        build(dates(DAYS), [profile])
+    unknown = import_liked(reader, form.cleaned_data["liked"]).unknown
+    if unknown:
+        ask_for(reader, unknown)
+    model_for(reader.pk, profile.learn_from)
+    build(dates(DAYS), [profile])
     return profile

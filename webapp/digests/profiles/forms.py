@@ -1,10 +1,12 @@
 """The form of a profile, with lists as lines of text."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from webapp.digests.models import Profile
 from webapp.digests.profiles.keyword_frequencies import count_frequencies
@@ -22,10 +24,14 @@ from webapp.papers.search import filters
 from webapp.papers.search.query import MAX_QUERY, TERM, Term, category_word, parse
 from webapp.ui.language import current_language
 
+# The lists and tags of a reader as (source, label), as `Profile.learn_from` names them; `library`
+# replaces it.
+sources_of: Callable[[int | None], Sequence[tuple[str, str]]] = lambda _owner: ()  # noqa: E731
 MAX_TEXT = 20_000  # characters of a list
 # Fields whose stored values the form shows unchanged.
 AS_STORED = (
-    *("name", "announce_types", "matching", "ranking", "min_score", "size", "language"),
+    *("name", "announce_types", "matching", "ranking", "learn_from"),
+    *("min_score", "min_share", "size", "language"),
     "is_published",
 )
 _NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
@@ -45,8 +51,13 @@ class ProfileForm(forms.Form):
         choices=Profile.Ranking.choices,
         required=False,
         label="Rank by",
-        help_text="Learned from the papers you save, read, annotate or mark “Not for me”. "
-        "Learning starts with five papers.",
+        help_text="What is learned adds papers and orders them, and never removes what keywords "
+        "find. It starts with two saved papers, as a guess, and is a ranking from five on.",
+    )
+    learn_from = forms.ChoiceField(
+        required=False,
+        label="Learn from",
+        help_text="One list or tag for each interest, so that two do not mix.",
     )
     keywords = forms.CharField(
         required=False,
@@ -71,16 +82,30 @@ class ProfileForm(forms.Form):
     )
     matching = forms.ChoiceField(choices=Profile.Matching.choices)
     min_score = forms.FloatField(min_value=0, max_value=10_000, label="Minimum score")
+    min_share = forms.FloatField(
+        min_value=0,
+        max_value=99.9,
+        required=False,
+        label="Least closeness",
+        help_text="99: only what is closer to your saved papers than 99 % of recent papers. "
+        "0: the closest of the day, however close.",
+    )
     size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers per day")
     language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
     is_published = forms.BooleanField(
         required=False,
         label="Publish this profile",
         help_text="Anyone can then read its name, its keywords, and its days and feeds with the "
-        "score of each paper. If it learns, they also see the words learned from what you save.",
+        "score of each paper. If it learns, they also see titles of papers that you saved.",
     )
 
     profile_settings: ProfileSettings
+
+    def __init__(self, *args: Any, owner: int | None = None, **named: Any) -> None:
+        """`owner`: the reader whose lists and tags a ranking may be learned from."""
+        super().__init__(*args, **named)
+        sources = [("", _("everything I keep")), *sources_of(owner)]
+        self.fields["learn_from"].choices = sources  # type: ignore[attr-defined]
 
     @staticmethod
     def initial_of(profile: Profile | None) -> dict[str, Any]:
@@ -102,6 +127,7 @@ class ProfileForm(forms.Form):
         """Check the settings, and report the errors of pydantic and RE2 at the fields."""
         data = {name: value for name, value in self.cleaned_data.items() if name != "is_published"}
         data["ranking"] = data.get("ranking") or Profile.Ranking.RULES
+        data["min_share"] = data.get("min_share") or 0.0
         if "categories" in data:
             data["categories"] = data["categories"].replace(",", " ").split()
         if "keywords" in data:

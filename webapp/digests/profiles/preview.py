@@ -60,7 +60,7 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 def _ranked(
     day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> dict[int, DigestEntry]:
-    ranked = rank_unseen(day, rules, kept, shown)[: rules.size]
+    ranked, _further = rank_unseen(day, rules, kept, shown)
     entries = [
         DigestEntry(paper=day.announced[one.at].paper, rank=rank, score=one.score)
         for rank, one in enumerate(ranked, 1)

@@ -1,6 +1,6 @@
 """The settings of a profile, checked field by field, and the rules that scoring makes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import chain, count
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from pydantic import (
 
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
+from webapp.digests.scoring.learned import Example, Learned
 from webapp.digests.scoring.scorer import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
@@ -67,6 +68,8 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
+    min_share: Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False)] = 0.0
+    learn_from: Annotated[str, Field(pattern=r"^(list:[0-9]{1,18}|tag:.{1,40})?$")] = ""
     size: Annotated[int, Field(ge=1, le=MAX_SIZE)] = 30
     language: Profile.Language = Profile.Language.ENGLISH
 
@@ -80,14 +83,14 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
             raise ValueError(_("Write at least one, or choose a learned ranking."))
         return value
 
-    def rules(self, owner: int | None = None) -> Rules:
-        """The rules for scoring, with what was learned from `owner` if the settings ask for it.
+    def rules(self, learned: Learned | None = None) -> Rules:
+        """The rules for scoring, with what was `learned` if the settings ask for it.
 
         Until something is learned, a learned ranking uses its keywords.
         """
-        is_learned = owner is not None and self.ranking != Profile.Ranking.RULES
-        kept = LearnedModel.objects.filter(reader=owner).first() if is_learned else None
-        needs_keywords = kept is None or self.ranking != Profile.Ranking.LEARNED
+        if self.ranking == Profile.Ranking.RULES:
+            learned = None
+        needs_keywords = learned is None or self.ranking != Profile.Ranking.LEARNED
         return Rules(
             keywords=tuple(self.keywords) if needs_keywords else (),
             exclude=tuple(self.exclude),
@@ -97,7 +100,8 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
             by_rarity=self.matching == Profile.Matching.RARITY,
             min_score=self.min_score,
             size=self.size,
-            learned=Linear(kept.intercept, kept.weights) if kept else None,
+            learned=learned,
+            min_share=self.min_share,
         )
 
 
@@ -157,7 +161,35 @@ def settings_of(profile: Profile) -> ProfileSettings:
 
 def rules_of(profile: Profile) -> Rules:
     """The rules of a stored profile, with what was learned from its owner. Raises ProfileError."""
-    return settings_of(profile).rules(profile.owner_id)
+    return settings_of(profile).rules(known_model(profile.owner_id, profile.learn_from))
+
+
+def learned_of(model: LearnedModel) -> Learned:
+    """A stored model as scoring uses it."""
+    return Learned(
+        Linear(model.intercept, model.weights),
+        tuple(model.reference),
+        tuple(Example(e["title"], e["id"], e["liked"], e["terms"]) for e in model.examples),
+        model.liked,
+        model.fingerprint,
+    )
+
+
+def known_model(owner: int | None, source: str) -> Learned | None:
+    """What was learned from a reader, or from one of their lists or tags."""
+    model = LearnedModel.objects.filter(reader=owner, source=source).first() if owner else None
+    return learned_of(model) if model else None
+
+
+def known_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
+    """What was learned for profiles, by reader and source; one query."""
+    learning = [one for one in profiles if one.owner_id and one.ranking != Profile.Ranking.RULES]
+    wanted = {(one.owner_id, one.learn_from) for one in learning}
+    models = (
+        LearnedModel.objects.filter(reader__in={owner for owner, _ in wanted}) if wanted else ()
+    )
+    keyed = (((model.reader_id, model.source), model) for model in models)
+    return {key: learned_of(model) for key, model in keyed if key in wanted}
 
 
 def save_settings(profile: Profile, new: ProfileSettings) -> None:

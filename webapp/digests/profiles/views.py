@@ -1,5 +1,7 @@
 """The pages of profiles: create, change and delete them."""
 
+from collections.abc import Callable
+
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -15,10 +17,13 @@ from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
+from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers, reader_of
 
+# What is learned from a reader, trained now if it is not known; `library` replaces it.
+model_for: Callable[[int | None, str], Learned | None] = lambda _owner, _source: None  # noqa: E731
 MAX_PROFILES = 20  # of one reader
 
 
@@ -70,7 +75,8 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
     initial = ProfileForm.initial_of(profile)
     if q or category:
         initial |= initial_of_search(q, category)
-    form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
+    owner = profile.owner_id if profile else reader.pk
+    form = ProfileForm(request.POST or None, initial=initial, label_suffix="", owner=owner)
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
         saved = _save(reader, profile, form)
@@ -79,8 +85,9 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
     changes = []
     if valid:
-        rules = form.profile_settings.rules(profile.owner_id if profile else reader.pk)
-        changes = preview_profile(profile, _rules(profile), rules)
+        asked = form.profile_settings
+        learned = model_for(owner, asked.learn_from) if asked.ranking != "rules" else None
+        changes = preview_profile(profile, _rules(profile), asked.rules(learned))
     # How often each occurs in 1,000 papers, if it was counted.
     stored = [Keyword(**one) for one in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored
@@ -102,6 +109,8 @@ def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
     profile.counted_on = timezone.now().date()
     profile.is_published = form.cleaned_data["is_published"]
     save_settings(profile, form.profile_settings)
+    if profile.ranking != Profile.Ranking.RULES:
+        model_for(profile.owner_id, profile.learn_from)  # stored, so that `build` uses it
     build(dates(DAYS), [profile])
     return profile
 

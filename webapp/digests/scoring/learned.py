@@ -1,43 +1,119 @@
-"""The points of a learned model for a paper, and the words that they come from.
+"""How close a paper is to what a reader saved: its rank among recent papers, and the nearest one.
 
-Pure functions: no database. A paper half a margin from the boundary on the liked side gets 5
-points; on the other side it loses points.
+Pure functions: no database. A model orders papers; the sign of its margin says nothing, since few
+examples leave nearly every unseen paper on the far side. So the margin is read as a share: "closer
+to what was saved than 99 % of recent papers". In points, that is -ln of the share that is at least
+as close: one paper in a hundred earns ln 100 = 4.6, as a keyword does that is that rare.
 """
 
-import re
-from collections.abc import Iterator
-from functools import lru_cache
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from webapp.learning.linear import Linear
 from webapp.learning.tfidf import Vector, vector
 
-POINTS = 10.0  # for a distance of one margin from the boundary
-SHOWN = 4  # words named as reasons; the others are one reason together
-LEARNED = "learned:"  # before a word in a stored match
-OTHERS = f"{LEARNED}other words"
+CLOSE = "learned:close to what was saved"  # as keywords in stored matches
+UNLIKE = "learned:close to what is not for the reader"
+SURE = 5  # liked papers from which an order is more than a guess
+MAX_POINTS = 10.0  # of closeness: one paper in 22,000
+PUSH = 10.0  # points that a paper loses if it equals one that is not for the reader
+NEAR = 0.05  # cosine below which two papers share only common words
+NEAR_REFUSED = 0.2  # the same for a paper that is not for the reader: what it costs must be plain
+TERMS = 40  # of an example, the strongest, by which it is compared
 
-paper_vector = lru_cache(maxsize=2048)(vector)  # many readers have the same papers of a day
-
-
-def points(model: Linear, paper: Vector) -> float:
-    """The points of a paper, negative if it is unlike what was liked, rounded to tenths."""
-    return round(POINTS * model.log_odds(paper), 1)
-
-
-def reasons(model: Linear, paper: Vector) -> list[tuple[str, float]]:
-    """The words (or pairs) with the most points, and all others as one; they add up to `points`."""
-    strongest = model.parts(paper)[:SHOWN]
-    named = [(LEARNED + term, round(POINTS * value, 1)) for term, value in strongest]
-    named = [(word, earned) for word, earned in named if earned]
-    rest = round(points(model, paper) - sum(earned for _, earned in named), 1)
-    return [*named, (OTHERS, rest)] if rest else named
+paper_vector = lru_cache(maxsize=4096)(vector)  # many readers have the same papers of a day
 
 
-def places(keyword: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where the word, or pair of words, of a reason is in a text."""
-    words = keyword.removeprefix(LEARNED).split()
-    if keyword == OTHERS or not words:
-        return
-    pattern = r"(?<![a-z0-9])" + r"[^a-z0-9]+".join(map(re.escape, words)) + r"(?![a-z0-9])"
-    for match in re.finditer(pattern, text, re.IGNORECASE):
-        yield match.span()
+@dataclass(frozen=True)
+class Example:
+    """A paper that a reader saved or refused. `terms` has length 1; no `arxiv_id`: not stored."""
+
+    title: str
+    arxiv_id: str
+    liked: bool
+    terms: Vector
+
+
+@dataclass(frozen=True, repr=False)
+class Learned:
+    """A trained model, calibrated on recent papers."""
+
+    model: Linear
+    reference: tuple[float, ...]  # log-odds of recent papers, ascending
+    examples: tuple[Example, ...]
+    liked: int  # papers it was learned from
+    fingerprint: str
+
+    def __repr__(self) -> str:
+        """What digests depend on; the weights would take longer to write than a day to score."""
+        return f"Learned({self.fingerprint})"
+
+    def share(self, log_odds: float) -> float:
+        """The share of recent papers that are less close, above 0 and below 1.
+
+        It grows with the log-odds everywhere: linearly between two papers of the reference, and
+        exponentially beyond its ends.
+        """
+        at, count = bisect_left(self.reference, log_odds), len(self.reference)
+        if not count:
+            return 1 / (1 + math.exp(-max(-500.0, min(log_odds, 500.0))))
+        if at == count:
+            return 1 - math.exp((self.reference[-1] - log_odds) / self._tail) / (count + 1)
+        if at == 0:
+            return math.exp((log_odds - self.reference[0]) / self._tail) / (count + 1)
+        low, high = self.reference[at - 1], self.reference[at]
+        return (at + (log_odds - low) / (high - low)) / (count + 1)
+
+    @cached_property
+    def _tail(self) -> float:
+        """The mean by which the closest tenth exceeds the rest, for an exponential tail."""
+        least = self.reference[int(0.9 * len(self.reference))]
+        above = [one - least for one in self.reference if one > least]
+        return max(sum(above) / len(above) if above else 0.0, 1e-3)
+
+    @cached_property
+    def _by_term(self) -> dict[str, list[tuple[int, float]]]:
+        """For each term the examples with it, and its weight there."""
+        found = defaultdict(list)
+        for number, example in enumerate(self.examples):
+            for term, weight in example.terms.items():
+                found[term].append((number, weight))
+        return found
+
+    @cached_property
+    def refuses(self) -> bool:
+        """Whether a paper is known that is not for the reader."""
+        return not all(example.liked for example in self.examples)
+
+    def nearest(self, paper: Vector, *, liked: bool) -> tuple[float, Example | None]:
+        """The example on that side with the largest cosine to a paper, and that."""
+        cosines: dict[int, float] = defaultdict(float)
+        for term, value in paper.items():
+            for number, weight in self._by_term.get(term, ()):
+                cosines[number] += value * weight
+        sided = [(c, -n) for n, c in cosines.items() if self.examples[n].liked is liked]
+        cosine, number = max(sided, default=(0.0, 0))
+        return cosine, self.examples[-number] if sided else None
+
+    def push(self, paper: Vector) -> tuple[float, Example | None]:
+        """The points, 0 or less, for being nearer to a refused paper than to any saved one."""
+        if self.refuses:
+            cosine, example = self.nearest(paper, liked=False)
+            if cosine >= max(NEAR_REFUSED, self.nearest(paper, liked=True)[0]):
+                return round(-PUSH * cosine, 1), example
+        return 0.0, None
+
+
+def points(share: float) -> float:
+    """Points for being closer than a share of recent papers, rounded to tenths."""
+    return min(MAX_POINTS, round(-math.log1p(-share), 1)) if share < 1 else MAX_POINTS
+
+
+def percent(share: float) -> float:
+    """A share as a percentage with one decimal, never 100: there is always a closer paper."""
+    return min(99.9, math.floor(1000 * share) / 10)

@@ -4,14 +4,17 @@
 
 By rarity, both are first multiplied by ln(1000 / f), where f of 1,000 recent papers have the
 keyword (inverse document frequency, Spärck Jones 1972), and rounded to a tenth. An author is a
-keyword too, `author:Jane Doe`, and earns the weight as it is. A model learned from the reader adds
-or subtracts points (`learned`).
+keyword too, `author:Jane Doe`, and earns the weight as it is.
+
+A model learned from the reader (`learned`) ranks and admits, and refuses nothing: the papers that
+are closest to what they saved stand in the list with those that the keywords find (`select`). Only
+a paper marked "Not for me" takes points, from papers that are like it.
 
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -22,9 +25,9 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from webapp.digests.scoring import learned
+from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
-from webapp.learning.linear import Linear
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
 
@@ -32,6 +35,8 @@ Place = Literal["title", "abstract", "authors"]
 Sought = int | str  # the number of a term, or an author's name as authors are compared
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
+BESIDE = 3  # this part of a digest's size is room for the closest papers beside keywords' matches
+FURTHER = 2  # times a digest's size: the closest papers of its further pages
 UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -67,7 +72,8 @@ class Rules:
     by_rarity: bool = False
     min_score: float = 0.0
     size: int = 30
-    learned: Linear | None = None
+    learned: Learned | None = None
+    min_share: float = 0.0  # least percentage of recent papers that what is learned must be above
 
     @property
     def admits_all(self) -> bool:
@@ -105,13 +111,22 @@ class Match(TypedDict):
     where: list[Place]
     points: float
     rarity: NotRequired[str]  # by rarity: rare, uncommon or common; or learned
+    share: NotRequired[float]  # percentage of recent papers that are less close
+    near: NotRequired[str]  # title of the nearest paper that was saved, or refused
+    near_id: NotRequired[str]  # its identifier; "" where the site lacks it
 
 
 class Kept(NamedTuple):
-    """A candidate that rules keep: its place in the sequence scored and its score."""
+    """A candidate that rules keep: its place in the sequence scored, its score, and whence it is.
+
+    `by_rules` has its points without those of closeness, `log_odds` its closeness.
+    """
 
     at: int
     score: float
+    matches: bool = True  # the rules alone keep it
+    by_rules: float = 0.0
+    log_odds: float = 0.0
 
 
 class Scorer:
@@ -137,6 +152,10 @@ class Scorer:
         # A paper without a match is never kept, even with a minimum score of 0.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
         self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
+        self._weights: dict[str, list[tuple[int, float]]] = defaultdict(list)  # of rules, by term
+        for rule, known in self._learned.items():
+            for word, weight in known.model.weights.items():
+                self._weights[word].append((rule, weight))
         everyone = all(one.admits_all for one in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
@@ -151,14 +170,42 @@ class Scorer:
             if not admitted:
                 continue
             totals, excluded = self._points_by_rule(candidate)
-            for rule in admitted & self._learned.keys() if self._learned else ():
-                vector = learned.paper_vector(candidate.title, candidate.abstract)
-                earned = round(learned.points(self._learned[rule], vector) * _UNIT)
-                totals[rule] = totals.get(rule, 0) + earned
             for rule, total in totals.items():
-                if total >= self._least[rule] and rule in admitted and rule not in excluded:
+                if (
+                    total >= self._least[rule]
+                    and rule in admitted
+                    and rule not in excluded
+                    and rule not in self._learned
+                ):
                     keeping[rule].append(Kept(index, total / _UNIT))
+            if self._learned and (close := admitted & self._learned.keys() - excluded):
+                for rule, one in self._closeness(index, candidate, close, totals):
+                    keeping[rule].append(one)
         return keeping
+
+    def _closeness(
+        self, at: int, candidate: Candidate, rules: Iterable[int], totals: dict[int, int]
+    ) -> Iterator[tuple[int, Kept]]:
+        """A candidate as each of the rules that learn keeps it."""
+        vector = learned.paper_vector(candidate.title, candidate.abstract)
+        odds: dict[int, float] = defaultdict(float)
+        for word, value in vector.items():
+            for rule, weight in self._weights.get(word, ()):
+                odds[rule] += value * weight
+        for rule in rules:
+            known, words = self._learned[rule], totals.get(rule, 0)
+            log_odds = odds[rule] + known.model.intercept
+            share = known.share(log_odds)
+            matches = words >= self._least[rule]
+            if not matches and 100 * share < self.rules[rule].min_share:
+                continue
+            of_rules = (words if matches else 0) / _UNIT + known.push(vector)[0]
+            score = round(of_rules + self._earned(rule, share), 6)
+            yield rule, Kept(at, score, matches, of_rules, log_odds)
+
+    def _earned(self, rule: int, share: float) -> float:
+        """Points for closeness: where nothing else counts, the percentage itself."""
+        return learned.points(share) if self.rules[rule].keywords else learned.percent(share)
 
     def matches(self, rule: int, candidate: Candidate) -> list[Match]:
         """The matches that make up a candidate's score, in the order of the rule's keywords."""
@@ -177,11 +224,25 @@ class Scorer:
                 rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
                 found.append(_match(keyword.keyword, where, points / _UNIT, rarity))
         if rules.learned is not None:
-            vector = learned.paper_vector(candidate.title, candidate.abstract)
-            for word, earned in learned.reasons(rules.learned, vector):
-                where = ["title"] if any(learned.places(word, title)) else []
-                found.append(_match(word, where, earned, "learned"))
+            if round(total(found) * _UNIT) < self._least[rule]:
+                found = []  # too little for the profile's minimum, so nothing of it counts
+            found += self._learned_matches(rule, rules.learned, candidate)
         return found
+
+    def _learned_matches(self, rule: int, known: Learned, candidate: Candidate) -> Iterator[Match]:
+        """How close a candidate is, and to what; then what speaks against it."""
+        vector = learned.paper_vector(candidate.title, candidate.abstract)
+        share = known.share(known.model.log_odds(vector))
+        close = _match(learned.CLOSE, [], self._earned(rule, share), "learned")
+        close["share"] = learned.percent(share)
+        cosine, near = known.nearest(vector, liked=True)
+        if near and cosine >= learned.NEAR:
+            close |= {"near": near.title, "near_id": near.arxiv_id}
+        yield close
+        lost, refused = known.push(vector)
+        if refused:
+            unlike = _match(learned.UNLIKE, [], lost, "learned")
+            yield unlike | {"near": refused.title, "near_id": refused.arxiv_id}
 
     def spans(self, rule: int, text: str, keywords: Sequence[str]) -> list[tuple[int, int, int]]:
         """Where a rule's matching `keywords` are in `text` (normalised).
@@ -195,11 +256,6 @@ class Scorer:
             for one, sought in zip(rules, self._keywords[rule], strict=True)
             if isinstance(sought, int) and one.keyword in numbers
             for start, end in self._terms[sought].spans(text)
-        ] + [
-            (start, end, number)
-            for keyword, number in numbers.items()
-            if keyword.startswith(learned.LEARNED)
-            for start, end in learned.places(keyword, text)
         ]
 
     def _sought(self, keyword: str, rules: Rules) -> Sought:
@@ -313,8 +369,31 @@ def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]
     With the seed bot's rule papers of the same score stay in the order of their announcement.
     """
 
-    def place(one: Kept) -> tuple[float, datetime, str]:
+    def place(one: Kept) -> tuple[float, float, datetime, str]:
         candidate = candidates[one.at]
-        return -one.score, candidate.submitted_at or _LAST, candidate.id
+        return -one.score, -one.log_odds, candidate.submitted_at or _LAST, candidate.id
 
     return sorted(kept, key=(lambda one: -one.score) if rules.substring else place)
+
+
+def select(
+    rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]
+) -> tuple[list[Kept], list[Kept]]:
+    """The papers of a digest, and those of its further pages, each in reading order.
+
+    With what is learned, a digest has all that it has by the rules alone, and beside that the
+    closest papers: they fill it up, and are at least a third of its size.
+    """
+    ordered, size = in_order(rules, kept, candidates), rules.size
+    if rules.learned is None:
+        return ordered[:size], ordered[size:]
+    matching = [one._replace(score=one.by_rules, log_odds=0.0) for one in ordered if one.matches]
+    chosen = {one.at for one in in_order(rules, matching, candidates)[:size]}
+    others = sorted((one for one in ordered if one.at not in chosen), key=lambda one: -one.log_odds)
+    room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
+    chosen |= {one.at for one in others[:room]}
+    further = {one.at for one in others[room : room + FURTHER * size]}
+    return (
+        [one for one in ordered if one.at in chosen],
+        [one for one in ordered if one.at not in chosen and (one.matches or one.at in further)],
+    )

@@ -1,0 +1,203 @@
+"""What a reader who saved a few papers is shown: read from pages and the API, as they read them.
+
+The papers have forty words each, three of them of the topic, so that the margin of a paper that the
+model has not seen is negative, as it is with real abstracts.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
+from webapp.digests.build import build
+from webapp.digests.models import Profile, Star
+from webapp.learning.tfidf import vocabulary
+from webapp.library import learning
+from webapp.library.models import LibraryEntry
+from webapp.papers.models import Paper
+
+pytestmark = pytest.mark.django_db
+
+TOPIC = ("lip", "reading", "speech", "audio", "visual", "mouth", "speaker", "acoustic")
+WORDS = sorted(word for word in vocabulary() if " " not in word and word not in TOPIC)
+OF_TOPIC = range(0, 60, 6)  # every sixth paper of a day
+
+
+def text(number: int) -> tuple[str, str]:
+    """The title and abstract of a paper; of the topic if its number says so."""
+    chance = random.Random(number)
+    words = chance.sample(WORDS, 40)
+    if number % 100 in OF_TOPIC:
+        words[1], words[12], words[25] = chance.sample(TOPIC, 3)
+    return " ".join(words[:6]), " ".join(words[6:]) + "."
+
+
+def day_of(date: Any, first: int, category: str = "cs.CL") -> list[Paper]:
+    papers = []
+    for number in range(first, first + 60):
+        title, abstract = text(number)
+        papers.append(paper(number, title, abstract=abstract))
+    announce(date, *papers, category=category)
+    return papers
+
+
+@pytest.fixture
+def reader(client: Client) -> User:
+    made: User = factories.make_reader()
+    client.force_login(made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _days() -> None:
+    day_of(MONDAY, 0)
+    day_of(TUESDAY, 100)
+    day_of(WEDNESDAY, 200)
+
+
+def save(reader: User, count: int) -> None:
+    """Save papers of Monday's topic, as the button does, and learn as the worker does."""
+    for number in list(OF_TOPIC)[:count]:
+        Star.objects.create(reader=reader, paper=Paper.objects.get(arxiv_id=f"2603.{number:05d}"))
+    learning.learn(reader.pk)
+
+
+def page(client: Client, slug: str = "mine", date: Any = WEDNESDAY) -> str:
+    return client.get(f"/p/{slug}/{date}/").content.decode()
+
+
+def cards(of: str) -> list[str]:
+    """The identifiers of the papers on a page, in order."""
+    return re.findall(r'id="p-([\d.]+)"', of)
+
+
+def on_topic(identifiers: list[str]) -> int:
+    return sum(int(one[-5:]) % 100 in OF_TOPIC for one in identifiers)
+
+
+def digest(client: Client, slug: str = "mine") -> dict[str, Any]:
+    answer: dict[str, Any] = client.get(f"/api/v1/digests/{slug}").json()
+    return answer
+
+
+@pytest.mark.parametrize("ranking", ["learned", "both"])
+def test_five_saved_papers_fill_the_next_days_with_the_closest(
+    client: Client, reader: User, ranking: str
+) -> None:
+    mine = profile("Mine", owner=reader, ranking=ranking, words=["no such word"])
+    save(reader, 5)
+    build([TUESDAY, WEDNESDAY], [mine])
+    shown = page(client)
+    assert len(cards(shown)) == 30
+    assert on_topic(cards(shown)[:10]) >= 8
+    assert "Nothing is learned yet" not in shown
+    assert "closest to the 5 papers" in " ".join(shown.split())
+
+
+def test_a_list_is_as_long_as_the_profile_says_and_the_order_is_that_of_closeness(
+    client: Client, reader: User
+) -> None:
+    mine = profile("Mine", owner=reader, ranking="learned", words=[], size=12)
+    save(reader, 5)
+    build([WEDNESDAY], [mine])
+    entries = digest(client)["entries"]
+    assert len(entries) == 12
+    shares = [one["matches"][0]["share"] for one in entries]
+    assert shares == sorted(shares, reverse=True)
+    assert all(0 < share < 100 for share in shares)
+    assert [one["score"] for one in entries] == shares
+
+
+def test_two_saved_papers_are_a_guess_and_say_so(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader, ranking="learned", words=[])
+    save(reader, 2)
+    build([WEDNESDAY], [mine])
+    shown = " ".join(page(client).split())
+    assert len(cards(shown)) == 30
+    assert "A guess from 2 saved papers" in shown
+    assert "Nothing is learned yet" not in shown
+
+
+def test_without_two_saved_papers_the_page_says_what_to_do(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader, ranking="both", words=["no such word"])
+    save(reader, 1)
+    build([WEDNESDAY], [mine])
+    assert "Nothing is learned yet" in page(client)
+
+
+def test_each_row_says_which_saved_paper_is_near(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader, ranking="learned", words=[])
+    save(reader, 5)
+    saved = set(Star.objects.values_list("paper__title", flat=True))
+    build([WEDNESDAY], [mine])
+    first = digest(client)["entries"][0]["matches"][0]
+    assert first["near"] in saved
+    shown = unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page(client))))
+    assert f"close to {first['near']}" in shown
+    assert f"closer than {first['share']:g} % of recent papers" in shown
+
+
+@pytest.mark.parametrize("size", [4, 30])
+def test_likes_never_take_from_what_keywords_find(client: Client, reader: User, size: int) -> None:
+    words = text(205)[1].rstrip(".").split()[:12]
+    profile("Rules", owner=reader, ranking="rules", words=words, size=size)
+    profile("Mine", owner=reader, ranking="both", words=words, size=size)
+    save(reader, 5)
+    build([WEDNESDAY], Profile.objects.filter(owner=reader))
+    by_rules, both = cards(page(client, "rules")), cards(page(client, "mine"))
+    assert by_rules
+    assert set(by_rules) <= set(both)
+    assert on_topic(both) > on_topic(by_rules)
+
+
+def test_a_threshold_is_a_share_of_recent_papers(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader, ranking="both", words=["no such word"], min_share=80.0)
+    save(reader, 5)
+    build([WEDNESDAY], [mine])
+    entries = digest(client)["entries"]
+    assert 0 < len(entries) < 30
+    assert min(one["matches"][0]["share"] for one in entries) >= 80
+
+
+def test_not_for_me_pushes_down_and_says_so(client: Client, reader: User) -> None:
+    word = text(212)[1].split()[3]
+    mine = profile("Mine", owner=reader, ranking="both", words=[word], size=60)
+    save(reader, 5)
+    refused = paper(300, text(212)[0], abstract=text(212)[1])
+    build([WEDNESDAY], [mine])
+    before = cards(page(client)).index("2603.00212")
+    LibraryEntry.objects.create(reader=reader, paper=refused, not_for_me=True)
+    learning.learn(reader.pk)
+    shown = page(client)
+    assert cards(shown).index("2603.00212") > before
+    entry = next(e for e in digest(client)["entries"] if e["paper"]["id"] == "2603.00212")
+    down = [one for one in entry["matches"] if one["points"] < 0]
+    assert [one["near"] for one in down] == [text(212)[0]]
+    assert "not for you" in shown
+
+
+def titles_by_day(preview: str) -> list[list[str]]:
+    return [re.findall(r'href="/papers/([\d.]+)/"', day) for day in preview.split("<summary>")[1:]]
+
+
+@pytest.mark.parametrize("words", ["", "no such word"])
+def test_first_steps_preview_what_the_first_page_then_holds(
+    client: Client, reader: User, words: str
+) -> None:
+    liked = " ".join(f"2603.{number:05d}" for number in list(OF_TOPIC)[:5])
+    asked = {"categories": "cs.CL", "keywords": words, "liked": liked}
+    preview = client.post("/first-steps/", asked | {"preview": "1"}).content.decode()
+    assert not Star.objects.exists()
+    wednesday, tuesday, _monday = titles_by_day(preview)
+    assert on_topic(wednesday[:10]) >= 8
+    made = client.post("/first-steps/", asked)["Location"]
+    assert cards(client.get(made).content.decode()) == wednesday
+    assert cards(client.get(f"{made}{TUESDAY}/").content.decode()) == tuesday
