@@ -33,6 +33,8 @@ AT = 30
 DAYS, LEAST_PAPERS = 20, 60  # ranked days, and papers a day has at least
 STAR_DAYS = 60  # before them, from which stars are drawn
 BACKGROUND = 400  # papers of these days taken as not liked
+CALIBRATED = 1_000  # further ones, among which closeness is a share
+TERMS = 1_000  # weights kept, as `webapp.library.learning` keeps them
 COUNTED = 2_000  # the latest of them, in which keywords are counted
 # Of each topic its categories, and what a reader of it would write as keywords.
 TOPICS = tomllib.loads(Path(__file__).with_name("topics.toml").read_text("utf-8"))
@@ -141,22 +143,27 @@ def rule_points(keywords: list[str], past: list[Paper], days: Days) -> Points:
 
 def rank(past: list[Paper], days: Days, rules: Points, liked: list[Paper]) -> dict[str, Points]:
     """By method, the points of every paper of every day."""
-    from webapp.digests.scoring.learned import POINTS
+    from webapp.digests.scoring import learned as closeness
+    from webapp.learning.linear import pruned
     from webapp.learning.svm import Example, fit
     from webapp.learning.tfidf import dot
 
     chosen = {id(paper) for paper in liked}
     others = [paper for paper in past if id(paper) not in chosen]
-    background = random.Random(0).sample(others, min(BACKGROUND, len(others)))
+    drawn = random.Random(0).sample(others, min(BACKGROUND + CALIBRATED, len(others)))
+    background, reference = drawn[:BACKGROUND], drawn[BACKGROUND:]
     examples = [Example(paper.vector, True) for paper in liked]
-    model = fit(examples + [Example(paper.vector, False) for paper in background])
+    model = pruned(fit(examples + [Example(p.vector, False) for p in background]), TERMS)
+    calibrated = tuple(sorted(model.log_odds(paper.vector) for paper in reference))
+    known = closeness.Learned(model, calibrated, (), len(liked), "")
     centre: dict[str, float] = defaultdict(float)  # cosine to it is the mean of the cosines
     for star in liked:
         for term, value in star.vector.items():
             centre[term] += value / len(liked)
-    learned = [[POINTS * model.log_odds(paper.vector) for paper in day] for day in days]
+    learned = [[model.log_odds(paper.vector) for paper in day] for day in days]
+    earned = [[closeness.points(known.share(odds)) for odds in day] for day in learned]
     similarity = [[dot(paper.vector, centre) for paper in day] for day in days]
-    both = [[a + b for a, b in zip(*day, strict=True)] for day in zip(rules, learned, strict=True)]
+    both = [[a + b for a, b in zip(*day, strict=True)] for day in zip(rules, earned, strict=True)]
     return {"rules": rules, "similarity": similarity, "learned": learned, "both": both}
 
 

@@ -84,6 +84,7 @@ def on_topic(identifiers: list[str]) -> int:
 
 
 def digest(client: Client, slug: str = "mine") -> dict[str, Any]:
+    Profile.objects.filter(slug=slug).update(is_published=True)  # else the API wants a token
     answer: dict[str, Any] = client.get(f"/api/v1/digests/{slug}").json()
     return answer
 
