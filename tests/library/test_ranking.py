@@ -18,10 +18,10 @@ from django.test import Client
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
 from webapp.digests.build import build
-from webapp.digests.models import Profile, Star
+from webapp.digests.models import Profile
 from webapp.learning.tfidf import vocabulary
 from webapp.library import learning
-from webapp.library.models import LibraryEntry
+from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db
