@@ -65,12 +65,22 @@ class GroupedHeads(nn.Module):
         *,
         key_lengths: Tensor | None = None,
         caches: list[SparseKVCache] | None = None,
+        past_key_values: object = None,
+        encoder_hidden_states: object = None,
         **_: object,
     ) -> tuple[Tensor, None]:
         r"""(batch, n, n_embd) -> the same, and no weights; `_` takes a block's other arguments.
 
         Equation: $y = W_o\, \mathrm{SparseAttn}(q, k, v) + b_o, \quad [q, k, v] = W x + b$
+
+        Raises:
+            InputError: for a cache of transformers, as its own `generate` brings.
         """
+        if past_key_values is not None or encoder_hidden_states is not None:
+            raise InputError(
+                "this model keeps keys in caches of its own: call GPT2.generate, or load it with "
+                'attn_implementation="assay_sparse" (hugging_face) for transformers\' generate'
+            )
         cache = caches[self.at] if caches else None
         return self.sparse(x, key_lengths=key_lengths, cache=cache).output, None
 

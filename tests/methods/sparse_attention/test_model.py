@@ -295,3 +295,10 @@ def test_the_cache_shrinks_as_claimed(n: int, times: float) -> None:
     config = SparseAttentionConfig()
     cache = SparseKVCache(config, batch=1, kv_heads=12, d_head=8, context=n)
     assert 2 * 12 * n * 8 * 4 / cache.nbytes == pytest.approx(times, abs=0.05)
+
+
+def test_transformers_generate_on_the_wrapped_model_is_refused_not_wrong() -> None:
+    """It passes a cache of its own, which would be ignored."""
+    net = GPT2(GPT2Config(64, 32, 1, 3, 48, True, SparseAttentionConfig(2, 1, 8)))
+    with pytest.raises(InputError, match="assay_sparse"):
+        net.model.generate(torch.randint(64, (1, 5)), max_new_tokens=3)
