@@ -257,7 +257,12 @@ def _keywords(_world: World, text: str) -> None:
 @check("\\mathop{…} in a formula")
 def _mathop(_world: World, text: str) -> None:
     assert "argmin" in render(text)
-    for formula in (r"$\mathop{\rm argmax}_x$", r"$\mathop{\arg\max}$", r"$\mathop{argmin} f$"):
+    for formula in (
+        r"$\mathop{\rm argmax}_x$",
+        r"$\mathop{\arg\max}$",
+        r"$\mathop{argmin} f$",
+        r"$a \mathrel{\mathrm{argmin}} b$",
+    ):
         assert re.search("arg(max|min)", re.sub(r"<[^>]+>|\s", "", render(formula))), formula
 
 
@@ -357,6 +362,18 @@ def test_what_broke_others_is_right_here(
         pytest.skip("tests/test_database.py has the paths of data directories")
     User.objects.create_user("reader")
     CHECKS[line["kind"]](World(model, paper, arxiv, tmp_path), line["input"])
+
+
+def test_a_version_that_does_not_exist_says_so(client: Client) -> None:
+    made(1002)
+    said = "2601.01002 has no version 9: the latest that this site knows is version 1."
+    for address in (
+        *("/papers/2601.01002v9/", "/search?q=https://arxiv.org/abs/2601.01002v9"),
+        "/api/v1/papers/2601.01002v9",
+    ):
+        assert said in client.get(address).content.decode(), address
+    assert said not in client.get("/search?q=2601.01002v1").content.decode()
+    assert client.get("/papers/2601.01002v1/").status_code == 302
 
 
 def test_every_line_has_a_check() -> None:

@@ -1,5 +1,7 @@
 """The pages of papers: one paper, the search, the audit of the intake."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date as Date
 from datetime import timedelta
 from itertools import groupby
@@ -10,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
-from webapp.digests.lookup import check_version
+from webapp.digests.lookup import NotFoundError, check_version
 from webapp.papers import citations, queries
 from webapp.papers.changes import versions
 from webapp.papers.days import eastern_date, now
@@ -71,6 +73,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "category": category,
         "period": period,
         "results": results,
+        "absent_version": _absent_version(q, results.papers),
         "marked": results.marked(),
         "categories": queries.categories(),
         "periods": PERIODS.items(),
@@ -80,6 +83,19 @@ def search(request: HttpRequest) -> HttpResponse:
         "feed_query": urlencode({"q": q} | ({"category": category} if category else {})),
     }
     return render(request, "pages/search.html", context)
+
+
+def _absent_version(q: str, found: Sequence[Paper]) -> str:
+    """What to say where a version is sought that its paper does not have; "" elsewhere."""
+    with suppress(ValueError):
+        identifier, version = parse_identifier(q)
+        try:
+            for paper in found:
+                if paper.arxiv_id == identifier:
+                    check_version(paper, version)
+        except NotFoundError as error:
+            return str(error)
+    return ""
 
 
 @require_safe
