@@ -28,7 +28,7 @@ def compress() -> None:
     model.eval()
     logits, state = prefill(model, x, torch.tensor([length, 9]), room=4)  # (rows, 256)
     for _ in range(2):
-        logits, _ = step(model, logits.argmax(-1), state)  # (rows, 256)
+        logits = step(model, logits.argmax(-1), state)[0]  # (rows, 256)
 
 
 def plan() -> None:

@@ -201,8 +201,8 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
     Types in sequence read the types before them, each up to its EOS, after the prompt. Positions
     go on from the prompt's in each type anew.
 
-    Equation: $\sum_k \sum_s \log p(z_{ks} \mid u, z_{k, < s} [, z_{< k}])$, up to and with the
-    first EOS
+    Equation: $\sum_k \sum_{s \le \mathrm{slots}} \log p(z_{ks} \mid u, z_{k, < s} [, z_{< k}])$,
+    up to and with the first EOS; the one behind the last slot is no choice
     """
     shape = planner.shape
     total: Tensor = planner.start.weight.new_zeros(())
@@ -215,7 +215,8 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
         places = torch.cat([at, len(u) + torch.arange(len(codes), device=u.device)])
         out = states(planner.backbone, x, places)[len(before) :]
         logits = out @ planner.heads[k].weight.T + planner.heads[k].bias
-        total = total + logits.log_softmax(-1)[range(len(codes)), codes].sum()
+        chosen = codes[: shape.slots]
+        total = total + logits.log_softmax(-1)[range(len(chosen)), chosen].sum()
         if shape.sequence:
             before, at = x, places
     return total

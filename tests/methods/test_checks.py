@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from methods import registry
+from methods.__main__ import main
 from methods.sparse_attention import tiles
 from methods.spec import Case
 from tests.methods.mutation import Mutation
@@ -45,6 +46,12 @@ def cases(slug: str, name: str) -> Iterator[Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from registry.load(slug, check.entry)("cpu")
+
+
+@pytest.mark.parametrize("slug", registry.slugs())
+def test_the_command_holds_the_example_against_its_shape_comments(slug, capfd):
+    """The row that the command adds to a method's own, which no test above runs."""
+    assert main(["check", slug, "--only", "trace"]) == 0, capfd.readouterr().out
 
 
 @pytest.mark.parametrize(("slug", "check"), ROWS, ids=lambda value: getattr(value, "name", value))

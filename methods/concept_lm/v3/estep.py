@@ -39,32 +39,35 @@ class EStep:
         return close(ids, self.shape.eos)
 
     def mutated(self, z: Tensor) -> Tensor:
-        r"""Each plan (B, types, slots + 1) with one of its concepts redrawn.
+        r"""Each plan (B, types, slots + 1) with one of its concepts redrawn, or ended there.
 
         Equation: $z_{ks} \leftarrow c \;\mathrm{if}\; z_{ks} \ne \mathrm{EOS}, \quad
-        (k, s, c) \sim \mathrm{Uniform}$
+        (k, s, c) \sim \mathrm{Uniform}, \; 0 \le c \le V = \mathrm{EOS}$
         """
         z = z.clone()
         kind = torch.randint(self.shape.types, (len(z),))
         slot = torch.randint(self.shape.slots, (len(z),))
-        new = torch.randint(self.shape.codes, (len(z),))
+        new = torch.randint(self.shape.codes + 1, (len(z),))
         place = torch.arange(len(z)), kind, slot
         z[place] = torch.where(z[place] == self.shape.eos, self.shape.eos, new)
-        return z
+        return close(z[:, :, :-1], self.shape.eos)
 
     def variants(self, z: Tensor, kind: int, slot: int) -> Tensor:
-        r"""Plans (B, types, slots + 1) with every code in one place: (codes, B, types, slots + 1).
+        r"""Every code and EOS in one place of plans (B, types, slots + 1).
 
-        One that ended before is left; one that ends there grows by a concept.
+        One that ended before is left; one that ends there grows by a concept; EOS ends it there.
 
         Equation: $z^c_{ks} = c \;\mathrm{if}\; \mathrm{EOS} \notin \{z_{k1}, \dots,
-        z_{k, s - 1}\}, \quad 0 \le c < V$
+        z_{k, s - 1}\}, \quad 0 \le c \le V = \mathrm{EOS}$
+
+        Returns:
+            (codes + 1, B, types, slots + 1).
         """
-        many = z.expand(self.shape.codes, *z.shape).clone()
-        codes = torch.arange(self.shape.codes)[:, None].expand(-1, len(z))
+        many = z.expand(self.shape.codes + 1, *z.shape).clone()
+        codes = torch.arange(self.shape.codes + 1)[:, None].expand(-1, len(z))
         ended = (z[:, kind, :slot] == self.shape.eos).any(-1)  # (B,)
         many[:, :, kind, slot] = torch.where(ended, self.shape.eos, codes)
-        return many
+        return close(many[..., :-1], self.shape.eos)
 
     @torch.no_grad()
     def candidates(self, u: Tensor, y: Tensor, z: Tensor) -> Tensor:
@@ -104,7 +107,7 @@ class EStep:
         r"""The E-step for a batch: score every candidate, keep the best.
 
         u (B, U), y (B, L), z (B, types, slots + 1); Z are the `candidates`. A sweep adds the
-        `variants` of the best so far, place by place: coordinate ascent, V times the work of a
+        `variants` of the best so far, place by place: coordinate ascent, V + 1 times the work of a
         candidate for each place, which finds what few draws leave unfound.
 
         Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$

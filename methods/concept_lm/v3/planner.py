@@ -89,6 +89,19 @@ def sequence_mask(z: Tensor, eos: int) -> Tensor:
     return (ended - (z == eos).long()) == 0
 
 
+def choices(z: Tensor, eos: int) -> Tensor:
+    r"""Which entries of a plan are chosen: (..., slots + 1) -> (..., slots + 1) bool.
+
+    The last entry is EOS whatever the model thinks, so it is no choice and costs nothing: the
+    probabilities of all plans that can be written sum to 1.
+
+    Equation: $C_s = M_s \, [\, s \le \mathrm{slots} \,]$
+    """
+    mask = sequence_mask(z, eos)
+    mask[..., -1] = False
+    return mask
+
+
 def close(ids: Tensor, eos: int) -> Tensor:
     r"""Append EOS, and let everything after the first EOS be EOS: (.., S) -> (.., S + 1).
 
@@ -160,24 +173,24 @@ class Planner(nn.Module):
     def log_prob(self, u: Tensor, z: Tensor) -> Tensor:
         r"""log p(z | u) of whole plans: (B, U), (B, types, slots + 1) -> (B,) nats.
 
-        M is `sequence_mask`.
+        C are the `choices`.
 
-        Equation: $\log p(z \mid u) = \sum_k \sum_s M_{ks} \log p(z_{ks} \mid u, z_{k, < s})$
+        Equation: $\log p(z \mid u) = \sum_k \sum_s C_{ks} \log p(z_{ks} \mid u, z_{k, < s})$
         """
         logp = F.log_softmax(self.logits(u, z), -1).gather(-1, z[..., None])[..., 0]
-        return (logp * sequence_mask(z, self.shape.eos)).sum((1, 2))
+        return (logp * choices(z, self.shape.eos)).sum((1, 2))
 
     def loss(self, u: Tensor, z: Tensor, mtp_weight: float = 0.3) -> Tensor:
         r"""-log p(z | u) a plan, and lambda sum_a CE(head_a(h_s), z_{s+a}) where heads exist.
 
-        A scalar from prompts (B, U) and plans (B, types, slots + 1); M is `sequence_mask`.
+        A scalar from prompts (B, U) and plans (B, types, slots + 1); C are the `choices`.
 
         Equation: $L = \operatorname{mean}_b (-\log p(z \mid u)
-        + \lambda \sum_{a \ge 1} \sum_{k, s} M_{k, s + a}
+        + \lambda \sum_{a \ge 1} \sum_{k, s} C_{k, s + a}
         \mathrm{CE}(W_k (h_{ks} + A_a h_{ks}) + b_k, z_{k, s + a}))$
         """
         h = self.states(u, z)
-        mask = sequence_mask(z, self.shape.eos)
+        mask = choices(z, self.shape.eos)
         total = h.new_zeros(())
         for ahead in range(min(len(self.mtp) + 1, z.shape[2])):
             g = h if ahead == 0 else h + self.mtp[ahead - 1](h)

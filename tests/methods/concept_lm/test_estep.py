@@ -1,6 +1,7 @@
 """The E-step: what it tries, and that nothing it could have tried is better."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.estep import Choice
+from methods.concept_lm.v3.planner import Planner, PlanShape
 
 
 def untrained(types: int = 1, slots: int = 1, beams: int = 0) -> HardEM:
@@ -23,8 +25,9 @@ def untrained(types: int = 1, slots: int = 1, beams: int = 0) -> HardEM:
 def test_with_one_place_the_sweep_finds_the_best_plan_there_is(beta: float) -> None:
     em = untrained()
     chosen = em.search.choose(em.u, em.y, em.z, beta, sweep=True)
-    empty = torch.full_like(em.z, em.shape.eos)
-    every = torch.cat([em.search.variants(em.z, 0, 0), empty[None]])
+    codes = torch.arange(em.shape.codes + 1)[:, None].expand(-1, len(em.z))
+    ends = torch.full_like(codes, em.shape.eos)
+    every = torch.stack([codes, ends], -1)[:, :, None]  # of one slot, EOS among them
     best = em.search.score(em.u, em.y, every, beta).amax(0)
     torch.testing.assert_close(chosen.score, best)
     drawn = em.search.choose(em.u, em.y, em.z, beta)
@@ -47,12 +50,13 @@ def test_variants_differ_in_their_place_alone_and_leave_an_ended_plan() -> None:
     em = untrained(types=2, slots=2)
     em.z[0, 1] = em.shape.eos
     first, second = (em.search.variants(em.z, 1, slot) for slot in (0, 1))
-    assert first.shape == (16, 32, 2, 3)
-    assert first[:, :, 1, 0].T.tolist() == [list(range(16))] * 32
+    assert first.shape == (17, 32, 2, 3)
+    assert first[:, :, 1, 0].T.tolist() == [list(range(17))] * 32
+    assert first[16, :, 1].eq(em.shape.eos).all()  # what ends stays ended
     assert first[:, 0, 1, 1:].eq(em.shape.eos).all()
-    assert second[:, 1:, 1, 1].T.tolist() == [list(range(16))] * 31
+    assert second[:, 1:, 1, 1].T.tolist() == [list(range(17))] * 31
     assert bool((second[:, 0] == em.z[0]).all())
-    for slot, many in enumerate((first, second)):
+    for slot, many in enumerate((first[:16], second[:16])):
         many[:, :, 1, slot] = em.z[:, 1, slot]
         assert bool((many == em.z).all())
 
@@ -118,3 +122,50 @@ def test_what_earlier_groups_chose_costs_a_nat_each(monkeypatch) -> None:
     plans = em.search.candidates(em.u[:3], em.y[:3], em.z[:3])
     assert plans.shape == (11, 3, 2, 2)
     assert plans[6:, 0, 0, 0].tolist() == [0, 1, 0, 1, 0]
+
+
+def plans_of(slots: int, codes: int) -> torch.Tensor:
+    """Every plan of one type that can be written, ended by EOS (= codes): (n, 1, slots + 1)."""
+    written = [
+        [*chosen, *[codes] * (slots + 1 - length)]
+        for length in range(slots + 1)
+        for chosen in product(range(codes), repeat=length)
+    ]
+    return torch.tensor(written)[:, None]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_the_probabilities_of_all_plans_that_can_be_written_sum_to_one(slots: int) -> None:
+    shape = PlanShape(types=1, codes=3, slots=slots, u_vocab=5, y_vocab=5, d=16)
+    planner = Planner(shape).double()
+    with torch.no_grad():
+        planner.heads[0].weight.mul_(20)
+        z = plans_of(slots, 3)
+        u = torch.tensor([[1, 4, 2]]).expand(len(z), -1)
+        logp = planner.log_prob(u, z)
+        assert float(logp.exp().sum()) == pytest.approx(1.0, abs=1e-9)
+        drawn = planner.sample(torch.tensor([[1, 4, 2]]).expand(4000, -1), 1.0)
+    counts = (drawn[:, None] == z[None]).flatten(2).all(-1).sum(0) / 4000
+    assert float((counts - logp.exp()).abs().max()) < 0.03  # the sampler's own distribution
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_a_sweep_shortens_a_plan_where_that_is_better(beta: float) -> None:
+    """No plan that differs in one place from the choice, or ends earlier, scores higher."""
+    em = untrained(slots=2)
+    chosen = em.search.choose(em.u, em.y, em.z, beta, sweep=True)
+    every = plans_of(2, em.shape.codes)[:, None].expand(-1, len(em.z), -1, -1)
+    score = em.search.score(em.u, em.y, every, beta)
+    last = (every[..., 0] == chosen.z[None, ..., 0]).all(-1)  # those that share the first place
+    assert bool((torch.where(last, score, -math.inf).amax(0) <= chosen.score + 1e-4).all())
+
+
+def test_mutations_end_plans_too_and_keep_them_plans() -> None:
+    em = untrained(types=2, slots=3)
+    torch.manual_seed(0)
+    mutated = torch.cat([em.search.mutated(em.z) for _ in range(40)])
+    lengths = (mutated != em.shape.eos).sum(-1)
+    assert {0, 1, 2, 3} == set(lengths.flatten().tolist())
+    ended = mutated == em.shape.eos
+    assert bool((ended[..., 1:] >= ended[..., :-1]).all()), "nothing follows EOS"
+    assert bool(ended[..., -1].all())
