@@ -11,6 +11,7 @@ in order. Prints the mean reciprocal rank within the first page, with a 95 % int
 import json
 import random
 import sys
+from collections.abc import Container
 from datetime import date
 from pathlib import Path
 
@@ -31,13 +32,19 @@ def main() -> int:
         return report(measure(papers, name, options.seed) for name in TARGETS)
 
 
-def store(source: Path, count: int, seed: int) -> list[tuple[str, str]]:
-    """Keep `count` papers drawn from `source` in a new database; their identifiers and titles."""
+def store(
+    source: Path, count: int, seed: int, always: Container[str] = ()
+) -> list[tuple[str, str]]:
+    """Keep `count` papers drawn from `source` in a new database; their identifiers and titles.
+
+    Those whose identifier is in `always` are among them.
+    """
     from webapp.papers.models import Paper
 
     with source.open() as lines:
         rows = [json.loads(line) for line in lines]
-    rows = random.Random(seed).sample(rows, min(count, len(rows)))
+    random.Random(seed).shuffle(rows)
+    rows = sorted(rows, key=lambda row: row["id"] not in always)[:count]
     Paper.objects.bulk_create(
         [
             Paper(

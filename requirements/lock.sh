@@ -12,6 +12,7 @@ lock() {
 
 lock uv "$@"
 lock redis --no-deps "$@"
+lock encoder --no-deps "$@"
 lock web "$@"
 lock worker "$@"
 lock mcp "$@"

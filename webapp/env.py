@@ -34,6 +34,10 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
+def _optional_address(text: str) -> str:
+    return _address(text) if text else ""
+
+
 def _mail_server(url: SecretStr) -> SecretStr:
     parts = parts_of(text := url.get_secret_value())
     if text and not (parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname):
@@ -77,6 +81,9 @@ class Settings(env.Settings):
     openai_base_url: Address = variable("https://api.openai.com/v1", "OPENAI_BASE_URL")
     openai_api_key: SecretStr = variable("", "OPENAI_API_KEY")
     summary_model: str = variable("")
+    encoder: str = variable("sentence-transformers/all-MiniLM-L6-v2")
+    encoder_url: Annotated[str, AfterValidator(_optional_address)] = variable("")
+    encoder_key: SecretStr = variable("")
     summary_concurrency: int = variable("3", ge=1, le=64)
     summary_papers: Count = variable("15")
     table_papers: Count = variable("30")

@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "webapp.learning",  # has no pages
     *(f"webapp.{room}" for room in ROOMS),
 ]
 

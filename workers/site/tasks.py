@@ -15,6 +15,8 @@ from webapp.catalog import chips, linking
 from webapp.digests import backlog, entries
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
+from webapp.learning import vectors
+from webapp.learning.encoder import EncoderError
 from webapp.library import importing, learning
 from webapp.mail.deliver import deliver_due
 from webapp.papers import schedule
@@ -31,6 +33,7 @@ from workers.site.app import BRIEF, app
 log = logging.getLogger(__name__)
 news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
+VECTOR_SECONDS = 20.0  # of each minute
 ENRICH_REQUESTS = 5  # per tick; further papers wait for the next
 
 
@@ -101,6 +104,15 @@ def link_papers() -> None:
     """Link new papers to the methods they concern, and refresh the digests' chips."""
     linking.link_new()
     chips.refresh()
+
+
+@app.task(name="site.vectors")
+def make_vectors() -> None:
+    """Make vectors of new papers, then of older ones, for a few seconds a minute."""
+    try:
+        vectors.fill(VECTOR_SECONDS)
+    except EncoderError as error:
+        log.warning("Vectors of papers wait for the next tick: %s", error)
 
 
 BRIEFLY = {"time_limit": BRIEF}

@@ -19,6 +19,7 @@ from assay_common.files import write_whole
 from assay_common.parent_death import die_with_parent
 
 GROUPS = ("web", "ml", "torch")
+ENCODER = "encoder"  # the weights that order searches by meaning, where they can be had
 KERNEL = [sys.executable, "-m", "methods.sparse_attention.build_kernel"]
 
 
@@ -60,6 +61,10 @@ def install() -> int:
         print(error)
         return 1
     write(path, "installed")
+    try:  # the site answers without it, in the order of words
+        bootstrap.provide((ENCODER,), bootstrap.show)
+    except bootstrap.BootstrapError as error:
+        print(f"The sentence encoder was not installed: {error}")
     return 0
 
 

@@ -29,6 +29,7 @@ MAX_PAGES = 40
 CANDIDATES = 200  # ranked for relevance, of each of two looks: in the title, and anywhere
 FEW = 50  # papers with all words; if there are fewer, those with some of them follow
 SOME = 50  # papers with some of the words, of SOUGHT that are compared
+DEEP = 150  # of these are ordered by meaning, where an encoder is there
 SOUGHT = 600
 ENOUGH = 200  # candidates among which the best are looked for
 SETS = 48  # of words that a paper must have one of
@@ -36,6 +37,10 @@ RANKED_BY = ("arxiv_id", "title", "abstract", "authors", "announced_on")
 COUNTED = 1_000  # matches; above that a page says "more than"
 
 Order = Literal["relevance", "newest"]
+# Order keys of papers by how near they are to a question: added by an app above.
+orders_by_meaning: list[Callable[[str, list[int]], list[int]]] = []
+QUESTION = 4  # words of a query that is ordered by meaning
+MEANT = 50  # papers that are ordered so, of those with all words
 # Fields that other apps define, by name: each maps a value to the keys of its papers.
 filters: dict[str, Callable[[str], list[int]]] = {}
 
@@ -132,8 +137,9 @@ def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int
         if len(keys) > 2 * CANDIDATES:
             best = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))
         ranked = by_relevance(_load(best, RANKED_BY), query.terms, eastern_date(now()))
+        best = [paper.pk for paper in ranked]
         # The others follow, the latest first.
-        keys = list(dict.fromkeys([*(paper.pk for paper in ranked), *keys]))
+        keys = list(dict.fromkeys([*_nearest(query, best), *keys]))
     shown = [*keys, *some]
     papers = _load(shown[first:end])
     with_all = set(keys)
@@ -174,10 +180,29 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
     found = found[:SOUGHT]
     texts = Paper.objects.filter(pk__in=found).values_list("pk", "title", "abstract")
     with_all = set(keys)
-    best = [key for key in by_rare_words(texts, list(words)) if key not in with_all][:SOME]
+    best = [key for key in by_rare_words(texts, list(words)) if key not in with_all]
+    best = _by_meaning(free, best[:DEEP])[:SOME]
     if order == "newest":
         return _listed_by_day(best)
     return best
+
+
+def _nearest(query: Query, best: list[int]) -> list[int]:
+    """The keys with the first MEANT ordered by meaning, if the query has QUESTION words.
+
+    For one or two words, or a phrase, the title says more than an encoder.
+    """
+    free = [term for term in query.terms if _is_rankable(term) and not (term.quoted or term.column)]
+    if sum(len(term.words) for term in free) < QUESTION:
+        return best
+    return [*_by_meaning(free, best[:MEANT]), *best[MEANT:]]
+
+
+def _by_meaning(terms: list[Term], keys: list[int]) -> list[int]:
+    question = " ".join(word for term in terms for word in term.words)
+    for order in orders_by_meaning:
+        keys = order(question, keys)
+    return keys
 
 
 def _listed_by_day(keys: list[int]) -> list[int]:

@@ -18,10 +18,10 @@ TITLE_SHARE = 3.0  # for a title that is nothing but the query
 TITLE_PHRASE, ABSTRACT_PHRASE = 3.0, 1.0
 SATURATION = 1.5  # mentions in the abstract after which more count little (BM25's k1)
 RECENT, HALF_LIFE = 0.5, 365.0  # points for a paper of today; days until half are left
-K1, B = 1.2, 0.5  # of BM25: how soon mentions saturate, how much a long text is discounted
-TITLE_COUNTS = 3  # a word of the title counts as that many of the abstract
+K1, B = 0.9, 0.4  # of BM25: how soon mentions saturate, how much a long text is discounted
+TITLE_COUNTS = 2  # a word of the title counts as that many of the abstract
 USUAL_LENGTH = 200.0  # words of a title and an abstract
-ADJACENT = 0.4  # of two words' rarity where they stand beside each other as in the query
+ADJACENT = 0.2  # of two words' rarity where they stand beside each other as in the query
 
 Text = tuple[int, str, str]  # a paper's key, title, abstract
 

@@ -1,0 +1,182 @@
+"""The sentence encoder: its vectors, where its weights come from, and what orders by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from tests.factories import make_paper
+from webapp.learning import encoder, vectors
+from webapp.learning.minilm import Encoder
+from webapp.learning.models import PaperVector
+from webapp.papers.models import Paper, PaperVersion
+from webapp.papers.search import search
+
+pytestmark = pytest.mark.django_db
+TEXTS = ["Reading lips with diffusion", "A recipe for rice, boiled slowly and eaten late", "x"]
+
+
+@pytest.fixture
+def small_bert(tmp_path: Path) -> Path:
+    """A tiny encoder of BERT's architecture with random weights, as transformers writes it."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz"]
+    words += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    tokens = Tokenizer(
+        models.WordPiece({word: n for n, word in enumerate(words)}, unk_token="[UNK]")
+    )
+    tokens.normalizer = normalizers.BertNormalizer()
+    tokens.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokens.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokens.save(str(tmp_path / "tokenizer.json"))
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=48, max_position_embeddings=64, initializer_range=0.5,
+    )  # fmt: skip
+    transformers.BertModel(config, add_pooling_layer=False).eval().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_the_vectors_are_those_of_transformers(small_bert: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    model = transformers.BertModel.from_pretrained(small_bert, add_pooling_layer=False).eval()
+    mine = Encoder(small_bert)
+    vectors = mine.encode(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        ids = torch.tensor([mine.tokenizer.encode(text).ids])
+        with torch.no_grad():
+            mean = model(input_ids=ids).last_hidden_state[0].mean(dim=0)
+        assert np.allclose(vector, (mean / mean.norm()).numpy(), atol=2e-6)
+
+
+def test_another_architecture_is_refused(small_bert: Path) -> None:
+    config = json.loads((small_bert / "config.json").read_text())
+    (small_bert / "config.json").write_text(json.dumps(config | {"model_type": "llama"}))
+    with pytest.raises(ValueError, match="BERT"):
+        Encoder(small_bert)
+
+
+def test_a_byte_keeps_the_cosine() -> None:
+    chance = np.random.default_rng(0)
+    for _ in range(20):
+        one, other = chance.normal(size=(2, 384))
+        exact = float(one @ other / sqrt(one @ one * (other @ other)))
+        packed = encoder.quantized(other.tolist())
+        (cosine,) = vectors.cosines_with(encoder.quantized(one.tolist()), {1: packed}).values()
+        assert abs(cosine - exact) < 0.01
+    assert vectors.cosines_with(b"\x01", {1: b"\x01\x02"}) == {}  # of another encoder
+    assert vectors.nearest(b"\x7f\x00", {1: b"\x00\x7f", 2: b"\x7f\x01"})[0] == 2
+    assert vectors.nearest(b"\x7f\x00", {}) is None
+
+
+@pytest.fixture
+def server(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
+    """An OpenAI-compatible server whose vectors tell texts with "lip" from others."""
+
+    def embeddings(request: Request) -> Response:
+        asked = request.get_json()
+        assert (asked["model"], request.headers["Authorization"]) == ("tiny", "Bearer k")
+        rows = [
+            {"index": n, "embedding": [1.0, 0.1] if "lip" in text.lower() else [0.1, 1.0]}
+            for n, text in enumerate(asked["input"])
+        ]
+        return Response(json.dumps({"data": rows[::-1]}), content_type="application/json")
+
+    httpserver.expect_request("/v1/embeddings").respond_with_handler(embeddings)
+    monkeypatch.setenv("ASSAY_ENCODER", "tiny")
+    monkeypatch.setenv("ASSAY_ENCODER_URL", httpserver.url_for("/v1"))
+    monkeypatch.setenv("ASSAY_ENCODER_KEY", "k")
+    monkeypatch.setattr(encoder, "_silent_until", 0.0)
+    encoder.read.cache_clear()
+    encoder._of_question.cache_clear()
+    yield httpserver
+    monkeypatch.undo()
+    encoder.read.cache_clear()
+
+
+QUESTION = "how are lip movements turned into words"
+
+
+def found() -> list[str]:
+    return [paper.title for paper in search(QUESTION).papers]
+
+
+@pytest.fixture
+def papers() -> list[Paper]:
+    texts = (
+        ("Movements turned into words", "Words of movements."),
+        ("Lip reading", "Words."),
+        ("Turned words", "Into words, movements."),
+    )
+    return [make_paper(n, title=t, abstract=a) for n, (t, a) in enumerate(texts, 1)]
+
+
+def test_papers_are_ordered_by_meaning_where_they_have_vectors(
+    papers: list[Paper], server: HTTPServer
+) -> None:
+    assert found()[0] == "Movements turned into words"
+    assert vectors.fill(5) == 3
+    assert found()[0] == "Lip reading"
+
+
+def test_a_server_that_fails_costs_one_question_and_keeps_the_order_of_words(
+    papers: list[Paper], server: HTTPServer
+) -> None:
+    vectors.fill(5)
+    server.clear()
+    server.expect_request("/v1/embeddings").respond_with_data("no", status=500)
+    assert found() == found()
+    assert found()[0] == "Movements turned into words"
+    assert len(server.log) == 1
+
+
+@pytest.mark.parametrize(
+    "body", ["[]", "{}", '{"data": []}', '{"data": [{"index": 0, "embedding": ["x"]}]}', "<"]
+)
+def test_an_answer_that_is_none_is_an_error(server: HTTPServer, body: str) -> None:
+    server.clear()
+    server.expect_request("/v1/embeddings").respond_with_data(body)
+    with pytest.raises(encoder.EncoderError):
+        encoder.encode(["a text"])
+
+
+def test_vectors_are_made_once_for_new_papers_old_ones_and_new_versions(
+    papers: list[Paper], server: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "BATCH", 1)
+    assert vectors.fill(0.0) == 0
+    assert vectors.fill(5) == 3
+    assert vectors.fill(5) == 0
+    make_paper(9)
+    assert vectors.fill(5) == 1
+    Paper.objects.filter(pk=papers[0].pk).update(version=2, title="About lips")
+    PaperVersion.objects.create(paper=papers[0], number=2, title="About lips", abstract="")
+    before = bytes(PaperVector.objects.get(paper=papers[0]).values)
+    assert vectors.fill(5) == 1
+    assert bytes(PaperVector.objects.get(paper=papers[0]).values) != before
+    monkeypatch.setenv("ASSAY_ENCODER", "another")
+    encoder.read.cache_clear()
+    assert vectors.of_papers([papers[0].pk]) == {}
+
+
+def test_without_an_encoder_nothing_is_made(
+    papers: list[Paper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_ENCODER", "off")
+    encoder.read.cache_clear()
+    assert (encoder.name(), vectors.fill(5), encoder.of_question("x")) == ("", 0, None)
+    with pytest.raises(encoder.EncoderError):
+        encoder.encode(["x"])
+    encoder.read.cache_clear()

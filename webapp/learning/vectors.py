@@ -1,0 +1,113 @@
+"""The vectors of papers: made in the background, compared where they are there."""
+
+import time
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import log1p, sqrt
+from operator import mul
+
+from django.db.models import Max, Min, QuerySet
+
+from webapp.learning import encoder
+from webapp.learning.models import PaperVector
+from webapp.papers.models import Paper, PaperVersion
+
+BATCH = 16  # papers of one call of the encoder
+CHARACTERS = 1_200  # of a title and an abstract that are read: about 256 tokens
+REPLACED = 500  # latest versions that are looked at for vectors of an older text
+PLACE = 0.05  # of cosine that a place among the words' best is worth, on a logarithmic scale
+
+
+def by_meaning(question: str, keys: Sequence[int]) -> list[int]:
+    """Papers that a search ordered by words, ordered by their meaning too.
+
+    Each has its cosine with the question, less the more, the further down it stood; one without a
+    vector counts as the average of the others.
+    """
+    asked = encoder.of_question(question)
+    cosines = cosines_with(asked, of_papers(keys)) if asked else {}
+    if not cosines:
+        return list(keys)
+    average = sum(cosines.values()) / len(cosines)
+    points = {
+        key: cosines.get(key, average) - PLACE * log1p(place) for place, key in enumerate(keys)
+    }
+    return sorted(keys, key=lambda key: -points[key])
+
+
+def of_papers(keys: Iterable[int]) -> dict[int, bytes]:
+    """The vectors of those papers that have one of the encoder in use."""
+    if not (name := encoder.name()):
+        return {}
+    rows = PaperVector.objects.filter(paper__in=list(keys), encoder=name)
+    return {key: bytes(values) for key, values in rows.values_list("paper", "values")}
+
+
+def cosines_with(vector: bytes, others: Mapping[int, bytes]) -> dict[int, float]:
+    """The cosine of an int8 vector with each of the others that has its width."""
+    mine = array("b", vector)
+    length = sqrt(sum(map(mul, mine, mine))) or 1.0
+    cosines = {}
+    for key, values in others.items():
+        theirs = array("b", values)
+        if len(theirs) == len(mine):
+            norm = sqrt(sum(map(mul, theirs, theirs))) or 1.0
+            cosines[key] = sum(map(mul, mine, theirs)) / (length * norm)
+    return cosines
+
+
+def nearest(vector: bytes, others: Mapping[int, bytes]) -> tuple[int, float] | None:
+    """Which of the others, for instance of the papers that a reader liked, is nearest, and its
+    cosine; None without any."""
+    cosines = cosines_with(vector, others)
+    return max(cosines.items(), key=lambda pair: pair[1]) if cosines else None
+
+
+def fill(seconds: float) -> int:
+    """Make vectors that are missing, new papers first, for about as long; how many were made.
+
+    Papers are taken in the order of their keys, away from those that have vectors in both
+    directions: these are the checkpoint. Raises EncoderError.
+    """
+    name = encoder.name()
+    if not name:
+        return 0
+    until, made = time.monotonic() + seconds, 0
+    while time.monotonic() < until and (papers := list(islice(_missing(name), BATCH))):
+        texts = [f"{paper.title}. {paper.abstract}"[:CHARACTERS] for paper in papers]
+        PaperVector.objects.bulk_create(
+            [
+                PaperVector(paper=paper, encoder=name, version=paper.version, values=values)
+                for paper, values in zip(papers, encoder.encode(texts), strict=True)
+            ],
+            update_conflicts=True,
+            unique_fields=["paper"],
+            update_fields=["encoder", "version", "values"],
+        )
+        made += len(papers)
+    return made
+
+
+def _missing(name: str) -> Iterable[Paper]:
+    papers = Paper.objects.only("title", "abstract", "version")
+    ends = PaperVector.objects.filter(encoder=name).aggregate(
+        first=Min("paper_id"), last=Max("paper_id")
+    )
+    if ends["last"] is None:
+        yield from papers.order_by("-pk")[:BATCH]
+        return
+    yield from papers.filter(pk__gt=ends["last"]).order_by("pk")[:BATCH]
+    yield from _replaced(papers)
+    yield from papers.filter(pk__lt=ends["first"]).order_by("-pk")[:BATCH]
+
+
+def _replaced(papers: QuerySet[Paper]) -> Iterable[Paper]:
+    """Papers of which a later version came."""
+    latest = PaperVersion.objects.order_by("-pk").values_list("paper", flat=True)[:REPLACED]
+    versions = dict(
+        PaperVector.objects.filter(paper__in=list(latest)).values_list("paper", "version")
+    )
+    for paper in papers.filter(pk__in=versions):
+        if paper.version != versions[paper.pk]:
+            yield paper
