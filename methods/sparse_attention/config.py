@@ -205,17 +205,19 @@ _BY_LENGTH = ((511, (4, 2, 64)), (2048, (8, 4, 128)), (math.inf, (12, 4, 256)))
 
 
 def get_recommended_config(
-    context: int, *, heads: int = 12, size: ModelSize | None = None
+    context: int, *, heads: int = 12, size: ModelSize | None = None, kv_heads: int | None = None
 ) -> SparseAttentionConfig:
     """The source's recommendation for a context length or a model size, made to fit `heads`.
 
     By length: under 512 tokens window 64 and heads 4 : 2; to 2048, 128 and 8 : 4; above, 256 and
     12 : 4. By size: small 4 : 2, medium 8 : 4, large 12 : 4 with windows of at most 128 / 256 /
     512 and a quarter of the context. The source gives head *counts* that add up to 6, 12 or 16;
-    we keep their proportion and scale it to the model's own heads.
+    we keep their proportion and scale it to the model's own heads, in whole groups of those that
+    share one of `kv_heads` key-value heads; with one such head all attend locally.
 
     Raises:
-        InputError: if there are fewer than 2 heads, `context` is below 1, or `size` is unknown.
+        InputError: if there are fewer than 2 heads, `context` is below 1, `size` is unknown, or
+            the heads cannot share `kv_heads` evenly.
     """
     if heads < 2:
         raise InputError(f"heads must be at least 2 to form two groups, not {heads}")
@@ -228,6 +230,10 @@ def get_recommended_config(
         window = max(1, min(largest, context // 4))
     else:
         raise InputError(f"size must be one of {', '.join(_BY_SIZE)}, not {size!r}")
-    scaled = max(1, round(heads * global_ / (local + global_)))
+    shared = heads if kv_heads is None else kv_heads
+    if shared < 1 or heads % shared:
+        raise InputError(f"{heads} query heads cannot share {shared} key-value heads evenly")
+    groups = 0 if shared == 1 else max(1, round(shared * global_ / (local + global_)))
+    scaled = groups * (heads // shared)
     least = min(SparseAttentionConfig.min_window_size, window)  # none exceeds the largest
     return SparseAttentionConfig(heads - scaled, scaled, window, min_window_size=least)

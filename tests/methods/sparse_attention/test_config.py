@@ -178,3 +178,19 @@ def test_specification_configuration_and_a_kernel_that_is_there_need_no_torch(
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("size", [None, "small", "medium", "large"])
+@pytest.mark.parametrize("context", [300, 2000, 9000])
+def test_a_recommendation_fits_any_number_of_key_value_heads(
+    context: int, size: str | None
+) -> None:
+    for heads in range(2, 65):
+        for kv_heads in (shared for shared in range(1, heads + 1) if heads % shared == 0):
+            config = get_recommended_config(context, heads=heads, size=size, kv_heads=kv_heads)  # type: ignore[arg-type]
+            groups = head_groups(config, heads, context, kv_heads)  # refuses what does not fit
+            assert sum(group.stop - group.start for group in groups) == heads
+            assert config.global_heads == 0 or config.local_heads > 0
+            assert (config.global_heads > 0) == (kv_heads > 1)
+    with pytest.raises(InputError, match="evenly"):
+        get_recommended_config(context, heads=12, kv_heads=5)
