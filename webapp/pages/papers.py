@@ -32,8 +32,8 @@ STRIP_DAYS = 15
 def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     """One paper: its text, its versions and what they changed, how to cite it."""
     identifier, version = parse_identifier(arxiv_id)
-    if version:
-        check_version(get_object_or_404(Paper, arxiv_id=identifier), version)
+    if version and (known := Paper.objects.filter(arxiv_id=identifier).first()):
+        check_version(known, version)
     if arxiv_id != identifier:  # one paper, one URL
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
