@@ -33,6 +33,9 @@ def marks(model: ConceptLM, x: Tensor, most: int = 3) -> list[Mark]:
     return [Mark(place, code, tuple(tokens)) for place, code, tokens in rows]
 
 
+_PART = "\ufffd"  # what a tokenizer writes for the bytes of a character that is not whole
+
+
 def nearest(e: Tensor, table: Tensor, most: int = 3) -> Tensor:
     r"""Tokens whose embeddings (V, d) lie nearest to each of e (n, d): (n, most), nearest first.
 
@@ -48,11 +51,16 @@ def named(code: int, tokens: Iterable[int], spell: Callable[[list[int]], str]) -
 
 
 def in_words(x: Tensor, found: list[Mark], spell: Callable[[list[int]], str]) -> str:
-    """The text (T,) with ``[code: nearest words]`` after each token that became a concept."""
+    """The text (T,) with ``[code: nearest words]`` after each token that became a concept.
+
+    Tokens of bytes may end inside a character: the mark then stands behind the whole of it.
+    """
     parts: list[str] = []
     begin = 0
     for mark in found:
-        parts.append(spell(x[begin : mark.place + 1].tolist()))
-        parts.append(named(mark.code, mark.nearest, spell))
-        begin = mark.place + 1
+        end = max(begin, mark.place + 1)
+        while end < len(x) and spell(x[begin:end].tolist()).endswith(_PART):
+            end += 1
+        parts += [spell(x[begin:end].tolist()), named(mark.code, mark.nearest, spell)]
+        begin = end
     return "".join([*parts, spell(x[begin:].tolist())])

@@ -122,7 +122,33 @@ def vqa_accuracy(given: str, answers: Sequence[str]) -> float:
     return sum(min(1.0, (sum(same) - own) / 3) for own in same) / len(same)
 
 
+_PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
+_ARTICLES = {"a", "an", "the"}
+_NUMBERS = "zero one two three four five six seven eight nine ten".split()  # noqa: SIM905
+_DIGITS = {"none": "0"} | {word: str(number) for number, word in enumerate(_NUMBERS)}
+_CONTRACTIONS = """
+    ain't aren't can't could've couldn't didn't doesn't don't hadn't hasn't haven't he'd he's how'd
+    how'll how's i'd i'm i've isn't it'd it'll let's ma'am might've mightn't must've mustn't needn't
+    oughtn't shan't she'd she's should've shouldn't somebody's someone's something's that'd that's
+    there'd there're there's they'd they'll they're they've wasn't we'd we've weren't
+    what'll what're what's what've when's where'd where's where've who'd who'll who's who've why'll
+    why're why's
+    won't would've wouldn't y'all you'd you'll you're you've
+"""
+_WHOLE = {word.replace("'", ""): word for word in _CONTRACTIONS.split()}
+
+
 def _plain(text: str) -> str:
-    """Lower case, without punctuation and articles."""
-    words = re.sub(r"[^\w\s]", " ", text.lower()).split()
-    return " ".join(word for word in words if word not in {"a", "an", "the"})
+    """An answer as VQA's evaluation compares it (Antol et al., arXiv:1505.00468; its public code).
+
+    Lower case; punctuation goes, or is a blank inside a word; numbers up to ten in figures; no
+    articles; contractions with their apostrophe.
+    """
+    text = " ".join(text.lower().split())
+    has_thousands = re.search(r"\d,\d", text) is not None
+    for mark in _PUNCTUATION:
+        apart = f"{mark} " in text or f" {mark}" in text or has_thousands
+        text = text.replace(mark, "" if apart else " ")
+    text = re.sub(r"\.(?!\d)", "", text)
+    words = (_DIGITS.get(word, word) for word in text.split())
+    return " ".join(_WHOLE.get(word, word) for word in words if word not in _ARTICLES)

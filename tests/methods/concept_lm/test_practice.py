@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from methods.__main__ import main
 from methods.concept_lm import practice
 from methods.concept_lm.base import load_base, tiny_config
+from methods.concept_lm.marks import Mark, in_words
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner
@@ -326,3 +327,15 @@ def test_a_tokenizer_larger_than_its_weights_is_refused(folder, capsys):
     load_base(small).save_pretrained(folder / "qwen")
     assert main(training(folder)) == 2
     assert "has 256 words, its weights 9: they are not of one model" in capsys.readouterr().err
+
+
+def test_marks_inside_a_character_stand_behind_the_whole_of_it():
+    def spell(tokens: list[int]) -> str:
+        return bytes(tokens).decode(errors="replace")
+
+    text = torch.tensor(list("a你🤖b".encode()))  # 1 + 3 + 4 + 1 bytes
+    found = [Mark(place, place, (97,)) for place in (0, 2, 3, 5, 8)]
+    assert in_words(text, found, spell) == "a[0: 'a']你[2: 'a'][3: 'a']🤖[5: 'a']b[8: 'a']"
+    whole = [Mark(7, 7, (97,))]
+    assert in_words(text, whole, spell) == "a你🤖[7: 'a']b"
+    assert in_words(text[:6], [Mark(5, 5, (97,))], spell).endswith("[5: 'a']")

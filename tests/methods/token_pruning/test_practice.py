@@ -181,6 +181,20 @@ def test_vqa_accuracy_is_its_definition():
     assert vqa_accuracy("Red.", ["red"]) == 1
     assert vqa_accuracy("the cat", ["cat"] * 10) == 1
     assert vqa_accuracy("cat", ["dog"] * 10) == 0
+    # The normalisation of VQA's public evaluation: figures, contractions, marks inside words.
+    for given, answer in (
+        ("Two dogs", "2 dogs"),
+        ("none", "0"),
+        ("dont know", "don't know"),
+        ("1,000", "1000"),
+        ("red/white", "red white"),
+        ("t-shirt", "t shirt"),
+        ("3.5", "3.5"),
+        ("yes, it is", "yes it is"),
+    ):
+        assert vqa_accuracy(given, [answer]) == 1, given
+    for given, answer in (("35", "3.5"), ("eleven", "11"), ("well", "we'll"), ("its", "it's")):
+        assert vqa_accuracy(given, [answer]) == 0, given
     # 2 of 10 gave it: left out once in 2 cases (1/3), else 2/3: (2 * 1/3 + 8 * 2/3) / 10
     assert vqa_accuracy("cat", ["cat"] * 2 + ["dog"] * 8) == pytest.approx(0.6)
 
