@@ -53,7 +53,7 @@ STAGES = stages()
 # The rules of the .dockerignore, in order: everything is out, some of it in again.
 RULES = [
     line
-    for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+    for line in (ROOT / ".dockerignore").read_text().splitlines()
     if line and not line.startswith("#")
 ]
 

@@ -1,8 +1,10 @@
 """Applies missing migrations before the database is used, in one process at a time."""
 
 import fcntl
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from django.conf import settings
 from django.core.management import call_command
@@ -11,6 +13,9 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+RESTORE = (
+    "Restore a backup with: manage.py restore FILE. To begin a new site, move the file away first."
+)
 ADVISORY_LOCK = 0x41535359  # "ASSY"
 
 
@@ -21,9 +26,11 @@ class DatabaseError(Exception):
 def bring_up_to_date() -> None:
     """Apply the migrations that are missing.
 
-    Raises DatabaseError where the database cannot be reached, or is newer than this code.
+    Raises DatabaseError where the database cannot be reached or used, or is newer than this code.
     """
+    _refuse_empty_file()
     try:
+        _refuse_other_encodings()
         if not _missing():
             return
         with _alone():
@@ -31,7 +38,37 @@ def bring_up_to_date() -> None:
                 call_command("migrate", interactive=False, verbosity=0)
     except DriverError as error:  # it cannot be reached, or the file is not a database
         name = connection.settings_dict["NAME"]
-        raise DatabaseError(f"The database {name} cannot be used: {error}") from error
+        advice = "" if connection.vendor == "postgresql" else f" {RESTORE}"
+        raise DatabaseError(f"The database {name} cannot be used: {error}.{advice}") from error
+
+
+def _refuse_empty_file() -> None:
+    """A file of 0 bytes was a database once: a new site there would hide the loss of the old one.
+
+    SQLite writes to a new file as soon as it opens it, so one that another process is just making
+    does not stay empty.
+    """
+    if connection.vendor == "postgresql":
+        return
+    path = Path(connection.settings_dict["NAME"])
+    for _ in range(10):
+        if not path.is_file() or path.stat().st_size:
+            return
+        time.sleep(0.1)
+    raise DatabaseError(f"The database {path} is empty (0 bytes), as after a full disk. {RESTORE}")
+
+
+def _refuse_other_encodings() -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW server_encoding")
+            [encoding] = cursor.fetchone()
+        if encoding != "UTF8":
+            raise DatabaseError(
+                f"The database {connection.settings_dict['NAME']} has the encoding {encoding}, in "
+                "which papers cannot be stored or searched. Create one with UTF8: "
+                "createdb --encoding=UTF8 --template=template0 NAME"
+            )
 
 
 def _missing() -> int:

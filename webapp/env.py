@@ -8,7 +8,7 @@ import re
 from email.utils import parseaddr
 from functools import cache
 from typing import Annotated, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
@@ -73,6 +73,7 @@ class Settings(env.Settings):
     arxiv_site_url: Address = variable("https://arxiv.org")
     arxiv_seconds: int = variable("3", ge=0, le=3600)
     categories: Words = variable("cs.AI cs.CL cs.DC cs.LG")
+    catch_up_days: int = variable("60", ge=1, le=3660)
     contact: str = variable("")
     smtp_url: MailServer = variable("")
     mail_from: Annotated[str, AfterValidator(_sender)] = variable("assay@localhost")
@@ -140,6 +141,8 @@ def database_from(url: str) -> dict[str, object]:
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 60,
             "CONN_HEALTH_CHECKS": True,
+            # sslmode and others, as libpq names them
+            "OPTIONS": dict(parse_qsl(parts.query)),
         }
     raise SettingError(
         f"DATABASE_URL={without_password(url)!r}: "

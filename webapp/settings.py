@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from secrets import token_urlsafe
 from tempfile import NamedTemporaryFile
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
@@ -94,7 +94,7 @@ TEMPLATES = [
 
 DATABASES = {
     "default": env.database_from(
-        ENV.database_url.get_secret_value() or f"sqlite:///{DATA_DIR / 'assay.sqlite3'}"
+        ENV.database_url.get_secret_value() or f"sqlite:///{quote(str(DATA_DIR / 'assay.sqlite3'))}"
     )
 }
 
@@ -128,13 +128,15 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     }
 }
-SESSION_COOKIE_AGE = 60 * 60 * 24 * 90
+SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "/"
 if ENV.https:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365
+    # The prefix makes browsers refuse a cookie that another host or an unencrypted page set.
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = True
 
 ARXIV_RSS_URL = ENV.arxiv_rss_url
@@ -142,6 +144,7 @@ ARXIV_API_URL = ENV.arxiv_api_url
 ARXIV_SITE_URL = ENV.arxiv_site_url
 ARXIV_SECONDS = ENV.arxiv_seconds
 ARXIV_CATEGORIES = list(ENV.categories)
+CATCH_UP_DAYS = ENV.catch_up_days
 ARXIV_CONTACT = ENV.contact
 
 # Servers are read from the environment, else from this file: see `webapp.connections`.

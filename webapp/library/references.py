@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from assay_common.text import clean
 from webapp.papers.identifiers import identifiers_in
 from webapp.papers.search.query import words_of
 from webapp.ui.markup import plain
@@ -71,7 +72,11 @@ def references(text: str) -> list[Reference]:
         found = _bibtex(text)
     else:
         found = map(Reference, identifiers_in(text))
-    return list(islice(found, MOST))
+    # Escapes such as \\u0000 or \\ud800 in JSON hold what no text and no database takes.
+    return [
+        Reference(one.arxiv_id, clean(one.title), clean(one.abstract))
+        for one in islice(found, MOST)
+    ]
 
 
 def _named(texts: Iterable[object]) -> str:

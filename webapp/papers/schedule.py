@@ -7,6 +7,8 @@ caller rebuilds the digests of `report.dates`.
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 
+from django.conf import settings
+
 from webapp.papers.days import DAY, batch_days, eastern_date, has_batch, last_batch_day, now, runs
 from webapp.papers.identifiers import checked_category
 from webapp.papers.listings import open_rows
@@ -82,15 +84,17 @@ def _next_poll(listing: Listing) -> datetime:
 def missed(category: str, today: date, since: date | None = None) -> list[date]:
     """The days before `today` to be fetched from the API now, oldest first.
 
-    These are the working days, from `since` or else from the first ever polled, whose batch is not
-    settled. A day for which the API had no papers today is retried tomorrow, on at most ASKED_DAYS
-    days. A new category misses the last batch before `today` if today has none of its own, so that
-    a new site shows Friday's papers on a Sunday.
+    These are the working days whose batch is not settled: from `since`, or else from the first ever
+    polled, at most ASSAY_CATCH_UP_DAYS back. A day for which the API had no papers today is retried
+    tomorrow, on at most ASKED_DAYS days. A new category misses the last batch before `today` if
+    today has none of its own, so that a new site shows Friday's papers on a Sunday.
     """
     listings = Listing.objects.filter(category=category).exclude(source=Listing.Source.SAMPLE)
     if since is None:
         oldest = listings.filter(date__lt=today).order_by("date").first()
         since = oldest.date if oldest else last_batch_day(today)
+        # A date from outside sets no horizon: a feed of 1970 would ask for decades.
+        since = max(since, today - settings.CATCH_UP_DAYS * DAY)
     rest = {
         row.date
         for row in listings.filter(date__gte=since)

@@ -68,8 +68,9 @@ def _set(redis: Redis, user: str, password: str, name: str) -> None:
     bound = [f"_kombu.binding*.{queue}" for queue in (*queues, MAILBOX)]
     bound.append("_kombu.binding_deadlines")
     reach = [f"~{key}" for key in (*own, *bound, *(f"{queue}*" for queue in queues))]
-    rules = ["reset", "on", f">{password}", *(f"+{command}" for command in COMMANDS), *reach]
-    rules.append(f"&/0.{MAILBOX}")
+    commands = [f"+{command}" for command in COMMANDS]
+    # Redis 6.2 begins with all channels, and then takes no pattern.
+    rules = ["reset", "resetchannels", "on", f">{password}", *commands, *reach, f"&/0.{MAILBOX}"]
     set_user = partial(redis.execute_command, "ACL", "SETUSER", user, *rules)
     try:
         set_user(f"(+lpush ~{redis_broker.EVENTS})")

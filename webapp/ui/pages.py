@@ -89,7 +89,10 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
         @wraps(view)
         def shown(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             assert isinstance(request.user, User)  # login_required has checked it
-            return view(request, request.user, *args, **kwargs)
+            response = view(request, request.user, *args, **kwargs)
+            # No copy of a private page stays in a cache, or on a shared machine's disk.
+            response.setdefault("Cache-Control", "private, no-store")
+            return response
 
         return shown
 
