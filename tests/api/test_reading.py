@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 
 from tests import factories
 from webapp.api import reading, tokens
+from webapp.catalog import linking
 from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db
 V1 = "/api/v1"
+RESULTS = "benchmarks/results/sparse_attention/latency.jsonl"
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ def test_papers_are_found_page_by_page() -> None:
     for name in ("https://arxiv.org/abs/2603.00001v1", "10.48550/arXiv.2603.00001"):
         assert get(f"/papers/{name}").json()["id"] == "2603.00001"
     one = get("/papers/2603.00001v1").json()
-    assert (one["id"], one["claims"]) == ("2603.00001", [])
+    assert (one["id"], one["claims"][0]["read_by"]) == ("2603.00001", "rules")
     assert get("/papers/2699.00001").status_code == 404
     assert get("/papers/none").headers["Content-Type"].startswith("application/problem+json")
 
@@ -151,3 +155,32 @@ def test_the_page_makes_tokens_with_scopes(client: Client, reader: User) -> None
     client.force_login(reader)
     client.post("/account/tokens/", {"name": "both", "scopes": ["library", "runs"]})
     assert tokens.Token.objects.get().scopes == ["runs", "library"]
+
+
+@pytest.mark.django_db
+def test_a_paper_is_given_with_what_its_page_shows(client: Client) -> None:
+    """Without a model, too: numbers by rules, links with evidence, similar papers, code."""
+    call_command("import_results", RESULTS, stdout=StringIO())
+    text = "Our attention kernel is 3.1x faster at 4096 tokens. Code: https://github.com/a/long."
+    own = factories.make_paper(901, arxiv_id="2004.05150", title="Longformer", abstract=text)
+    factories.make_paper(902, title="Longformer attention kernel", abstract=text)
+    linking.link(Paper.objects.all())
+    told = client.get(f"/api/v1/papers/{own.arxiv_id}").json()
+    page = client.get(f"/papers/{own.arxiv_id}/").content.decode()
+    assert told["repository"] == "https://github.com/a/long"
+    assert f'href="{told["repository"]}"' in page
+    (claim,) = told["claims"]
+    assert (claim["value"], claim["unit"], claim["state"]) == ("3.1", "×", "number and unit")
+    assert (claim["read_by"], claim["metric"]) == ("rules", "")
+    assert "<mark>3.1x</mark>" in page
+    ours = claim["measured_here"]
+    assert all(ours[name] for name in ("mechanism", "quantity", "relation", "stage", "comparator"))
+    assert ours["low"] <= ours["ratio"] <= ours["high"]
+    assert f"/runs/{ours['run']}/" in page
+    (method,) = [one for one in told["methods"] if one["method"] == "sparse_attention"]
+    assert method["mechanism"] == "sparse_attention/longformer"
+    for one in method["evidence"]:
+        assert one["words"] in page
+    for one in told["similar"]:
+        assert f"/papers/{one['id']}/" in page
+    assert told["similar"]

@@ -7,17 +7,20 @@ of its `resolve_` function.
 from datetime import date as Date
 from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from methods.spec import Benchmark
+from webapp.catalog.queries import PaperMethod, beside, methods_of
+from webapp.claims.grounding import State
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.queries import digest_entries
+from webapp.learning.similar import similar
 from webapp.library.forms import MAX_NOTE, MAX_TAG, MAX_TAGS
 from webapp.papers.models import Paper
 from webapp.papers.search import Results
-from webapp.summaries.models import Claim
 from webapp.summaries.queries import of_paper
 
 
@@ -110,28 +113,98 @@ class PaperPage(Schema):
         return found.page + 1 if found.has_next else None
 
 
-class ClaimSchema(Schema):
-    """A number that the paper reports, with the sentence that contains it."""
+class ComparisonSchema(Schema):
+    """A ratio measured here, with all that must be known beside it."""
 
-    metric: str
+    mechanism: str = Field(alias="scope.mechanism")
+    quantity: str
+    relation: str = Field(alias="scope.relation")
+    stage: str = Field(alias="scope.stage")
+    comparator: str = Field(description="The baseline that it is a ratio to.")
+    regime: str = Field(description="The length or size that it holds at.")
+    ratio: float
+    low: float
+    high: float
+    verdict: str = Field(alias="word")
+    hardware: str
+    doubts: list[str]
+    run: UUID = Field(alias="measurement.run.pk")
+
+
+class ClaimSchema(Schema):
+    """A number that the paper reports, with the sentence that contains it.
+
+    What a number is of is a model's reading; where no model has read the paper, it is left empty.
+    """
+
+    metric: str = ""
     value: str
     unit: str
-    baseline: str
-    setting: str
-    hardware: str
+    baseline: str = ""
+    setting: str = ""
+    hardware: str = ""
     quote: str
     state: str = Field(description="number and unit, number only, or not found in the text.")
+    read_by: str = Field(description="A model, or rules, which read the abstract alone.")
+    measured_here: ComparisonSchema | None = Field(
+        None, description="Of the same mechanism, quantity, stage and size; else null."
+    )
+
+
+class PaperMethodSchema(Schema):
+    """A method that the paper is about, and why."""
+
+    method: str = Field(alias="link.method")
+    title: str = Field(alias="carried.method.title")
+    relation: str = Field(alias="link.relation")
+    score: float = Field(alias="link.score")
+    evidence: list[dict[str, Any]] = Field(alias="link.evidence")
+    mechanism: str = Field(
+        "", alias="reported", description="The paper's own; empty where ours is only related."
+    )
+    best: ComparisonSchema | None = Field(None, description="Of the paper's own mechanism.")
+
+
+class NamedPaper(Schema):
+    """A paper by identifier and title."""
+
+    id: str = Field(alias="arxiv_id")
+    title: str
 
 
 class WholePaper(PaperSchema):
-    """A paper with its claims."""
+    """A paper with all that its page shows of its numbers and methods."""
 
+    repository: str = Field(description="The authors' code, named by abstract or comment.")
     claims: list[ClaimSchema]
+    methods: list[PaperMethodSchema]
+    similar: list[NamedPaper]
 
     @staticmethod
-    def resolve_claims(paper: Paper) -> list[Claim]:
-        """Of its newest summary."""
-        return of_paper(paper).claims
+    def resolve_claims(paper: Paper) -> list[dict[str, Any]]:
+        """Of its newest summary, else of its abstract by rules."""
+        view = of_paper(paper)
+        words = ("metric", "baseline", "setting", "hardware") if view.claims else ()
+        names = ("value", "unit", "quote", *words)
+        return [
+            {name: getattr(claim, name) for name in names}
+            | {
+                "state": getattr(claim, "state", State.UNIT.value),
+                "read_by": "model" if view.claims else "rules",
+                "measured_here": ours,
+            }
+            for claim, ours in beside(view.claims or view.rule_claims, methods_of(paper))
+        ]
+
+    @staticmethod
+    def resolve_methods(paper: Paper) -> list[PaperMethod]:
+        """The strongest link first."""
+        return methods_of(paper)
+
+    @staticmethod
+    def resolve_similar(paper: Paper) -> list[Paper]:
+        """The most similar first."""
+        return [one for _, one in similar(paper)]
 
 
 class ProfileSchema(Schema):

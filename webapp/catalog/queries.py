@@ -1,6 +1,7 @@
 """What the pages of methods and papers read."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -10,13 +11,15 @@ from django.db.models.functions import TruncMonth
 
 from methods import charts, registry
 from methods.spec import Mechanism, Method
-from webapp.catalog.comparable import Comparison, best, comparisons, is_ours
+from webapp.catalog.comparable import Comparison, Reported, best, comparisons, is_ours
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
+from webapp.claims.extraction.claims import RuleClaim
 from webapp.digests.queries import entries_stamp
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.runs.models import StandingMeasurement
+from webapp.summaries.models import Claim
 from webapp.summaries.queries import summaries_stamp
 
 PAPERS_SHOWN = 12
@@ -216,3 +219,17 @@ def methods_of(paper: Paper) -> list[PaperMethod]:
         for link in links.order_by("-score", "method")
         if link.method in known
     ]
+
+
+def beside(
+    claims: Sequence[Claim | RuleClaim], methods: Sequence[PaperMethod]
+) -> list[tuple[Claim | RuleClaim, Comparison | None]]:
+    """Each number that a paper reports, with the figure of ours that may stand beside it."""
+    proposing = [one for one in methods if one.mechanism]
+    found = [one for method in proposing for one in method.carried.comparisons]
+    answers: list[tuple[Claim | RuleClaim, Comparison | None]] = []
+    for claim in claims:
+        names = [one.reported for one in proposing] if claim.verified else []
+        ours = (Reported(claim, name).beside(found) for name in names)
+        answers.append((claim, next(filter(None, ours), None)))
+    return answers

@@ -10,6 +10,7 @@ from django.db.models import UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.days import has_batch
+from webapp.papers.repositories import repository
 
 CONFIRMATIONS = 3  # days on which the API must have no papers before an empty day is settled
 
@@ -94,6 +95,11 @@ class Paper(models.Model):
     def author_names(self) -> list[str]:
         """The names of its authors."""
         return [author["name"] for author in self.authors]
+
+    @property
+    def repository(self) -> str:
+        """The address of the authors' code, where abstract or comment name one."""
+        return repository(self.abstract, self.comment)
 
     @property
     def withdrawn(self) -> bool:

@@ -9,11 +9,12 @@ from django.utils.safestring import SafeString, mark_safe
 
 from assay_common.quantities import number
 from webapp.catalog import queries, reading
-from webapp.catalog.comparable import Reported
 from webapp.catalog.verdicts import Figure
+from webapp.claims.extraction.marks import with_marks
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import PaperSummaryView
+from webapp.ui.templatetags.ui import sanitised
 
 register = template.Library()
 register.simple_tag(queries.methods_of, name="methods_about")
@@ -24,14 +25,16 @@ _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 @register.inclusion_tag("catalog/paper_claims.html")
 def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> dict[str, Any]:
-    """The numbers a paper reports, each with its state, its quote, and ours where one compares."""
-    found = [one for method in methods if method.mechanism for one in method.carried.comparisons]
-    names = [method.reported for method in methods if method.mechanism]
-    claims = []
-    for claim in view.claims or view.rule_claims:
-        beside = (Reported(claim, name).beside(found) for name in names if claim.verified)
-        claims.append((claim, next(filter(None, beside), None)))
-    return {"view": view, "claims": claims}
+    """What a model read of a paper's numbers, or those of its abstract that ours stand beside."""
+    claims = queries.beside(view.claims or view.rule_claims, methods)
+    return {"view": view, "claims": claims if view.claims else [one for one in claims if one[1]]}
+
+
+@register.simple_tag
+def marked_abstract(paper: Paper, view: PaperSummaryView) -> SafeString:
+    """The abstract with its reported numbers marked, where no model has read the paper."""
+    html = sanitised(paper.abstract_html)
+    return mark_safe(with_marks(html, paper.abstract, view.rule_claims))  # noqa: S308
 
 
 @register.inclusion_tag("catalog/similar.html")
