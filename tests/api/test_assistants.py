@@ -168,7 +168,9 @@ async def library_and_runs(client: Client, key: str) -> None:
     kept = await told(client, "library")
     assert [one["paper"]["id"] for one in kept["items"]] == ["2603.00001"]
     changed = await told(client, "keep", arxiv_id="2603.00002", note="**later**", tags=["x"])
-    assert (changed["note"], changed["tags"], changed["saved"]) == ("**later**", ["x"], False)
+    # What a reader wrote may have been pasted from anywhere: it is marked, too.
+    assert changed["note"] == "<quoted>**later**</quoted>"
+    assert (changed["tags"], changed["saved"]) == (["<quoted>x</quoted>"], False)
     wanted = {"method": "sparse_attention", "benchmark": "latency", "params": {"batch": 2}}
     asked = await told(client, "run", **wanted, key=key)
     assert (asked["state"], asked["params"]["batch"]) == ("queued", 2)
