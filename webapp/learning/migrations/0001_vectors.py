@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('papers', '0010_search_folding'),
+        ('papers', '0001_tables'),
     ]
 
     operations = [
