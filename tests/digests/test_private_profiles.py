@@ -127,7 +127,7 @@ def test_publishing_says_what_is_shown_and_can_be_taken_back(mine: Profile, owne
     client = signed_in(owner)
     form = client.get("/profiles/mine/").content.decode()
     assert "Anyone can then read its name" in form
-    assert "learned from what you save" in form
+    assert "titles of papers that you saved" in form
     sent = {
         "name": mine.name,
         "categories": "cs.LG",

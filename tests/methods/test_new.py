@@ -162,6 +162,11 @@ NOT_COPIED = (".git", ".venv", "var", ".*_cache", "__pycache__", "*.pyc")
 
 
 @pytest.mark.slow
+def without_settings() -> dict[str, str]:
+    """This environment without what tests of the site set, which tests/conftest.py refuses."""
+    return {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
+
+
 @pytest.mark.timeout(600)
 def test_a_new_method_passes_what_is_asked_of_every_method(tmp_path: Path) -> None:
     """In a copy of the checkout: its style, its types and the tests, with the skeleton as made."""
@@ -175,7 +180,7 @@ def test_a_new_method_passes_what_is_asked_of_every_method(tmp_path: Path) -> No
         done = subprocess.run(
             [sys.executable, "-m", *command],
             cwd=copy,
-            env={**os.environ, "PYTHONPATH": "", "MYPY_CACHE_DIR": str(tmp_path / "types")},
+            env={**without_settings(), "PYTHONPATH": "", "MYPY_CACHE_DIR": str(tmp_path / "types")},
             capture_output=True,
             text=True,
         )
