@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "webapp.ui.refusals.LimitMiddleware",
 ]
 
 ROOT_URLCONF = "webapp.urls"
@@ -131,6 +132,8 @@ CONTENT_SECURITY_POLICY = {
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "/"
+# Such a proxy also says for whom it asks; without one anybody could say so.
+BEHIND_PROXY = ENV.https
 if ENV.https:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True

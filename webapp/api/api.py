@@ -22,6 +22,7 @@ from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
 from webapp.api.security import Bearer, reader_of, visitor_of
+from webapp.limits import LimitReachedError, spend, visitor
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
@@ -117,6 +118,7 @@ def create(
 ) -> Status[Run]:
     """Queue a run. With the header Idempotency-Key, repeated requests return the same run;
     409 for a key that was sent with another request."""
+    spend("runs", visitor(request))
     run = submit.submit(reader_of(request), wanted, idempotency_key)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, run)
@@ -177,6 +179,9 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             errors = [{"name": _place(one["loc"]), "reason": one["msg"]} for one in error.errors]
             detail = "The request does not match its schema."
             problem = ProblemError(422, detail, errors=errors)
+        case LimitReachedError():
+            headers = {"Retry-After": str(error.seconds)}
+            problem = ProblemError(429, str(error), headers=headers)
         case HttpError():
             problem = ProblemError(error.status_code, str(error))
         case Http404():
@@ -186,5 +191,6 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
     return answer(problem)
 
 
-for _kind in (ProblemError, AuthenticationError, ValidationError, HttpError, Http404, InputError):
+KINDS = (ProblemError, AuthenticationError, ValidationError, LimitReachedError, HttpError, Http404)
+for _kind in (*KINDS, InputError):
     api.add_exception_handler(_kind, _refuse)

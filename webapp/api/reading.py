@@ -19,6 +19,7 @@ from webapp.digests.lookup import find_digest, find_paper, find_profile
 from webapp.digests.models import Digest, Profile
 from webapp.library import queries as library_queries
 from webapp.library.models import LibraryEntry, Star
+from webapp.limits import spend, visitor
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, Results, search
 
@@ -40,6 +41,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     order: Literal["relevance", "newest"] = "relevance",
 ) -> Results:
     """As on the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
+    spend("searches", visitor(request))
     return search(q, category or None, since, page, order)
 
 

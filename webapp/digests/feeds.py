@@ -20,6 +20,7 @@ from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
 from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
 from webapp.digests.text_formats import score_terms
+from webapp.limits import spend, visitor
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
 from webapp.papers.queries import categories
@@ -158,6 +159,7 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
     404 for one that asks for nothing.
     """
     q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
+    spend("searches", visitor(request))
     results = find(q, category or None, order="newest", relax=False)
     if results.query is None:
         raise Http404(NO_LIST)

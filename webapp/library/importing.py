@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from webapp import tasks
+from webapp import limits, tasks
 from webapp.library.models import LikedText, Star
 from webapp.library.references import MOST, references
 from webapp.papers.api import IDS, lookup
@@ -83,7 +83,8 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
-    """Have a worker run `save_named`; False where the broker is down."""
+    """Have a worker run `save_named`; False where the broker is down. Raises LimitReachedError."""
+    limits.spend("lookups", limits.of_reader(reader.pk), len(identifiers))
     parts = (list(identifiers[at : at + IDS]) for at in range(0, len(identifiers), IDS))
     lost = "papers are not asked for"
     return all(tasks.send("site.save_named", [reader.pk, part], lost=lost) for part in parts)

@@ -15,6 +15,7 @@ from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MOST, ask_for, import_liked
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.library.references import TooMuchError
+from webapp.limits import LimitReachedError, spend, visitor
 from webapp.papers import citations
 from webapp.ui.input import number_in
 from webapp.ui.pages import asked_mark, back, for_readers
@@ -26,6 +27,7 @@ MAX_LISTS = 100
 @for_readers("GET", "HEAD")
 def export(request: HttpRequest, reader: User, suffix: str) -> HttpResponse:
     """A part of the library for a reference manager."""
+    spend("exports", visitor(request))
     part = queries.choice(reader, request.GET.dict())
     return citations.download(queries.papers(queries.keys(reader, part)), "assay", suffix)
 
@@ -102,15 +104,25 @@ def import_(request: HttpRequest, reader: User) -> HttpResponse:
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
     context: dict[str, object] = {"form": form}
     if form.is_bound and form.is_valid():
+        spend("imports", visitor(request))
         try:
             done = import_liked(reader, form.cleaned_data["text"])
         except TooMuchError as error:
             form.add_error("text", _("This cannot be imported: %s.") % error)
         else:
-            asked = bool(done.unknown) and ask_for(reader, done.unknown)
+            asked = _ask_for(request, reader, done.unknown)
             context |= {"done": done, "asked": asked, "form": ImportForm(label_suffix="")}
     status = 422 if form.errors else 200
     return render(request, "library/import.html", context, status=status)
+
+
+def _ask_for(request: HttpRequest, reader: User, identifiers: list[str]) -> bool | None:
+    """Whether arXiv is asked for papers; None where a message says that a limit is reached."""
+    try:
+        return bool(identifiers) and ask_for(reader, identifiers)
+    except LimitReachedError as error:
+        messages.error(request, str(error))
+        return None
 
 
 @sensitive_post_parameters("key")
@@ -124,6 +136,7 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
     elif "forget" in request.POST:
         zotero.connect(reader, None)
     elif "send" in request.POST and account:
+        spend("exports", visitor(request))
         papers = queries.papers(queries.keys(reader, part)[:MOST])
         try:
             made, there = zotero.send(account, part.title, papers)

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods
 
 from webapp import connections
 from webapp.digests.models import Profile
+from webapp.limits import LimitReachedError, of_mailbox, spend, visitor
 from webapp.mail.deliver import UNSUBSCRIBE
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
@@ -124,6 +125,12 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
         forms.EmailField().clean(address)
     except forms.ValidationError as error:
         messages.error(request, f"{address[:80]!r}: {' '.join(error.messages)}")
+        return
+    try:
+        spend("confirmations", visitor(request))
+        spend("mailbox", of_mailbox(address))
+    except LimitReachedError as error:
+        messages.error(request, str(error))
         return
     token = signing.dumps([reader.pk, address], salt=CONFIRM)
     link = page_address("mail:confirm", token)

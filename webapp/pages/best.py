@@ -14,6 +14,7 @@ from webapp.digests import queries
 from webapp.digests.filters import Filters
 from webapp.digests.models import BestSince, Profile
 from webapp.digests.profiles.views import profile_to_change
+from webapp.limits import of_reader, spend
 from webapp.papers.days import now
 from webapp.ui.pages import for_readers
 
@@ -28,7 +29,7 @@ def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
     under_way = bool(found and not found.ended_at and timezone.now() - found.heard_at <= SILENCE)
     refused = ""
     if request.method == "POST" and not under_way:
-        refused = _ask_for_best(profile, request.POST.get("since", ""))
+        refused = _ask_for_best(reader, profile, request.POST.get("since", ""))
         if not refused:
             return redirect("digests:best-since", slug)
     entries = queries.entries_of_rows(None, found.rows, 1) if found and found.ended_at else []
@@ -55,7 +56,7 @@ def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
     return response
 
 
-def _ask_for_best(profile: Profile, written: str) -> str:
+def _ask_for_best(reader: User, profile: Profile, written: str) -> str:
     """Have a worker search; returns an error message, or "" if it was asked."""
     try:
         since = parse_date(written)
@@ -63,6 +64,7 @@ def _ask_for_best(profile: Profile, written: str) -> str:
         since = None
     if since is None:
         return _("Write the day in the form 2026-03-02.")
+    spend("backlogs", of_reader(reader.pk))
     moment = timezone.now()
     times = {"since": since, "asked_at": moment, "heard_at": moment, "ended_at": None}
     defaults = times | {"scored": 0, "total": 0, "rows": []}

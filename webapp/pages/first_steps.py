@@ -2,6 +2,7 @@
 
 from django import forms
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -17,6 +18,7 @@ from webapp.digests.scoring.learned import SURE
 from webapp.library.importing import ask_for, import_liked, named_in
 from webapp.library.learning import model_for, signals, train
 from webapp.library.references import TooMuchError, references
+from webapp.limits import LimitReachedError
 from webapp.operate.connecting import forms_of
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers
@@ -76,7 +78,7 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="")
     valid = form.is_bound and form.is_valid()
     if valid and "preview" not in request.POST:
-        return redirect("digests:profile", _make(reader, form).slug)
+        return redirect("digests:profile", _make(request, reader, form).slug)
     named = named_in(form.cleaned_data["liked"]) if valid else None
     learned = train(signals(reader).with_named(named)) if named else None
     context = {
@@ -94,13 +96,16 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     return render(request, "pages/first_steps.html", context, status=status)
 
 
-def _make(reader: User, form: FirstStepsForm) -> Profile:
+def _make(request: HttpRequest, reader: User, form: FirstStepsForm) -> Profile:
     profile = Profile(owner=reader, slug=free_slug(f"{reader.username} reads"))
     form.profile_settings.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
     save_settings(profile, form.profile_settings)
     unknown = import_liked(reader, form.cleaned_data["liked"]).unknown
     if unknown:
-        ask_for(reader, unknown)
+        try:
+            ask_for(reader, unknown)
+        except LimitReachedError as error:
+            messages.warning(request, str(error))
     model_for(reader.pk, profile.learn_from)
     build(dates(DAYS), [profile])
     return profile

@@ -13,6 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.digests.lookup import NotFoundError, check_version
+from webapp.limits import spend, visitor
 from webapp.papers import citations, queries
 from webapp.papers.changes import versions
 from webapp.papers.days import eastern_date, now
@@ -67,6 +68,8 @@ def search(request: HttpRequest) -> HttpResponse:
     since = eastern_date(now()) - timedelta(days=int(period)) if period else None
     order: Order = "newest" if request.GET.get("order") == "newest" else "relevance"
     page = number_in(request.GET.get("page", "")) or 1
+    if q or category:
+        spend("searches", visitor(request))
     results = find(q, category or None, since, page, order)
     context = {
         "q": q,

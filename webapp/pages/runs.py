@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from methods import registry
 from methods.spec import InputError, UnknownNameError
+from webapp.limits import spend, visitor
 from webapp.runs import submit
 from webapp.runs.models import Run
 from webapp.runs.queries import open_run, visible_runs
@@ -110,6 +111,7 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
         return redirect_to_login(request.get_full_path())
     form = RunForm(*found, request.POST)
     if form.is_valid():
+        spend("runs", visitor(request))
         try:
             run = submit.submit(request.user, form.request(), form.cleaned_data["key"])
             return redirect("runs:run", run.pk)

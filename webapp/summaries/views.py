@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp import tasks
+from webapp.limits import spend, visitor
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
 from webapp.summaries.client import Server
@@ -41,6 +42,7 @@ def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     language = request.POST.get("language", "")
     if language not in Summary.Language.values:
         language = Summary.Language.ENGLISH
+    spend("summaries", visitor(request))
     queue.request([paper], language, server)
     queue.retry(queue.asked([paper], language, server))
     tasks.send("site.summaries", [], lost="the summary waits for the next tick")
@@ -52,6 +54,7 @@ def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
 def ask_for_tables(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     """Have the tables of a paper read from arXiv's HTML."""
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
+    spend("tables", visitor(request))
     if tasks.send_if_room(
         "site.read_tables_of", [paper.pk], MOST_WAITING, lost="the tables are not read"
     ):
