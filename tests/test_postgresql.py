@@ -34,6 +34,8 @@ FILES = (
     "digests/test_views.py",
     "operate/test_backup.py",
     "operate/test_checks.py",
+    "pages/test_kept_paper_page.py",
+    "pages/test_revisions.py",
     "papers/test_enrich.py",
     "papers/test_limiter.py",
     "papers/test_polling.py",

@@ -13,6 +13,8 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+from webapp.ui import revisions
+
 RESTORE = (
     "Restore a backup with: manage.py restore FILE. To begin a new site, move the file away first."
 )
@@ -24,18 +26,19 @@ class DatabaseError(Exception):
 
 
 def bring_up_to_date() -> None:
-    """Apply the migrations that are missing.
+    """Apply the migrations that are missing, and the triggers of revisions.
 
     Raises DatabaseError where the database cannot be reached or used, or is newer than this code.
     """
     _refuse_empty_file()
     try:
         _refuse_other_encodings()
-        if not _missing():
+        if not _missing() and revisions.is_installed():
             return
         with _alone():
             if _missing():  # another process may have been quicker
                 call_command("migrate", interactive=False, verbosity=0)
+            revisions.install()  # also where a migration was killed, or the watches are others
     except DriverError as error:  # it cannot be reached, or the file is not a database
         name = connection.settings_dict["NAME"]
         advice = "" if connection.vendor == "postgresql" else f" {RESTORE}"

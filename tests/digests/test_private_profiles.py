@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
@@ -166,16 +167,15 @@ def test_a_token_takes_nothing_public_away(owner: User) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_an_upgrade_makes_readers_profiles_private_each_with_its_own_key() -> None:
-    executor = MigrationExecutor(connection)
-    executor.migrate([("digests", "0002_best_since")])
+    call_command("migrate", "digests", "0002_best_since", verbosity=0)
     try:
-        old = executor.loader.project_state([("digests", "0002_best_since")]).apps
+        state = MigrationExecutor(connection).loader.project_state([("digests", "0002_best_since")])
+        old = state.apps
         user = old.get_model("auth", "User").objects.create(username="ada")
         for slug in ("one", "two"):
             old.get_model("digests", "Profile").objects.create(slug=slug, name=slug, owner=user)
     finally:
-        executor = MigrationExecutor(connection)
-        executor.migrate(executor.loader.graph.leaf_nodes())
+        call_command("migrate", verbosity=0)
     made = Profile.objects.filter(owner=user.pk)
     assert [one.is_private for one in made] == [True, True]
     assert len({one.feed_key for one in made}) == 2

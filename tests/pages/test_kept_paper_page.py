@@ -26,8 +26,8 @@ from webapp.summaries.models import Claim, Summary
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/papers/2603.00001/"
-STAMPS = 6  # of the paper, what belongs to it, methods, summaries, tables, digests
-SIGNED_IN = STAMPS + 5  # session, reader, shelf, library, lists
+STAMPS = 2  # the paper, its revision
+SIGNED_IN = STAMPS + 7  # session, reader, profiles, shelf, digests, library, lists
 
 
 @pytest.fixture(autouse=True)

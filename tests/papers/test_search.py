@@ -140,7 +140,10 @@ def test_the_index_outlives_every_migration() -> None:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%paper_search'")
         else:
-            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
+            cursor.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+                " AND name GLOB 'papers_search*' ORDER BY name"
+            )
         names = [name for (name,) in cursor.fetchall()]
     assert names == (
         ["papers_paper_search"]

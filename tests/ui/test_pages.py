@@ -2,7 +2,11 @@
 
 import gzip
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, Event, Thread
+from time import sleep
 
 import brotli
 import pytest
@@ -119,6 +123,69 @@ def test_the_cache_forgets_the_least_recently_read(monkeypatch):
 def test_a_page_above_the_limit_is_not_kept(monkeypatch):
     monkeypatch.setattr(pages.cache, "_Cache__maxsize", len(BODY) - 1)
     assert [get()[1], get()[1]] == [1, 1]
+
+
+def at_once(readers: int, render: Callable[[], HttpResponse]) -> list[HttpResponse]:
+    """What `readers` get who ask for one page at the same moment."""
+    begin, answers = Barrier(readers), []
+
+    def ask() -> None:
+        begin.wait(10)
+        with suppress(RuntimeError):
+            answers.append(respond_public(RequestFactory().get("/"), "one", render))
+
+    threads = [Thread(target=ask) for _ in range(readers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    return answers
+
+
+def test_of_eight_readers_of_a_changed_page_one_makes_it():
+    made = []
+
+    def render() -> HttpResponse:
+        made.append(1)
+        sleep(0.2)
+        return HttpResponse(BODY)
+
+    answers = at_once(8, render)
+    assert [answer.content for answer in answers] == [BODY] * 8
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_who_waits_for_a_page_that_fails_makes_their_own(status: int):
+    made = []
+
+    def render() -> HttpResponse:
+        made.append(1)
+        if len(made) == 1:
+            sleep(0.2)
+            if status == 200:
+                raise RuntimeError
+            return HttpResponse(status=status)
+        return HttpResponse(BODY)
+
+    answers = at_once(4, render)
+    assert [one.content for one in answers if one.status_code == 200] == [BODY] * 3
+
+
+def test_nobody_waits_for_ever(monkeypatch):
+    monkeypatch.setattr(pages, "PATIENCE", 0.05)
+    made, release = [], Event()
+
+    def render() -> HttpResponse:
+        made.append(1)
+        if len(made) == 1:
+            release.wait(10)
+        else:
+            release.set()
+        return HttpResponse(BODY)
+
+    assert [answer.content for answer in at_once(2, render)] == [BODY] * 2
+    assert len(made) == 2
 
 
 def test_what_changes_often_is_compressed_quickly():

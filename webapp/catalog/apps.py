@@ -7,11 +7,9 @@ class CatalogConfig(AppConfig):
     name = "webapp.catalog"
 
     def ready(self) -> None:
-        """Answer for `method:` and `has:` in a search, and for what a paper's page shows."""
+        """Answer for `method:` and `has:` in a search."""
         from webapp.catalog import queries  # noqa: PLC0415 - models are ready only now
-        from webapp.papers import queries as of_papers  # noqa: PLC0415 - as above
         from webapp.papers.search import filters  # noqa: PLC0415 - as above
 
         filters["method"] = queries.papers_about
         filters["has"] = queries.papers_with
-        of_papers.others_on_page = queries.paper_stamp

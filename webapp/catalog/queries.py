@@ -15,36 +15,11 @@ from webapp.catalog.comparable import Comparison, Reported, best, comparisons, i
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.claims.extraction.claims import RuleClaim
-from webapp.digests.queries import entries_stamp
 from webapp.papers.models import Paper
-from webapp.papers.queries import rows
 from webapp.runs.models import StandingMeasurement
 from webapp.summaries.models import Claim
-from webapp.summaries.queries import summaries_stamp
 
 PAPERS_SHOWN = 12
-# In SQL, because it runs for every page that is answered from memory.
-_STAMP = """
-    SELECT
-        (SELECT count(*) FROM runs_standingmeasurement),
-        (SELECT sum(series_id) FROM runs_standingmeasurement),
-        (SELECT max(measured_at) FROM runs_standingmeasurement),
-        (SELECT changed_at FROM catalog_linkingstate WHERE id = 1),
-        (SELECT max(id) FROM papers_paperversion),
-        (SELECT max(enriched_at) FROM papers_paper),
-        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
-        (SELECT max(polled_at) FROM papers_listing WHERE state = 'failed')
-"""
-
-
-def stamp() -> tuple[object, ...]:
-    """Everything that the pages of methods show anonymous readers depends on this. One query."""
-    return rows(_STAMP)[0]
-
-
-def paper_stamp(paper: int, reader: int | None) -> tuple[object, ...]:
-    """Everything about methods, summaries and digests that a paper's page shows depends on this."""
-    return stamp(), summaries_stamp(paper), entries_stamp(paper, reader)
 
 
 @dataclass(frozen=True)

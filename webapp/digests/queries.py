@@ -3,83 +3,29 @@
 from calendar import Calendar
 from collections.abc import Iterable
 from datetime import date as Date
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Listing, Paper
-from webapp.papers.queries import rows
-
-# In SQL for speed: it runs for every page served from memory, and the ORM would take longer to
-# compile it than the database to answer it.
-_STAMP = """
-    SELECT digest.id,
-        (SELECT max(date) FROM digests_digest
-            WHERE profile_id = profile.id AND date < digest.date),
-        (SELECT min(date) FROM digests_digest
-            WHERE profile_id = profile.id AND date > digest.date),
-        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
-        (SELECT max(polled_at) FROM papers_listing WHERE date {} digest.date),
-        digest.fingerprint, digest.changed_at, profile.updated_at
-    FROM digests_digest AS digest
-    JOIN digests_profile AS profile ON profile.id = digest.profile_id
-    WHERE {} ORDER BY digest.date DESC LIMIT 1
-"""
-
-_ENTRIES_STAMP = """
-    SELECT entry.id, profile.updated_at FROM digests_digestentry AS entry
-    JOIN digests_digest AS digest ON digest.id = entry.digest_id
-    JOIN digests_profile AS profile ON profile.id = digest.profile_id
-    WHERE entry.paper_id = %s AND (profile.is_site OR profile.owner_id = %s) ORDER BY entry.id
-"""
 
 
-class PageStamp(NamedTuple):
-    """All that the page of a digest depends on: with the same stamp it is the same page."""
+def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
+    """A profile's digest of `date`, or its latest; the site's own without a slug. None without one.
 
-    digest: int
-    previous: Date | None  # the neighbouring dates that have a digest
-    next: Date | None
-    sample_listings: int
-    others: tuple[object, ...]  # only compared
-
-
-_VISIBLE = "(profile.owner_id IS NULL OR profile.is_published OR profile.owner_id = %s)"
-
-
-def page_stamp(
-    slug: str | None = None, date: Date | None = None, reader: int | None = None
-) -> PageStamp | None:
-    """The stamp of a profile's digest of `date`, or its latest; the site's own without a slug.
-
-    None without a digest that `reader` may see. One query.
+    With its profile, further matches, `previous` and `next` (the neighbouring dates that have a
+    digest) and `sampled` (whether the site shows the sample): one query.
     """
-    where: str = "profile.is_site"
-    values: list[object] = []
-    if slug:
-        where, values = f"profile.slug = %s AND {_VISIBLE}", [slug, reader]
-    if date:
-        where, values = f"{where} AND digest.date = %s", [*values, date.isoformat()]
-    found = rows(_STAMP.format("=" if date else ">=", where), values)
-    if not found:
-        return None
-    digest, previous, following, samples, *others = found[0]
-    return PageStamp(digest, _day(previous), _day(following), samples, tuple(others))
-
-
-def _day(value: object) -> Date | None:
-    """SQLite returns text."""
-    return Date.fromisoformat(str(value)) if value else None
-
-
-def entries_stamp(paper: int, reader: int | None) -> list[tuple[object, ...]]:
-    """All that a paper's places in the site's digests and a reader's own depend on. One query.
-
-    A digest that changes gets new entries.
-    """
-    return rows(_ENTRIES_STAMP, [paper, reader])
+    whose = Digest.objects.filter(**{"profile__slug": slug} if slug else {"profile__is_site": True})
+    beside = Digest.objects.filter(profile=OuterRef("profile")).order_by("date").values("date")
+    known = whose.select_related("profile", "further").annotate(
+        previous=Subquery(beside.filter(date__lt=OuterRef("date")).reverse()[:1]),
+        next=Subquery(beside.filter(date__gt=OuterRef("date"))[:1]),
+        sampled=Exists(Listing.objects.filter(source=Listing.Source.SAMPLE)),
+    )
+    return (known.filter(date=date) if date else known.order_by("-date")).first()
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:
@@ -157,32 +103,6 @@ def months(profile: Profile) -> list[Month]:
         )
         for first in firsts
     ]
-
-
-# As above, for a category's day and its links to other days.
-_CATEGORY_STAMP = """
-    SELECT l.id, l.date, l.state, l.polled_at, l.changed_at,
-        (SELECT count(*) FROM papers_listing WHERE category = l.category AND state = 'complete'),
-        (SELECT max(date) FROM papers_listing WHERE category = l.category AND state = 'complete'),
-        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
-        count(n.id), sum(n.id), sum(a.version), max(a.enriched_at)
-    FROM papers_listing l
-    LEFT JOIN papers_announcement n ON n.listing_id = l.id
-    LEFT JOIN papers_paper a ON a.id = n.paper_id
-    WHERE l.id = (
-        SELECT id FROM papers_listing WHERE category = %s AND state = 'complete' {}
-        ORDER BY date DESC LIMIT 1)
-    GROUP BY l.id
-"""
-
-
-def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...] | None:
-    """All that the page of a category's day, or its latest, depends on; None without such a day.
-
-    One query.
-    """
-    when, values = ("AND date = %s", [category, date.isoformat()]) if date else ("", [category])
-    return next(iter(rows(_CATEGORY_STAMP.format(when), values)), None)
 
 
 def profiles(visitor: User | AnonymousUser) -> QuerySet[Profile]:

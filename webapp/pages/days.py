@@ -1,6 +1,5 @@
 """The pages of a day: a digest, and everything that was announced in a category."""
 
-from contextlib import suppress
 from datetime import date as Date
 
 from django.core.paginator import Paginator
@@ -11,12 +10,13 @@ from django.views.decorators.http import require_safe
 from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
-from webapp.digests.models import Digest
 from webapp.digests.scoring.learned import SURE
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, dates
+from webapp.summaries.client import Server
 from webapp.ui.pages import reader_of, respond_shared
+from webapp.ui.revisions import revision
 
 PAPERS_A_PAGE = 50
 
@@ -27,18 +27,17 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
 
     Anonymous readers get it from memory until something on it changes.
     """
-    stamp = queries.page_stamp(slug, date, reader_of(request).pk if slug else None)
-    if stamp is None:
-        return _no_digest(request, slug, date)
-    return respond_shared(request, stamp, lambda: _render_digest(request, stamp, slug, date))
+    reader = reader_of(request)
+    if slug:
+        profile_at(slug, reader)  # 404 where it is another's own
+    listings = f"listings:{date}" if date else "listings"
+    shown = (revision(f"profile:{slug or ''}", listings, "sample"), Server.configured() is not None)
+    return respond_shared(request, shown, lambda: _render_digest(request, slug, date))
 
 
-def _render_digest(
-    request: HttpRequest, stamp: queries.PageStamp, slug: str | None, date: Date | None
-) -> HttpResponse:
-    stored = Digest.objects.filter(pk=stamp.digest).select_related("profile", "further")
-    digest = stored.first()
-    if digest is None:  # deleted meanwhile
+def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+    digest = queries.digest_at(slug, date)
+    if digest is None:
         return _no_digest(request, slug, date)
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
@@ -64,10 +63,10 @@ def _render_digest(
         "views": VIEWS.items(),
         "listings": [row for row in listings if row.date == digest.date],
         "late": [] if date else queries.incomplete_after(listings, digest.date),
-        "previous": stamp.previous,
-        "next": stamp.next,
+        "previous": digest.previous,
+        "next": digest.next,
     }
-    if not stamp.sample_listings:
+    if not digest.sampled:
         context["sample"] = None  # saves the query of the context processor
     return render(request, "pages/day.html", context)
 
@@ -84,18 +83,17 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
         "next": near[1],
         "listings": Listing.objects.filter(date=date) if date else queries.last_polls(),
     }
-    return render(request, "pages/day.html", context, status=404 if date else 200)
+    response = render(request, "pages/day.html", context, status=404 if date else 200)
+    response["Cache-Control"] = "no-store"  # it says when each category was last asked for
+    return response
 
 
 @require_safe
 def category(request: HttpRequest, category: str) -> HttpResponse:
     """Everything announced in one category on a day, in arXiv's order."""
     wanted = request.GET.get("date", "")
-    with suppress(ValueError):
-        stamp = queries.category_stamp(category, Date.fromisoformat(wanted) if wanted else None)
-        if stamp is not None:
-            return respond_shared(request, stamp, lambda: _category_page(request, category, wanted))
-    return _category_page(request, category, wanted)
+    shown = revision("papers", "listings", "sample")
+    return respond_shared(request, shown, lambda: _category_page(request, category, wanted))
 
 
 def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResponse:

@@ -9,6 +9,7 @@ from webapp.catalog import queries, reading, written
 from webapp.catalog.queries import Carried
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
+from webapp.ui.revisions import revision
 
 
 @require_safe
@@ -20,13 +21,17 @@ def methods(request: HttpRequest) -> HttpResponse:
         carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
         return render(request, "pages/methods.html", {"carried": carried})
 
-    return respond(request, queries.stamp(), page)
+    return respond(request, revision("methods", "papers", "sample"), page)
 
 
 @require_safe
 def method(request: HttpRequest, method: Method) -> HttpResponse:
     """One method: what it is, what its source claims, what was measured, who writes of it."""
-    return respond(request, queries.stamp(), lambda: _method_page(request, Carried(method)))
+    return respond(
+        request,
+        revision("methods", "papers", "sample"),
+        lambda: _method_page(request, Carried(method)),
+    )
 
 
 def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:

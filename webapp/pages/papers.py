@@ -21,9 +21,12 @@ from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType, Listing, Paper
 from webapp.papers.search import Order
 from webapp.papers.search import search as find
+from webapp.summaries.client import Server
+from webapp.summaries.models import Summary
 from webapp.ui.feeds import FORMATS
 from webapp.ui.input import number_in
 from webapp.ui.pages import reader_of, respond_shared
+from webapp.ui.revisions import revision
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15
@@ -39,8 +42,14 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
     found = get_object_or_404(Paper, arxiv_id=identifier)
-    stamp = queries.page_stamp(found, reader_of(request))
-    return respond_shared(request, stamp, lambda: _paper_page(request, found))
+    reader = reader_of(request)
+    shown = (
+        revision("papers", f"paper:{found.pk}", "methods", "profile:", "sample"),
+        Server.configured() is not None,
+        # Forms are shown to readers, and others to the staff.
+        (reader.is_authenticated, reader.is_staff),
+    )
+    return respond_shared(request, shown, lambda: _paper_page(request, found))
 
 
 def _paper_page(request: HttpRequest, found: Paper) -> HttpResponse:
@@ -52,7 +61,11 @@ def _paper_page(request: HttpRequest, found: Paper) -> HttpResponse:
         "versions": versions(found),
         "announcements": announced.order_by("-listing__date", "type"),
     }
-    return render(request, "pages/paper.html", context)
+    response = render(request, "pages/paper.html", context)
+    under_way = Summary.State.WAITING, Summary.State.RUNNING
+    if Summary.objects.filter(paper=found, state__in=under_way).exists():
+        response["Cache-Control"] = "no-store"  # its place in the queue depends on other papers
+    return response
 
 
 ORDERS: dict[Order, str] = {"relevance": "Most relevant", "newest": "Latest first"}

@@ -22,8 +22,8 @@ from webapp.runs.web.forms import RunForm
 from webapp.runs.web.progress import Seen
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
+from webapp.ui.revisions import revision
 
-LOOK = 1  # part of a cached page's key: increment it when the page changes
 DONE = 286  # htmx shows the response and stops polling
 RUNS_A_PAGE = 40
 
@@ -40,9 +40,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         response = page()
         response["Cache-Control"] = "no-store"
         return response
-    # With the reader, so that a cached page no longer names one who deleted their account.
-    stamp = (LOOK, found.pk, found.state, found.series.count(), found.reader_id)
-    return respond(request, stamp, page)
+    return respond(request, revision(f"run:{found.pk.hex}", "sample"), page)
 
 
 @require_safe

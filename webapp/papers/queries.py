@@ -1,14 +1,12 @@
 """Reads of papers and of the audit for pages and digests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, User
 from django.db import connection
 from django.db.models import F
 
@@ -66,27 +64,3 @@ def categories() -> list[str]:
     """Every category that was ever polled, in alphabetical order."""
     names = Listing.objects.order_by("category").values_list("category", flat=True)
     return list(names.distinct())
-
-
-# In SQL for speed: it runs for every page served from memory. The page lists similar papers, so it
-# also depends on the latest day and on the last answer of the API.
-_PAGE_STAMP = """
-    SELECT version.id, version.announced_on, one.id, one.type, one.version,
-        (SELECT max(changed_at) FROM papers_listing
-            WHERE date = (SELECT max(date) FROM papers_listing)),
-        (SELECT max(enriched_at) FROM papers_paper)
-    FROM papers_paper AS paper
-    LEFT JOIN papers_paperversion AS version ON version.paper_id = paper.id
-    LEFT JOIN papers_announcement AS one ON one.paper_id = paper.id
-    WHERE paper.id = %s ORDER BY version.id, one.id
-"""
-# What other apps show a reader on a paper's page depends on this (by key); `catalog` replaces it.
-others_on_page: Callable[[int, int | None], object] = lambda _paper, _reader: ()  # noqa: E731
-
-
-def page_stamp(paper: Paper, reader: User | AnonymousUser) -> str:
-    """All that the page of a paper depends on, except the personal pieces laid over it."""
-    words = [getattr(paper, field.attname) for field in Paper._meta.concrete_fields]
-    others = others_on_page(paper.pk, reader.pk)
-    shown = (reader.is_authenticated, reader.is_staff, words, rows(_PAGE_STAMP, [paper.pk]), others)
-    return sha256(repr(shown).encode()).hexdigest()

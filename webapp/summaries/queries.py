@@ -11,10 +11,8 @@ from django.utils import timezone
 
 from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.papers.models import Paper
-from webapp.papers.queries import rows
 from webapp.ui.markup import sanitise_blocks
 
-from .client import Server
 from .models import Claim, FullText, Summary
 
 State = Summary.State
@@ -88,29 +86,6 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
         claims=list(summary.claims.all()) if summary else [],
         rule_claims=[] if done else claims_of(paper.abstract),
     )
-
-
-# In SQL, as other stamps, for speed. Claims are never changed, only created anew.
-_STAMP = """
-    SELECT summary.state, summary.*,
-        (SELECT max(id) FROM summaries_claim WHERE summary_id = summary.id)
-    FROM summaries_summary AS summary WHERE paper_id = %s ORDER BY id
-"""
-_TABLES_STAMP = "SELECT '', id, read_at FROM claims_tablereading WHERE paper_id = %s ORDER BY id"
-_QUEUE_STAMP = """
-    SELECT state, count(*), count(not_before) FROM summaries_summary
-    WHERE state IN ('waiting', 'running') GROUP BY state ORDER BY state
-"""
-
-
-def summaries_stamp(paper: int) -> tuple[object, ...]:
-    """Everything that a paper's page shows about its summaries depends on this.
-
-    One query; two while one is under way, which may wait for those of other papers.
-    """
-    known = rows(_STAMP, [paper]) + rows(_TABLES_STAMP, [paper])
-    under_way = any(state in {State.WAITING, State.RUNNING} for state, *_ in known)
-    return Server.configured() is not None, known, rows(_QUEUE_STAMP) if under_way else []
 
 
 def done_lately() -> QuerySet[Summary]:

@@ -1,18 +1,20 @@
 """Caches whole pages in memory for readers who are not signed in.
 
 A page that is the same for every anonymous reader is rendered and compressed once, and served from
-memory while its stamp (the result of a small query about its data) stays the same. Each process has
+memory while what it shows stays the same: `webapp.ui.revisions`. Each process has
 its own cache, and nothing needs to be invalidated.
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from hashlib import sha256
 from threading import Lock
 from typing import Concatenate, ParamSpec
 
-from cachetools import LRUCache, cached
+from cachetools import LRUCache
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
@@ -30,6 +32,7 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 OfReader = Callable[Concatenate[HttpRequest, User, P], HttpResponse]
 
 MAX_BYTES = 32 * 2**20  # of all cached pages of a process
+PATIENCE = 10.0  # seconds for which a thread waits for a page that another makes
 EFFORT = 8  # of compressing a cached page; Brotli's 10 takes 14 times as long
 
 
@@ -51,27 +54,58 @@ class _NotKeptError(Exception):
 cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, lambda page: len(page.body))
 
 
-@cached(  # with a lock: gunicorn's threads share the cache
-    cache, key=lambda address, stamp, encoding, *_: (address, stamp, encoding), lock=Lock()
-)
+# What a thread of this process is making, by its key in `cache`, which `_lock` guards too.
+_making: dict[Hashable, Future[Page]] = {}
+_lock = Lock()
+
+
 def kept_page(
     address: str,
-    stamp: Hashable,
+    shown: Hashable,
     encoding: str,
     render: Callable[[], HttpResponse],
     effort: int = EFFORT,
 ) -> Page:
-    """The cached or newly rendered page of an address with this stamp.
+    """The cached or newly rendered page of an address that shows this.
 
-    Raises _NotKeptError for a response whose status is not 200.
+    Of the threads that ask for a page that is not there, one makes it and the others wait for it;
+    after PATIENCE seconds, or if it could not be made, each makes its own. Raises _NotKeptError for
+    a response whose status is not 200, or that says `no-store`.
     """
+    key = (address, shown, encoding)
+    with _lock:
+        if (page := cache.get(key)) is not None:
+            return page
+        under_way = _making.get(key)
+        mine: Future[Page] = Future()
+        if under_way is None:
+            _making[key] = mine
+    if under_way is not None:
+        with suppress(TimeoutError, CancelledError):
+            return under_way.result(PATIENCE)
+        return _made(address, shown, encoding, render, effort)
+    try:
+        page = _made(address, shown, encoding, render, effort)
+        with _lock, suppress(ValueError):  # too large to be kept
+            cache[key] = page
+        mine.set_result(page)
+        return page
+    finally:
+        mine.cancel()  # unless it has its result: those who wait go on
+        with _lock:
+            del _making[key]
+
+
+def _made(
+    address: str, shown: Hashable, encoding: str, render: Callable[[], HttpResponse], effort: int
+) -> Page:
     if encoding:
-        page = kept_page(address, stamp, "", render)
+        page = kept_page(address, shown, "", render)
         body = encoded(page.body, encoding, effort)
         headers = {**page.headers, "Content-Encoding": encoding}
     else:
         response = render()
-        if response.status_code != 200:
+        if response.status_code != 200 or "no-store" in response.get("Cache-Control", ""):
             raise _NotKeptError(response)
         body, headers = response.content, dict(response.items())
     return Page(body, headers | {"ETag": f'"{sha256(body).hexdigest()[:24]}"'})
@@ -137,24 +171,24 @@ def reader_of(request: HttpRequest) -> User | AnonymousUser:
 
 
 def respond(
-    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
+    request: HttpRequest, shown: Hashable, render: Callable[[], HttpResponse]
 ) -> HttpResponse:
-    """The page of this address: for anonymous readers cached while `stamp` is unchanged.
+    """The page of this address: for anonymous readers cached while `shown` is unchanged.
 
-    `render` must depend only on the address, the language and what `stamp` stands for. Only
+    `render` must depend only on the address, the language and what `shown` stands for. Only
     responses with status 200 are cached; a conditional request for the same bytes gets 304.
     """
     if is_anonymous(request):
-        return respond_public(request, stamp, render)
+        return respond_public(request, shown, render)
     return _private(render())
 
 
 def respond_shared(
-    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
+    request: HttpRequest, shown: Hashable, render: Callable[[], HttpResponse]
 ) -> HttpResponse:
     """As `respond`, but rendered once for signed-in readers too; personal fragments are filled in.
 
-    Only `{% personal %}` fragments (`webapp.ui.personal`) may depend on the reader, unless `stamp`
+    Only `{% personal %}` fragments (`webapp.ui.personal`) may depend on the reader, unless `shown`
     differs between readers.
     """
 
@@ -164,7 +198,7 @@ def respond_shared(
 
     def whole() -> HttpResponse:
         try:
-            page = kept_page(f"shared {_key(request)}", stamp, "", render_for_all)
+            page = kept_page(f"shared {_key(request)}", shown, "", render_for_all)
             response = HttpResponse(page.body)
         except _NotKeptError as error:
             response = error.response
@@ -172,19 +206,19 @@ def respond_shared(
         return response
 
     if is_anonymous(request):
-        return respond_public(request, stamp, whole)
+        return respond_public(request, shown, whole)
     return _private(_compressed(request, whole()))
 
 
 def respond_public(
-    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse], effort: int = EFFORT
+    request: HttpRequest, shown: Hashable, render: Callable[[], HttpResponse], effort: int = EFFORT
 ) -> HttpResponse:
     """A page that is the same for everybody, compressed once; does not read the session.
 
     It has the headers that `render` set.
     """
     try:
-        page = kept_page(_key(request), stamp, chosen(request), render, effort)
+        page = kept_page(_key(request), shown, chosen(request), render, effort)
     except _NotKeptError as error:
         return error.response
     response = HttpResponse(page.body, headers=page.headers)

@@ -22,7 +22,7 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
     whose = Q(digest__profile__is_site=True)
     if context["user"].is_authenticated:
         whose |= Q(digest__profile__owner=context["user"])
-    entries = DigestEntry.objects.filter(whose, paper=paper).select_related("digest__profile")
+    entries = DigestEntry.objects.filter(whose, paper=paper.pk).select_related("digest__profile")
     latest = entries.order_by("-digest__profile__is_site", "-digest__date")
     return {"paper": paper, "entries": latest.defer("title_html", "abstract_html")[:SCORES]}
 

@@ -1,0 +1,196 @@
+"""What a page shows has one revision, which every kind of write raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from tests import factories
+from webapp.database import bring_up_to_date
+from webapp.pages.revisions import WATCHES
+from webapp.papers.models import Listing, Paper
+from webapp.runs.models import Check, Event, Run
+from webapp.ui import revisions
+from webapp.ui.revisions import revision
+
+pytestmark = pytest.mark.django_db
+
+
+def by_sql() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE papers_paper SET title = 'By SQL'")
+
+
+def in_bulk() -> None:
+    papers = list(Paper.objects.all())
+    for paper in papers:
+        paper.title += "!"
+    Paper.objects.bulk_update(papers, ["title"])
+
+
+def upserted() -> None:
+    papers = list(Paper.objects.all())
+    for paper in papers:
+        paper.title += "!"
+    Paper.objects.bulk_create(
+        papers, update_conflicts=True, unique_fields=["pk"], update_fields=["title"]
+    )
+
+
+def ignoring_conflicts() -> None:
+    text = {"title": "T", "abstract": "A", "title_html": "T", "abstract_html": "A"}
+    Paper.objects.bulk_create([Paper(arxiv_id="2603.00077", **text)], ignore_conflicts=True)
+
+
+WRITES: dict[str, Callable[[], object]] = {
+    "a new one": lambda: factories.make_paper(2),
+    "update": lambda: Paper.objects.update(comment="Accepted."),
+    "SQL": by_sql,
+    "bulk_update": in_bulk,
+    "bulk_create": upserted,
+    "ignore_conflicts": ignoring_conflicts,
+    "delete": Paper.objects.all().delete,
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_every_write_raises_it(write: str) -> None:
+    factories.make_paper(1)
+    before = revision("papers")
+    WRITES[write]()
+    assert revision("papers") != before
+
+
+def test_what_no_page_shows_raises_nothing() -> None:
+    factories.make_paper(1)
+    before = revision("papers")
+    Paper.objects.update(enrich_tries=3)
+    Paper.objects.filter(title="no such").update(title="x")
+    Paper.objects.update(title=Paper.objects.get().title)
+    assert revision("papers") == before
+
+
+def test_a_write_that_is_rolled_back_raises_nothing() -> None:
+    factories.make_paper(1)
+    before = revision("papers")
+    with transaction.atomic():
+        Paper.objects.update(title="x")
+        assert revision("papers") != before
+        transaction.set_rollback(True)
+    assert revision("papers") == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_writer_waits_for_another() -> None:
+    """Two transactions that raise the same scopes in different orders are no deadlock."""
+    if connection.vendor == "sqlite":
+        return  # it has one writer at a time
+    papers = [factories.make_paper(number) for number in (1, 2)]
+    listings = [factories.make_listing(category) for category in ("cs.CL", "cs.LG")]
+    seen, other = [revision("papers", "listings")], connection.copy()
+    try:
+        with transaction.atomic(), other.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SET LOCAL lock_timeout = '3s'")
+            Paper.objects.filter(pk=papers[0].pk).update(title="Changed")
+            cursor.execute("UPDATE papers_listing SET reason = 'x' WHERE id = %s", [listings[1].pk])
+            Listing.objects.filter(pk=listings[0].pk).update(reason="x")
+            cursor.execute("UPDATE papers_paper SET title = 'x' WHERE id = %s", [papers[1].pk])
+            cursor.execute("COMMIT")
+            seen.append(revision("papers", "listings"))
+        seen.append(revision("papers", "listings"))
+    finally:
+        other.close()
+    assert seen[0] != seen[1] == seen[2]
+    Paper.objects.update(title="Once more")
+    assert revision("papers", "listings") not in seen
+
+
+@pytest.mark.django_db(transaction=True)
+def test_triggers_are_away_while_tables_change_and_all_is_shown_anew_after() -> None:
+    factories.make_paper(1)
+    before = revision("papers")
+    call_command("migrate", "digests", "0002_best_since", verbosity=0)
+    try:
+        assert not revisions.is_installed()
+        Paper.objects.update(title="By a migration")
+        assert revision("papers") == before
+    finally:
+        call_command("migrate", verbosity=0)
+    assert revisions.is_installed()
+    assert revision("papers") != before
+
+
+def test_a_start_installs_triggers_that_are_missing_or_of_other_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for watches in ([], WATCHES[:3], WATCHES):
+        with monkeypatch.context() as patch:
+            patch.setattr(revisions, "_watches", watches)
+            bring_up_to_date()
+            assert revisions.is_installed()
+    before = revision("papers")
+    factories.make_paper(1)
+    assert revision("papers") != before
+    revisions.remove()
+    before = revision("papers")
+    bring_up_to_date()
+    assert revision("papers") != before, "what was written without triggers is not known"
+
+
+def test_every_watched_column_is_there() -> None:
+    """A trigger that names a missing column fails at the first write only."""
+    for watch in WATCHES:
+        with connection.cursor() as cursor:
+            table = connection.introspection.get_table_description(cursor, watch.table)
+        assert {*watch.columns} <= {column.name for column in table}, watch.table
+
+
+def test_a_scope_is_raised_alone() -> None:
+    one, two = (factories.make_profile(name) for name in ("one", "two"))
+    papers = [factories.make_paper(1)]
+    factories.make_digest(two, papers)
+    before = revision("profile:two")
+    factories.make_digest(one, papers)
+    assert revision("profile:two") == before
+    assert revision("profile:one")
+
+
+@pytest.fixture
+def ended() -> Run:
+    """A public run that has ended, of a reader."""
+    call_command("import_results", "benchmarks/results/sparse_attention", stdout=StringIO())
+    run = Run.objects.filter(state="succeeded").order_by("pk")[0]
+    Run.objects.filter(pk=run.pk).update(reader=User.objects.create_user("ada"))
+    return run
+
+
+def test_an_ended_runs_page_shows_what_came_late(client: Client, ended: Run) -> None:
+    def shown() -> str:
+        return client.get(f"/runs/{ended.pk}/").content.decode()
+
+    assert "the last words" not in shown()
+    body = {"text": "the last words", "offset": 0, "size": 14}
+    Event.objects.create(
+        run=ended, token=ended.token, seq=990, kind="log", body=body, recorded_at=timezone.now()
+    )
+    assert "the last words" in shown()
+    first = ended.checks.all()[0]
+    Check.objects.filter(pk=first.pk).update(label="named late")
+    assert "named late" in shown()
+
+
+def test_an_ended_runs_page_names_its_reader_as_they_are_called_now(
+    client: Client, ended: Run
+) -> None:
+    address = f"/runs/{ended.pk}/"
+    assert "ada" in client.get(address).content.decode()
+    User.objects.filter(username="ada").update(username="grace-hopper")
+    assert "grace-hopper" in client.get(address).content.decode()

@@ -1,0 +1,204 @@
+"""One stored revision of what a page shows, which every write raises in its own transaction.
+
+A page or feed is kept under the revisions of its scopes: "papers", "profile:mine", "run:0198c0de…".
+They are raised by triggers of the database, so by whatever writes: a model's `save`, `update` and
+`bulk_create`, SQL of our own, a cascade, the admin, another process. Django's signals would miss
+all but the first. `webapp.pages.revisions` lists which table raises which scope.
+
+Writers never wait for each other here. On PostgreSQL a row that two transactions write makes the
+second wait for the first to end, and two scopes written in different orders would be a deadlock; so
+each open transaction writes rows of its own, at the lowest slot whose lock it gets at once, and the
+revision of a scope is the numbers in all its slots. SQLite has one writer at a time, and one slot.
+
+A migration changes tables under their triggers, which SQLite refuses, and older tables may lack the
+columns that a trigger names: so `remove` runs before migrations and `install` after.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+TABLE = "ui_revision"
+EVERYTHING = ""  # a scope of all pages: raised when the triggers were away
+LOCKS = 0x41535245  # "ASRE": the advisory locks of PostgreSQL's slots
+
+# The lowest slot that no other open transaction has.
+SLOT = f"""
+    CREATE OR REPLACE FUNCTION revision_slot() RETURNS integer LANGUAGE plpgsql AS $$
+    DECLARE slot integer := 0;
+    BEGIN
+        WHILE NOT pg_try_advisory_xact_lock({LOCKS}, slot) LOOP slot := slot + 1; END LOOP;
+        RETURN slot;
+    END $$
+"""
+
+Token = tuple[tuple[str, int], ...]
+_watches: list["Watch"] = []
+
+
+def revision(*scopes: str) -> Token:
+    """The revisions of these scopes, to be compared for equality; one query by primary key.
+
+    Read it before what the page shows: a write in between then makes the page anew once too often,
+    never once too rarely.
+    """
+    marks = ", ".join(["%s"] * (len(scopes) + 1))
+    statement = f"SELECT scope, token FROM {TABLE} WHERE scope IN ({marks}) ORDER BY scope, slot"  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(statement, (EVERYTHING, *scopes))
+        return tuple(cursor.fetchall())
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A table whose rows are shown, and the scopes that a change of a row raises.
+
+    `scopes` is a query for them, in which `{row}` stands for the row: before and after an update.
+    Only an update that changes one of `columns` counts; of any where there are none. A row is known
+    by its `id`.
+    """
+
+    table: str
+    scopes: str
+    columns: Sequence[str] = ()
+
+
+def watch(*watches: Watch) -> None:
+    """Declare what `install` makes triggers for; called once, as the site is loaded."""
+    _watches.extend(watches)
+
+
+def is_installed(database: BaseDatabaseWrapper = connection) -> bool:
+    """Whether the triggers that are there are those of the watches."""
+    return _installed(database) == set(_wanted(database))
+
+
+def install(database: BaseDatabaseWrapper = connection) -> None:
+    """Make the triggers of the watches, in place of those that are there; then all is shown anew.
+
+    A table that does not exist yet is left out: its migrations come later.
+    """
+    wanted = _wanted(database)
+    if _installed(database) == set(wanted):
+        return
+    with transaction.atomic(database.alias), database.cursor() as cursor:
+        remove(database)
+        if database.vendor == "postgresql":
+            cursor.execute(SLOT)
+        for statements in wanted.values():
+            for statement in statements:
+                cursor.execute(statement)
+        if wanted:
+            cursor.execute(_raising(f"SELECT '{EVERYTHING}' AS scope", database.vendor))
+
+
+def _wanted(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
+    """The statements that make each trigger, by its name."""
+    tables = set(database.introspection.table_names())
+    wanted: dict[str, list[str]] = {}
+    if TABLE not in tables:
+        return wanted
+    dialect = _postgresql if database.vendor == "postgresql" else _sqlite
+    for watched in _watches:
+        if watched.table in tables:
+            for event, statements in dialect(watched).items():
+                # The name tells what the trigger does, so that a changed watch is seen.
+                told = sha256(f"{watched.table}{statements}".encode()).hexdigest()[:12]
+                name = f"revision_{told}_{event}"
+                wanted[name] = [one.replace("<name>", name) for one in statements]
+    return wanted
+
+
+def remove(database: BaseDatabaseWrapper = connection) -> None:
+    """Drop all triggers of revisions."""
+    with database.cursor() as cursor:
+        for name in _installed(database):
+            if database.vendor == "postgresql":  # a trigger goes with its function
+                cursor.execute(f"DROP FUNCTION {name} CASCADE")
+            else:
+                cursor.execute(f"DROP TRIGGER {name}")
+
+
+def _installed(database: BaseDatabaseWrapper) -> set[str]:
+    with database.cursor() as cursor:
+        if database.vendor == "postgresql":
+            cursor.execute(
+                "SELECT proname FROM pg_proc WHERE proname ~ '^revision_[0-9a-f]{12}_'"
+                " AND pronamespace = current_schema()::regnamespace"
+            )
+        else:
+            cursor.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'revision_*'"
+            )
+        return {name for (name,) in cursor.fetchall()}
+
+
+def _raising(scopes: str, vendor: str) -> str:
+    """The statement that raises the scopes that a query gives, NULL left out."""
+    if vendor == "postgresql":
+        slot = "(SELECT revision_slot())"  # as a query of its own it is called once
+        number = (
+            "('x' || left(md5(random()::text || clock_timestamp()::text), 16))::bit(64)::bigint"
+        )
+    else:
+        slot, number = "0", "random()"
+    return f"""
+        INSERT INTO {TABLE} (scope, slot, token)
+        SELECT scope, {slot}, {number} FROM (
+            SELECT DISTINCT raised.scope AS scope FROM ({scopes}) AS raised
+        ) AS once WHERE scope IS NOT NULL
+        ON CONFLICT (scope, slot) DO UPDATE SET token = excluded.token;
+    """  # noqa: S608
+
+
+def _sqlite(watch: Watch) -> dict[str, list[str]]:
+    """The statements that make the trigger of each event, for every row."""
+    before, after = (watch.scopes.format(row=row) for row in ("OLD", "NEW"))
+    columns = f"OF {', '.join(watch.columns)}" if watch.columns else ""
+    changed = " OR ".join(f"OLD.{name} IS NOT NEW.{name}" for name in watch.columns)
+    events = {
+        "insert": ("INSERT", after),
+        "delete": ("DELETE", before),
+        "update": (f"UPDATE {columns}", f"{before} UNION {after}"),
+    }
+    return {
+        event: [
+            f"CREATE TRIGGER <name> AFTER {when} ON {watch.table} FOR EACH ROW"
+            f"{f' WHEN {changed}' if changed and event == 'update' else ''}"
+            f" BEGIN {_raising(scopes, 'sqlite')} END"
+        ]
+        for event, (when, scopes) in events.items()
+    }
+
+
+def _postgresql(watch: Watch) -> dict[str, list[str]]:
+    """The statements that make the trigger of each event: once for all rows of a statement."""
+    before, after = (watch.scopes.format(row=row) for row in ("was", "now"))
+    changed = " OR ".join(f"was.{name} IS DISTINCT FROM now.{name}" for name in watch.columns)
+    updated = "was_rows AS was JOIN now_rows AS now USING (id)"
+    events = {
+        "insert": ("NEW TABLE AS now_rows", "now_rows AS now", after, ""),
+        "delete": ("OLD TABLE AS was_rows", "was_rows AS was", before, ""),
+        "update": (
+            "OLD TABLE AS was_rows NEW TABLE AS now_rows",
+            updated,
+            f"{before} UNION {after}",
+            f" WHERE {changed}" if changed else "",
+        ),
+    }
+    return {
+        event: [
+            f"CREATE FUNCTION <name>() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" {_raising(_of_each(rows, scopes, where), 'postgresql')} RETURN NULL; END $$",
+            f"CREATE TRIGGER <name> AFTER {event.upper()} ON {watch.table}"
+            f" REFERENCING {tables} FOR EACH STATEMENT EXECUTE FUNCTION <name>()",
+        ]
+        for event, (tables, rows, scopes, where) in events.items()
+    }
+
+
+def _of_each(rows: str, scopes: str, where: str) -> str:
+    return f"SELECT each.scope FROM {rows} CROSS JOIN LATERAL ({scopes}) AS each{where}"  # noqa: S608
