@@ -54,20 +54,32 @@ def back_up(target: Path) -> int:
 
     Raises BackupError if the folder cannot be written or the file exists.
     """
+    with new_file(target) as draft:
+        content = draft.with_name("content")
+        content.mkdir()
+        _dump(content)
+        _pack(content, draft)
+    return target.stat().st_size
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """Where to write what `target` then is, all at once and closed to others: it holds secrets.
+
+    The folder that it is in is removed at the end. Raises BackupError if the file exists or cannot
+    be written.
+    """
     if target.exists():
         raise BackupError(f"{target} is there already: choose another name.")
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".backup-") as folder:
-            work = Path(folder)
-            (work / "content").mkdir()
-            _dump(work / "content")
-            draft = work / "backup"
-            _pack(work / "content", draft)
-            draft.chmod(0o600)  # it holds the site's secret
+            yield (draft := Path(folder) / "draft")
+            draft.chmod(0o600)
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())
             os.link(draft, target)  # fails if the file has been created meanwhile
     except OSError as error:
         raise BackupError(f"{target} cannot be written: {error.strerror or error}") from error
-    return target.stat().st_size
 
 
 def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
@@ -77,7 +89,7 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
     database or by a newer Assay; and, without `force`, if a site is running on the database.
     """
     if not force:
-        _refuse_while_running()
+        refuse_while_running()
     with _unpacked(source) as content:
         manifest = _manifest(content)
         if manifest["database"] != connection.vendor:
@@ -229,7 +241,8 @@ def _refuse_newer(manifest: dict[str, Any]) -> None:
         )
 
 
-def _refuse_while_running() -> None:
+def refuse_while_running() -> None:
+    """Raises BackupError if processes of a site used the database moments ago."""
     recent = Heartbeat.objects.filter(at__gte=timezone.now() - SILENCE)
     with suppress(DatabaseError):  # damaged, or empty: no site can be running on it
         if names := sorted(recent.values_list("name", flat=True)):
