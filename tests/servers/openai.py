@@ -35,17 +35,18 @@ def honest_summary(text: str) -> Body:
     sentences = [s.strip() for s in re.split(r"(?<=[.!?])\s+", text) if len(s.split()) > 5]
     claims = [
         {
-            "metric": f"figure {n}",
+            "metric": " ".join(sentence[: number.start()].split()[-3:]) or "the result",
+            "subject": "",
             "value": number[0],
             "unit": "",
             "direction": "higher",
-            "baseline": "the baseline of the paper",
-            "setting": "as in the quote",
+            "baseline": "",
+            "setting": "",
             "hardware": "",
             "quote": sentence[:300],
             "section": "Abstract",
         }
-        for n, sentence in enumerate(sentences)
+        for sentence in sentences
         if (number := _NUMBER.search(sentence[:300]))
     ][:20]
     return {
@@ -193,7 +194,7 @@ CONTENT: dict[str, Callable[[str], str]] = {
     "second_object": _slip(lambda a: f'{a}\n{{"note": "done"}}'),
     "remark": _slip(lambda a: f"```json\n{a}\n```\nNote the {{curly}} remark."),
     "single_quotes": lambda t: str(honest_summary(t) | {"relations": None}),
-    "unescaped_quotes": _slip(lambda a: a.replace("the baseline of", 'the "plain" baseline of')),
+    "unescaped_quotes": _slip(lambda a: a.replace("new method", 'new "plain" method')),
     "no_last_brace": _slip(lambda a: a[:-2]),
     "missing_comma": _slip(lambda a: a.replace(',\n "claims"', '\n "claims"')),
     "wrapped": lambda t: json.dumps({"paper_summary": honest_summary(t)}),
@@ -392,10 +393,12 @@ class OpenAIServer:
     400 for a schema), unknown (422 for any field but model and messages), and the names in
     `RULES`, which hold a request to what a vendor documents. `context` is how many tokens those
     take (0: any number).
-    `by_title` gives a paper its own scenario; `repairs` answers a repair request well.
+    `given` is an answer written by hand. `by_title` gives a paper its own scenario; `repairs`
+    answers a repair request well.
     """
 
     scenario: str = "good"
+    given: str = ""  # what the model says of a paper, whatever the scenario
     mode: str = "schema"
     repairs: bool = False
     context: int = 0
@@ -487,6 +490,8 @@ class OpenAIServer:
             if wanted == "json_object" and self.mode in {*ENFORCE, "object", "dashscope"}:
                 return '{"pruner": "It removes tokens."}'
             return "A pruner removes what is not needed."
+        if self.given:
+            return self.given
         if self.repairs and len(request["messages"]) > 2:
             return CONTENT["good"](text)
         return CONTENT[scenario](text)

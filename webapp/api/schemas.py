@@ -134,17 +134,23 @@ class ComparisonSchema(Schema):
 class ClaimSchema(Schema):
     """A number that the paper reports, with the sentence that contains it.
 
-    What a number is of is a model's reading; where no model has read the paper, it is left empty.
+    What a number is of is a model's reading; of a number that rules found, it is left empty.
     """
 
     metric: str = ""
+    subject: str = Field("", description="Whose number it is.")
     value: str
     unit: str
     baseline: str = ""
     setting: str = ""
     hardware: str = ""
+    section: str = Field("", description="The section of the paper that has the quote.")
     quote: str
     state: str = Field(description="number and unit, number only, or not found in the text.")
+    not_given: dict[str, list[str]] = Field(
+        {}, description="The phrases of each detail that the paper's text does not give."
+    )
+    contradicted_by: str = Field("", description="The paper's sentence that says otherwise.")
     read_by: str = Field(description="A model, or rules, which read the abstract alone.")
     measured_here: ComparisonSchema | None = Field(
         None, description="Of the same mechanism, quantity, stage and size; else null."
@@ -182,18 +188,20 @@ class WholePaper(PaperSchema):
 
     @staticmethod
     def resolve_claims(paper: Paper) -> list[dict[str, Any]]:
-        """Of its newest summary, else of its abstract by rules."""
-        view = of_paper(paper)
-        words = ("metric", "baseline", "setting", "hardware") if view.claims else ()
-        names = ("value", "unit", "quote", *words)
-        return [
-            {name: getattr(claim, name) for name in names}
-            | {
-                "state": getattr(claim, "state", State.UNIT.value),
-                "read_by": "model" if view.claims else "rules",
-                "measured_here": ours,
-            }
-            for claim, ours in beside(view.claims or view.rule_claims, methods_of(paper))
+        """Of its abstract by rules, then of its newest summary by the model."""
+        view, methods = of_paper(paper), methods_of(paper)
+        always = ("value", "unit", "quote")
+        by_rule = [
+            {name: getattr(claim, name) for name in always}
+            | {"state": State.UNIT.value, "read_by": "rules", "measured_here": ours}
+            for claim, ours in beside(view.rule_claims, methods)
+        ]
+        read = ("metric", "subject", "baseline", "setting", "hardware", "section", "state")
+        checked = ("not_given", "contradicted_by")
+        return by_rule + [
+            {name: getattr(claim, name) for name in (*always, *read, *checked)}
+            | {"read_by": "model", "measured_here": ours}
+            for claim, ours in beside(view.claims, methods)
         ]
 
     @staticmethod

@@ -117,7 +117,7 @@ def _write(papers: list[Paper]) -> int:
 def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
     """The relations that a model answered, with the text that it had read."""
     latest = Q(version=F("paper__version"))
-    done = Summary.objects.filter(latest, paper__in=papers, state=Summary.State.DONE)
+    done = Summary.objects.filter(latest, paper__in=papers, state=Summary.State.DONE, withheld="")
     by_paper = {
         row.paper_id: tuple(Answer(**one) for one in row.content.get("relations", ()))
         for row in done.order_by("finished_at")

@@ -16,7 +16,16 @@ from operator import attrgetter
 
 from django.db import models
 
-from .numbers import Number, fold, fold_with_places, numbers, numbers_in, unit_at, unit_named
+from .numbers import (
+    Folded,
+    Number,
+    fold,
+    fold_with_places,
+    numbers,
+    numbers_in,
+    unit_at,
+    unit_named,
+)
 
 
 class State(models.TextChoices):
@@ -81,15 +90,39 @@ class GroundTruth:
     def _numbers(self) -> list[Number]:
         return numbers_in(self._folded)
 
+    @property
+    def folded(self) -> Folded:
+        """The text in the form that all comparisons use."""
+        return self._folded
+
     @cached_property
-    def _values(self) -> frozenset[Decimal]:
-        return frozenset(abs(n.value) for n in self._numbers) | frozenset(
-            value for n in self._numbers for value, _ in n.same
-        )
+    def _by_value(self) -> dict[Decimal, list[Number]]:
+        index: dict[Decimal, list[Number]] = {}
+        for number in self._numbers:
+            for value in {abs(number.value), *(value for value, _ in number.same)}:
+                index.setdefault(value, []).append(number)
+        return index
+
+    def occurrences(self, value: Decimal) -> list[Number]:
+        """The first few places of the text that give a number, whatever its sign."""
+        return self._by_value.get(abs(value), [])[:MAX_PLACES]
+
+    def numbers_between(self, start: int, end: int) -> list[Number]:
+        """The numbers that begin in a part of the folded text."""
+        first = bisect_left(self._numbers, start, key=attrgetter("start"))
+        return self._numbers[first : bisect_left(self._numbers, end, key=attrgetter("start"))]
+
+    def places_of(self, quote: str) -> list[tuple[int, int]]:
+        """Where a quote stands in the folded text; a quote too short to tell stands nowhere."""
+        folded = fold(quote)
+        if _unusable(folded):
+            return []
+        places = islice(re.finditer(re.escape(folded), self._text), MAX_PLACES)
+        return [place.span() for place in places]
 
     def holds_number(self, written: str) -> bool:
         """Whether every number in `written` is somewhere in the text, as figures or a word."""
-        return all(abs(n.value) in self._values for n in numbers(written))
+        return all(abs(n.value) in self._by_value for n in numbers(written))
 
     def holds_quote(self, quote: str) -> bool:
         """Whether a quote, if long enough to identify a place, is in the text."""
@@ -104,11 +137,9 @@ class GroundTruth:
         claimed = _claimed(value, unit)
         if claimed is None:
             return Grounding(State.MISSING, "the value is not a number")
-        folded = fold(quote)
-        if why := _unusable(folded):
+        if why := _unusable(fold(quote)):
             return Grounding(State.MISSING, why)
-        places = islice(re.finditer(re.escape(folded), self._text), MAX_PLACES)
-        found = (self._at(claimed, *place.span()) for place in places)
+        found = (self._at(claimed, *place) for place in self.places_of(quote))
         nowhere = Grounding(State.MISSING, "the quote does not stand in the text")
         best_first = list(State)
         return min(found, key=lambda one: best_first.index(one.state), default=nowhere)

@@ -16,7 +16,7 @@ from .client import Message, ModelError, Reply
 from .normalise import object_in
 from .schema import PaperSummary, strict_schema
 
-PROMPT_VERSION = "v2"
+PROMPT_VERSION = "v3"
 _PROMPTS = Path(__file__).parent / "prompts"
 _LANGUAGES = {"en": "English", "zh": "Chinese (简体中文)"}
 Ask = Callable[[list[Message], dict[str, Any] | None], Reply]

@@ -75,7 +75,9 @@ class Summary(models.Model):
     text_share = models.FloatField(default=0.0)  # of the paper that the model was given
     # Of the question that the server read, where it cut it off and did not say so: an estimate.
     read_share = models.FloatField(default=1.0)
-    unverified = models.PositiveSmallIntegerField(default=0)  # claims and numbers not found
+    # Numbers, claims and details that were not found in the paper, and statements it contradicts.
+    unverified = models.PositiveSmallIntegerField(default=0)
+    withheld = models.CharField(max_length=200, blank=True)  # why no card, mail or feed shows it
 
     class Meta:
         verbose_name_plural = "summaries"
@@ -98,6 +100,7 @@ class Claim(models.Model):
     summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="claims")
     position = models.PositiveSmallIntegerField()
     metric = models.CharField(max_length=200)
+    subject = models.CharField(max_length=300, blank=True)  # whose number it is
     value = models.CharField(max_length=80)
     unit = models.CharField(max_length=40, blank=True)
     direction = models.CharField(max_length=7)  # which is better: higher, lower or unknown
@@ -111,6 +114,9 @@ class Claim(models.Model):
     # Whether the words near the number say so too; else they are the model's reading.
     metric_near = models.BooleanField(default=False)
     direction_near = models.BooleanField(default=False)
+    # {detail: phrases of it that the paper does not give}: these are the model's reading as well.
+    not_given = models.JSONField(default=dict)
+    contradicted_by = models.TextField(blank=True)  # the paper's sentence that says otherwise
 
     class Meta:
         ordering = ("position",)
@@ -120,8 +126,13 @@ class Claim(models.Model):
 
     @property
     def verified(self) -> bool:
-        """Whether number and unit were found: only such a claim may get a verdict."""
-        return self.state == self.State.UNIT
+        """Whether number and unit were found, and said of the same: else it gets no verdict."""
+        return self.state == self.State.UNIT and not self.contradicted_by
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether anything of it was not found in the paper, or is said otherwise there."""
+        return not self.verified or bool(self.not_given)
 
 
 class ServerCapability(models.Model):

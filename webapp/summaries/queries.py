@@ -26,7 +26,7 @@ class PaperSummaryView:
     languages: list[str]  # those that the paper has summaries in
     summary: Summary | None  # the best there is: done, else the latest state
     claims: list[Claim]
-    rule_claims: list[RuleClaim]  # from the abstract, where no summary is done
+    rule_claims: list[RuleClaim]  # of the abstract: they stay, whatever a model says
 
     @property
     def under_way(self) -> bool:
@@ -35,8 +35,14 @@ class PaperSummaryView:
 
     @property
     def claims_in_doubt(self) -> int:
-        """How many claims have a number or unit that was not found in the text."""
-        return sum(not claim.verified for claim in self.claims)
+        """How many claims are not given whole by the text, or are said otherwise there."""
+        return sum(claim.in_doubt for claim in self.claims)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a done summary has any number that could have been looked up."""
+        shown = f"{self.summary.gist} {self.summary.html}" if self.summary else ""
+        return bool(self.claims) or any(char.isdigit() for char in shown)
 
     @property
     def waits_for(self) -> str:
@@ -68,7 +74,8 @@ class PaperSummaryView:
 
 
 def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
-    """The newest done summary of a paper in a language; else the state of the newest; else none.
+    """The newest done summary of a paper in a language, one that says something before one that
+    does not; else the state of the newest; else none.
 
     Where the requested language has no summary, English is preferred to any other.
     """
@@ -78,20 +85,22 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
         language = "en" if "en" in languages or not languages else languages[0]
     known = [row for row in known if row.language == language]
     done = [row for row in known if row.state == State.DONE]
+    done.sort(key=lambda row: bool(row.withheld))
     summary = next(iter(done or known), None)
     return PaperSummaryView(
         language=language,
         languages=languages,
         summary=summary,
         claims=list(summary.claims.all()) if summary else [],
-        rule_claims=[] if done else claims_of(paper.abstract),
+        rule_claims=claims_of(paper.abstract),
     )
 
 
 def done_lately() -> QuerySet[Summary]:
-    """The summaries finished in the last two days, with what a card shows of them."""
+    """The summaries finished in the last two days that cards may show, with what they show."""
     since = timezone.now() - timedelta(days=2)
-    return Summary.objects.filter(state=State.DONE, finished_at__gte=since).defer("content")
+    done = Summary.objects.filter(state=State.DONE, withheld="", finished_at__gte=since)
+    return done.defer("content")
 
 
 def details(summary: Summary) -> str:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.template.loader import render_to_string
+from django.utils.html import format_html
 
-from webapp.claims.grounding import GroundTruth
 from webapp.ui.markdown import plain_line, render_line
-from webapp.ui.markup import sanitise_blocks
+from webapp.ui.markup import plain, sanitise_blocks
 
+from .agreement import contradicting
+from .paper_text import PaperText
 from .schema import PaperSummary, Table
 
 _HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-8"))
@@ -19,8 +21,9 @@ _HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-
 class _Marking:
     """Renders lines against the paper's text, and counts what did not stand there."""
 
-    truth: GroundTruth
-    missing: int = 0
+    truth: PaperText
+    language: str
+    missing: int = 0  # numbers that do not stand in the text, and statements that it contradicts
 
     def stands(self, number: str) -> bool:
         found = self.truth.holds_number(number)
@@ -28,7 +31,16 @@ class _Marking:
         return found
 
     def line(self, text: str) -> str:
-        return render_line(text, self.stands)
+        html = render_line(text, self.stands)
+        if not (sentence := contradicting(text, self.truth)):
+            return html
+        self.missing += 1
+        says = format_html(
+            ' <mark class="unverified">{}</mark> <em>“{}”</em>',
+            _HEADINGS[self.language]["otherwise"],
+            plain(sentence),
+        )
+        return html + says
 
     def table(self, table: Table) -> dict[str, object]:
         width = len(table.columns)
@@ -40,13 +52,13 @@ class _Marking:
 
 
 def render_summary(
-    summary: PaperSummary, truth: GroundTruth, language: str
+    summary: PaperSummary, truth: PaperText, language: str
 ) -> tuple[dict[str, str], int]:
     """The columns that a page shows, and how many numbers are marked as not in the text.
 
     `gist` is plain text; `gist_html` and `html`, the sections, are sanitised.
     """
-    marking = _Marking(truth)
+    marking = _Marking(truth, language)
     words = _HEADINGS[language]
     sections = []
     for name in ("contributions", "experiments", "results", "conclusions"):

@@ -163,6 +163,7 @@ class ClaimedNumber(_Answer):
     metric: Annotated[
         ShortText, Field(min_length=1, max_length=200), BeforeValidator(_at_most(200))
     ]
+    subject: ShortText = ""
     value: Annotated[str, Field(min_length=1, max_length=80), BeforeValidator(_text)]
     unit: Annotated[str, Field(max_length=40), BeforeValidator(_at_most(40))] = ""
     direction: Annotated[Literal["higher", "lower", "unknown"], BeforeValidator(_direction)] = (

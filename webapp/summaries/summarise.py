@@ -1,6 +1,7 @@
 """One summary from waiting to done: read the paper, ask the model, check the answer against it."""
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime, time, timedelta
 from typing import Any
 
@@ -8,13 +9,16 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.claims.grounding import GroundTruth
+from webapp.claims.extraction.claims import RuleClaim, claims_of
 
-from . import budget, capability, queue
+from . import budget, capability, quality, queue
+from .agreement import contradicting, contradicting_claim
 from .answer import ask_for_summary, question
 from .client import BusyError, Message, ModelError, RefusedError, Reply, Server, TooLongError
+from .details import not_given, section_of
 from .fulltext import NotYetError, full_text
 from .models import Claim, FullText, Summary
+from .paper_text import PaperText
 from .render import render_summary
 from .schema import ClaimedNumber, PaperSummary
 from .wording import direction_is_near, metric_is_near
@@ -69,7 +73,8 @@ def _run(summary: Summary, server: Server) -> None:
         answer, read = _ask(summary, server, kept)
     except TooLongError:  # now it is known how much the server takes
         answer, read = _ask(summary, server, kept)
-    truth = GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}")
+    sections = [(section["title"], section["text"]) for section in kept.sections]
+    truth = PaperText(paper.title, paper.abstract, sections)
     _keep(summary, answer, truth, text_source=kept.source, **read)
 
 
@@ -120,15 +125,18 @@ def _beginning(text: str, prompt: int | None, around: int) -> str:
     return given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
 
 
-def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth, **read: Any) -> None:
-    claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
+def _keep(summary: Summary, answer: PaperSummary, truth: PaperText, **read: Any) -> None:
+    abstract = summary.paper.abstract
+    rules = claims_of(abstract)
+    claims = [_claim(summary, n, claimed, truth, rules) for n, claimed in enumerate(answer.claims)]
     columns, marked = render_summary(answer, truth, summary.language)
     with transaction.atomic():
         held = queue.finish(
             summary,
             State.DONE,
             content=answer.model_dump(),
-            unverified=marked + sum(c.state == Claim.State.MISSING for c in claims),
+            unverified=marked + sum(claim.in_doubt for claim in claims),
+            withheld=_why_withheld(answer, claims, truth, summary),
             **columns,
             **read,
         )
@@ -136,14 +144,32 @@ def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth, **read: An
             Claim.objects.bulk_create(claims)
 
 
-def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: GroundTruth) -> Claim:
+def _why_withheld(
+    answer: PaperSummary, claims: Sequence[Claim], truth: PaperText, summary: Summary
+) -> str:
+    """Why cards, mail and feeds do not show an answer; "" where they do."""
+    if contradicting(answer.gist, truth):
+        return "the paper says otherwise than its first sentence"
+    return quality.useless(answer, claims, summary.paper.abstract, summary.language)
+
+
+def _claim(
+    summary: Summary,
+    position: int,
+    claimed: ClaimedNumber,
+    truth: PaperText,
+    rules: Sequence[RuleClaim],
+) -> Claim:
     found = truth.ground(claimed.value, claimed.unit, claimed.quote)
+    missing = not_given(claimed, truth)
     return Claim(
         summary=summary,
         position=position,
         state=found.state,
         reason=found.reason,
-        metric_near=metric_is_near(claimed.metric, found.context),
+        metric_near="metric" not in missing and metric_is_near(claimed.metric, found.context),
         direction_near=direction_is_near(claimed.direction, claimed.metric, found.context),
-        **claimed.model_dump(),
+        not_given=missing,
+        contradicted_by=contradicting_claim(claimed, truth, rules),
+        **claimed.model_dump() | {"section": section_of(claimed, truth)},
     )

@@ -7,6 +7,7 @@ from webapp.ui.tables import table
 
 _WORDS: dict[str, str] = table(__file__, "wording.toml")
 _UNSPECIFIC = frozenset(_WORDS.pop("unspecific").split())
+_WORDS.pop("says nothing")  # of the details of a claim
 _BEGINNINGS = {name: re.compile("|".join(words.split())) for name, words in _WORDS.items()}
 
 

@@ -25,14 +25,18 @@ _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 @register.inclusion_tag("catalog/paper_claims.html")
 def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> dict[str, Any]:
-    """What a model read of a paper's numbers, or those of its abstract that ours stand beside."""
-    claims = queries.beside(view.claims or view.rule_claims, methods)
-    return {"view": view, "claims": claims if view.claims else [one for one in claims if one[1]]}
+    """What a model read of a paper's numbers, and those of its abstract that ours stand beside."""
+    by_rule = queries.beside(view.rule_claims, methods)
+    return {
+        "view": view,
+        "claims": queries.beside(view.claims, methods),
+        "by_rule": [one for one in by_rule if one[1]],
+    }
 
 
 @register.simple_tag
 def marked_abstract(paper: Paper, view: PaperSummaryView) -> SafeString:
-    """The abstract with its reported numbers marked, where no model has read the paper."""
+    """The abstract with its reported numbers marked."""
     html = sanitised(paper.abstract_html)
     return mark_safe(with_marks(html, paper.abstract, view.rule_claims))  # noqa: S308
 

@@ -1,14 +1,18 @@
 """A paper's summary and claims, for the pages of other apps."""
 
+import re
 from typing import Any
 
 from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from webapp.papers.models import Paper
 from webapp.summaries import queries
 from webapp.summaries.client import Server
-from webapp.summaries.models import Summary
+from webapp.summaries.models import Claim, Summary
 from webapp.ui.language import current_language
+from webapp.ui.templatetags.ui import tex
 
 register = template.Library()
 
@@ -23,6 +27,21 @@ def summary_of(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryVie
 def a_model_is_configured() -> bool:
     """Whether this site has a model that summarises."""
     return Server.configured() is not None
+
+
+@register.filter
+def detail(claim: Claim, name: str) -> SafeString:
+    """A detail of a claim, the phrases of it that the paper does not give marked."""
+    written: str = getattr(claim, name)
+    missing = [re.escape(phrase) for phrase in claim.not_given.get(name, ()) if phrase]
+    if not missing:
+        return tex(written)
+    parts = re.split(f"({'|'.join(missing)})", written)
+    shown = (
+        format_html('<mark class="unverified">{}</mark>', tex(part)) if at % 2 else tex(part)
+        for at, part in enumerate(parts)
+    )
+    return format_html_join("", "{}", ((part,) for part in shown))
 
 
 @register.filter

@@ -1,0 +1,315 @@
+"""Whether a model's statement says of a number what the paper's sentence says of it.
+
+"Ours reaches 57.9 %, the baseline 30.6 %" can be inverted without one invented number: the numbers
+change places, a rise becomes a fall, a success rate an error rate. A statement is compared with the
+sentences of the paper that have the same numbers. It contradicts the paper only where each of those
+that can be compared says otherwise; where nothing can be compared, nothing is said.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import product
+
+from webapp.claims.extraction.claims import RuleClaim
+from webapp.claims.numbers import Folded, Number, fold, fold_with_places, numbers, numbers_in
+from webapp.ui.tables import table
+
+from .paper_text import PaperText
+from .schema import ClaimedNumber
+
+REACH = 260  # characters of a sentence on either side of a number
+MAX_QUOTED = 400  # characters of the paper's sentence that a page shows
+_WORDS: dict[str, str] = table(__file__, "opposites.toml")
+_COMMON = frozenset(_WORDS["common"].split())
+# What divides a sentence into parts of which each says something of one number.
+_PARTS = re.compile(
+    r"(?P<open>[(\[])|[)\]]|\| \||[,;:](?!\d)"
+    r"|(?<!\w)(?P<word>and|but|while|whereas|versus|vs\.?|against|compared (?:to|with)|than|over"
+    r"|from|to|by|respectively|outperform\w*|beat\w*|exceed\w*|surpass\w*)(?!\w)"
+    r"|[，；、（）]|而|但|从|到|比|以及"
+)
+_CLAUSES = re.compile(r"[;:](?!\d)|,(?!\d)|(?<!\w)(?:and|but|while|whereas)(?!\w)|[，；]|而|但")
+_END = re.compile(r"[.!?。！？](?:\s|$)")
+_TOKEN = re.compile(r"[a-z][a-z0-9]*(?:[-.+][a-z0-9]+)*")
+_CHINESE = re.compile(r"[\u3400-\u9fff]")
+_NEGATED = re.compile(r"(?<!\w)(?:not|never|cannot|fails? to|no longer)(?!\w)|n't|没有|未能|并未")
+
+
+def _group(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z])(?:{'|'.join(_WORDS[name].split())})")
+
+
+# Two groups of words that say the reverse of each other.
+_MOVES = [(_group("rises"), _group("falls")), (_group("faster"), _group("slower"))]
+_MERITS = [(_group("better"), _group("worse"))]
+_METRICS = [(_group("right"), _group("wrong")), (_group("quick"), _group("long"))]
+_HIGH = _group("higher is better")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A statement, folded, with its numbers and the words that belong to each."""
+
+    text: str
+    figures: tuple[Number, ...]
+
+    @staticmethod
+    def of(text: str) -> "Sentence":
+        """A statement as it is written."""
+        folded = fold_with_places(text)
+        return Sentence(folded.text, tuple(n for n in numbers_in(folded) if not n.is_spread))
+
+    def clause(self, number: Number) -> str:
+        """The words around a number, up to the next clause."""
+        before = list(_CLAUSES.finditer(self.text, 0, number.start))
+        after = _CLAUSES.search(self.text, number.end)
+        start = before[-1].end() if before else 0
+        return self.text[start : after.start() if after else len(self.text)]
+
+    def owners(self) -> list[frozenset[str]]:
+        """The words that say of each number whose it is, or at which end of a change it stands."""
+        parts = self._parts()
+        words: list[set[str]] = [set() for _ in self.figures]
+        before: tuple[int, int] | None = None  # a part with words but no number
+        for start, end, mark in parts:
+            here = [i for i, n in enumerate(self.figures) if start <= n.start < end]
+            own = self._words(start, end)
+            if mark == "(" and not here:
+                last = [i for i, n in enumerate(self.figures) if n.end <= start]
+                gap = self.text[self.figures[last[-1]].end : start] if last else "none"
+                if not gap.strip(" (["):
+                    words[last[-1]] |= own  # 79.66 (ours)
+                continue
+            if mark == "(" and len(here) == 1 and before:
+                own |= self._words(*before)  # the baseline (30.6 %)
+            is_row = "|" in self.text[start:end]
+            for i in here if len(here) == 1 or is_row else []:
+                words[i] |= own | ({mark} if mark in {"from", "to"} else set())
+            before = None if here else (start, end)
+        if "respectively" in self.text and len(self.figures) == 2:
+            self._in_turn(words)
+        return [frozenset(found) for found in words]
+
+    def _in_turn(self, words: list[set[str]]) -> None:
+        """ "Ours and the baseline reach 57.9 and 30.6, respectively": the first has the first."""
+        head = self.text[: self.figures[0].start]
+        first, joint, second = head.rpartition(" and ")
+        if joint:
+            words[0], words[1] = _tokens(first), _tokens(second)
+
+    def _parts(self) -> list[tuple[int, int, str]]:
+        found, start, mark = [], 0, ""
+        inside = [range(n.start, n.end) for n in self.figures]
+        for match in _PARTS.finditer(self.text):
+            if any(match.start() in span for span in inside):
+                continue
+            found.append((start, match.start(), mark))
+            start = match.end()
+            mark = "(" if match["open"] else (match["word"] or "")
+        return [*found, (start, len(self.text), mark)]
+
+    def _words(self, start: int, end: int) -> set[str]:
+        taken = [range(n.start, n.end) for n in self.figures]
+        return {
+            token[0]
+            for token in _TOKEN.finditer(self.text, start, end)
+            if len(token[0]) > 1
+            and token[0] not in _COMMON
+            and not any(token.start() in span for span in taken)
+        }
+
+
+def contradicting(statement: str, text: PaperText) -> str:
+    """The paper's sentence that says otherwise of a statement's numbers; "" where none does."""
+    ours = Sentence.of(statement)
+    said: dict[Decimal, list[tuple[int, int]]] = {
+        abs(n.value): _sentences_with(text, abs(n.value)) for n in ours.figures[:12]
+    }
+    for number in ours.figures[:12]:
+        compared = []
+        for span in said[abs(number.value)]:
+            theirs = _sentence(text, span)
+            verdict = _compare(ours, number, theirs)
+            if verdict is not None:
+                compared.append((verdict, span))
+        if compared and all(differs for differs, _ in compared):
+            return _shown(text, compared[0][1])
+    return ""
+
+
+def contradicting_claim(claimed: ClaimedNumber, text: PaperText, rules: Sequence[RuleClaim]) -> str:
+    """The paper's sentence that says otherwise of a claim; "" where none does.
+
+    Its number must belong to its subject and not to its baseline, its metric be no opposite of the
+    sentence's, and what the rules are sure of must not be the reverse.
+    """
+    figures = [n for n in numbers(f"{claimed.value} {claimed.unit}") if not n.is_spread]
+    if not figures:
+        return ""
+    value = figures[-1].value
+    for rule in rules:
+        if _against_rule(claimed, value, rule):
+            return rule.quote[:MAX_QUOTED]
+    compared = []
+    for start, end in text.places_of(claimed.quote):
+        for number in text.numbers_between(start, end):
+            if abs(number.value) != abs(value):
+                continue
+            span = _around(text.folded, number)
+            compared.append((_claim_differs(claimed, value, _sentence(text, span)), span))
+    if compared and all(differs for differs, _ in compared):
+        return _shown(text, compared[0][1])
+    return ""
+
+
+def _against_rule(claimed: ClaimedNumber, value: Decimal, rule: RuleClaim) -> bool:
+    """Whether a claim of the same number makes the rule's baseline its subject."""
+    if not rule.baseline or not claimed.subject:
+        return False
+    if abs(value) not in {abs(n.value) for n in numbers(f"{rule.value} {rule.unit}")[-1:]}:
+        return False
+    theirs, ours = _names(rule.baseline), _names(claimed.subject)
+    return bool(theirs) and theirs <= ours and not theirs & _names(claimed.baseline)
+
+
+def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Sentence) -> bool:
+    here = [i for i, n in enumerate(theirs.figures) if abs(n.value) == abs(value)]
+    if not here:
+        return False
+    at = here[0]
+    owners = theirs.owners()
+    others: set[str] = set()
+    for i, words in enumerate(owners):
+        if i not in here:
+            others |= words
+    own = owners[at]
+    subject, baseline = _names(claimed.subject), _names(claimed.baseline)
+    distinct = subject & (others - own), baseline & (own - others)
+    if distinct[0] and not subject & own and own - others:
+        return True  # the subject has another number of this sentence
+    if distinct[1] and not baseline & others and not subject & own and len(owners) > 1:
+        return True  # the number is the baseline's
+    clause = theirs.clause(theirs.figures[at])
+    metric = fold(claimed.metric)
+    if _is_opposite(metric, clause, _METRICS):
+        return True
+    # Lower is better of a metric that the sentence has as one of which more is better.
+    return claimed.direction == "lower" and bool(
+        _HIGH.search(metric) and not _METRICS[0][1].search(metric) and not _falls(clause)
+    )
+
+
+def _falls(clause: str) -> bool:
+    return bool(_MOVES[0][1].search(clause))
+
+
+def _compare(ours: Sentence, number: Number, theirs: Sentence) -> bool | None:
+    """Whether two sentences differ in what they say of a number; None where nothing compares."""
+    mine = ours.figures.index(number)
+    same = [i for i, n in enumerate(theirs.figures) if abs(n.value) == abs(number.value)]
+    if not same:
+        return None
+    swapped = _swapped(ours, mine, theirs, same)
+    if swapped is not None:
+        return swapped
+    words = ours.clause(number)
+    return any(_is_reverse(words, theirs.clause(theirs.figures[at])) for at in same)
+
+
+def _is_reverse(words: str, clause: str) -> bool:
+    """Whether a clause of a statement says of a number the reverse of the paper's clause."""
+    if _is_opposite(words, clause, _METRICS):
+        return True
+    shared = _tokens(words) & _tokens(clause)
+    if not shared and not _CHINESE.search(words):
+        return False  # they may be of two quantities
+    if _is_opposite(words, clause, _MOVES + _MERITS):
+        return True
+    is_merit = _HIGH.search(clause) and _HIGH.search(words)
+    if is_merit and (_gains_and_loses(words, clause) or _gains_and_loses(clause, words)):
+        return True
+    is_negated = bool(_NEGATED.search(words)) != bool(_NEGATED.search(clause))
+    return len(shared) > 1 and is_negated and " than " not in f"{words} {clause}"
+
+
+def _gains_and_loses(one: str, other: str) -> bool:
+    """ "improves accuracy" against "reduces accuracy"."""
+    (up, down), (better, worse) = _MOVES[0], _MERITS[0]
+
+    def has(text: str, *groups: re.Pattern[str]) -> bool:
+        return any(group.search(text) for group in groups)
+
+    gains = has(one, better, up) and not has(one, down, worse)
+    return gains and has(other, worse, down) and not has(other, better, up)
+
+
+def _swapped(ours: Sentence, mine: int, theirs: Sentence, same: Sequence[int]) -> bool | None:
+    """Whether a number and another have changed their owners; None where owners are not known."""
+    owners, others = ours.owners(), theirs.owners()
+    known = False
+    value = abs(ours.figures[mine].value)
+    for i, j in product(range(len(ours.figures)), range(len(theirs.figures))):
+        number = abs(ours.figures[i].value)
+        if i == mine or number == value or abs(theirs.figures[j].value) != number:
+            continue
+        for at in same:
+            straight = (owners[mine] & others[at]) - others[j]
+            straight |= (owners[i] & others[j]) - others[at]
+            crossed = (owners[mine] & others[j]) - others[at]
+            crossed |= (owners[i] & others[at]) - others[j]
+            if crossed and not straight and owners[mine] and owners[i]:
+                return True
+            known = known or bool(straight)
+    return False if known else None
+
+
+def _is_opposite(
+    ours: str, theirs: str, groups: Sequence[tuple[re.Pattern[str], re.Pattern[str]]]
+) -> bool:
+    """Whether one text has words of one side alone, and the other those of the other alone."""
+    for one, other in groups:
+        mine = bool(one.search(ours)), bool(other.search(ours))
+        said = bool(one.search(theirs)), bool(other.search(theirs))
+        if mine != said and sum(mine) == sum(said) == 1:
+            return True
+    return False
+
+
+def _names(detail: str) -> set[str]:
+    return _tokens(fold(detail))
+
+
+def _tokens(text: str) -> set[str]:
+    """The words of a folded text that can tell one thing from another."""
+    return {t for t in _TOKEN.findall(text) if len(t) > 1 and t not in _COMMON}
+
+
+def _sentences_with(text: PaperText, value: Decimal) -> list[tuple[int, int]]:
+    spans = [_around(text.folded, number) for number in text.occurrences(value)]
+    return list(dict.fromkeys(spans))
+
+
+def _around(folded: Folded, number: Number) -> tuple[int, int]:
+    """The sentence around a number, as far as REACH."""
+    low, high = max(0, number.start - REACH), min(len(folded.text), number.end + REACH)
+    ends = [m.end() for m in _END.finditer(folded.text, low, number.start)]
+    last = _END.search(folded.text, number.end, high)
+    return (ends[-1] if ends else low), (last.end() if last else high)
+
+
+def _sentence(text: PaperText, span: tuple[int, int]) -> Sentence:
+    start, end = span
+    inside = [n for n in text.numbers_between(start, end) if n.end <= end and not n.is_spread]
+    moved = tuple(
+        Number(n.value, n.unit, n.start - start, n.end - start, n.digits_end - start)
+        for n in inside
+    )
+    return Sentence(text.folded.text[start:end], moved)
+
+
+def _shown(text: PaperText, span: tuple[int, int]) -> str:
+    """The sentence as the paper writes it."""
+    start, end = text.folded.place(span[0], max(span[0] + 1, span[1]))
+    return " ".join(text.original[start:end].split())[:MAX_QUOTED]

@@ -1,0 +1,229 @@
+"""Which details of a claim the paper gives: metric, subject, baseline, setting, hardware, section.
+
+A model may set a true number beside a baseline, a batch size or a GPU that the paper never names.
+So each phrase of a detail is looked up: its names and numbers must stand around the claim's quote,
+or around another place of the same number; what a paper says once, its setting and hardware, may
+stand anywhere, but together. What does not is the model's reading, and shown as that.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from webapp.claims.numbers import Number, fold, fold_with_places, numbers, numbers_in
+from webapp.ui.tables import table
+
+from .paper_text import NEAR, PaperText
+from .schema import ClaimedNumber
+
+FIELDS = ("metric", "subject", "baseline", "setting", "hardware")
+ANYWHERE = frozenset({"setting", "hardware"})  # what a paper says once for all its numbers
+TOGETHER = 200  # characters within which the words of a phrase stand together
+BESIDE = 40  # characters between a number and the word that it counts
+MAX_PLACES = 50  # of a phrase that are looked at
+_SPLIT = re.compile(
+    r"\s*(?:[,;](?!\d)|[，、；()（）]|\b(?:and|with|using|versus|vs\.?|against|at|on|in|for|via)\b)\s*"
+)
+_TOKEN = re.compile(r"[^\W_][^\W_]*(?:[-.+/][^\W_]+)*")
+_RUN = re.compile(r"[a-z]+|\d+(?:\.\d+)?|[^\W\d_a-z]+")
+_CHINESE = re.compile(r"[\u3400-\u9fff]")
+_SAYS_NOTHING = frozenset(table(__file__, "wording.toml")["says nothing"].split())
+_LABEL = re.compile(r"\b(table|figure|fig\.?|tab\.?|algorithm|appendix)\s*([a-z]?\d+|[a-z]\b)")
+
+
+def not_given(claimed: ClaimedNumber, text: PaperText) -> dict[str, list[str]]:
+    """The phrases of each detail that the paper does not give; {} where it gives them all."""
+    places = _Places(claimed, text)
+    missing = {
+        name: [phrase for phrase in phrases(value) if not places.give(phrase, name in ANYWHERE)]
+        for name in FIELDS
+        if (value := getattr(claimed, name))
+    }
+    return {name: found for name, found in missing.items() if found}
+
+
+def section_of(claimed: ClaimedNumber, text: PaperText) -> str:
+    """The section of a claim's quote: as the model names it where that is so, else as it is."""
+    places = text.places_of(claimed.quote)
+    if not places:
+        return ""
+    named = fold(claimed.section)
+    titles = [text.section_at(start) for start, _ in places]
+    if any(_same_section(named, fold(title)) for title in titles):
+        return claimed.section
+    if label := _LABEL.search(named):
+        written = re.compile(rf"\b{label[1][:3]}\w*\.? ?{re.escape(label[2])}(?!\w|\.\d)")
+        nearby = (text.folded.text[slice(*text.around(*place))] for place in places)
+        if any(written.search(near) for near in nearby):
+            return claimed.section
+    return titles[0][:200]
+
+
+def _same_section(named: str, title: str) -> bool:
+    """Whether a model's name of a section is that of a title: its words, or its number."""
+    if not named:
+        return False
+    number = re.search(r"(?<![\w.])[a-z]?\d+(?:\.\d+)*(?![\w])", named)
+    numbered = re.match(r"([a-z]?\d+(?:\.\d+)*|[a-z](?= ))\.? ", title)
+    if number and numbered and number[0] == numbered[1]:
+        return True
+    words = re.sub(r"^(?:section|sec\.?|§)?\s*[a-z]?[\d.]*\s*", "", named)
+    return len(words) > 2 and (words in title or title in words)
+
+
+def phrases(detail: str) -> list[str]:
+    """The parts of a detail that are looked up each by itself: "batch size 512", "3 seeds"."""
+    return [part for part in _SPLIT.split(detail) if part]
+
+
+@dataclass(frozen=True)
+class _Phrase:
+    """What must stand in the text for a phrase to be the paper's: patterns, and numbers."""
+
+    names: tuple[re.Pattern[str], ...]
+    words: tuple[re.Pattern[str], ...]
+    numbers: tuple[Number, ...]
+    is_chinese: bool  # and nothing of it can be looked up
+
+    def stands(self, near: str, there: list[Number], *, in_table: bool, whole: bool) -> bool:
+        """Whether a part of the text has it: each name and number, and half of the words, or all.
+
+        A number must have one of the words beside it, except in a table, whose heads say it.
+        """
+        if not all(name.search(near) for name in self.names):
+            return False
+        stand = [word for word in self.words if word.search(near)]
+        if len(stand) * 2 < len(self.words) or (whole and len(stand) < len(self.words)):
+            return False
+        return all(self._has(number, near, there, in_table) for number in self.numbers)
+
+    def _has(self, number: Number, near: str, there: list[Number], in_table: bool) -> bool:
+        for other in there:
+            if not _same(number, other):
+                continue
+            beside = near[max(0, other.start - BESIDE) : other.end + BESIDE]
+            words = (*self.words, *self.names)
+            if in_table or not words or any(word.search(beside) for word in words):
+                return True
+        return False
+
+
+class _Places:
+    """The parts of a paper's text in which the details of one claim may stand."""
+
+    def __init__(self, claimed: ClaimedNumber, text: PaperText) -> None:
+        self._text = text
+        self._quotes = text.places_of(claimed.quote)
+        self._value = [abs(n.value) for n in numbers(f"{claimed.value} {claimed.unit}")][:2]
+
+    def give(self, phrase: str, anywhere: bool) -> bool:
+        wanted = self._read(phrase)
+        if wanted.is_chinese:
+            return False
+        if not wanted.names and not wanted.words and not wanted.numbers:
+            return True  # "the baseline" says nothing that could be wrong
+        if any(self._stands(wanted, *place, in_table=t) for *place, t in self._near):
+            return True
+        return anywhere and any(
+            self._stands(wanted, start - TOGETHER, start + TOGETHER, whole=True)
+            for start in self._occurrences(wanted)
+        )
+
+    def _stands(
+        self, wanted: _Phrase, start: int, end: int, *, in_table: bool = False, whole: bool = False
+    ) -> bool:
+        start = max(0, start)
+        near = self._text.folded.text[start:end]
+        there = [_moved(n, -start) for n in self._text.numbers_between(start, end)]
+        return wanted.stands(near, there, in_table=in_table, whole=whole)
+
+    @cached_property
+    def _near(self) -> list[tuple[int, int, bool]]:
+        """Around the quote, and around each other place of the claim's number."""
+        text = self._text
+        places = [(*text.around(*place), text.is_in_table(place[0])) for place in self._quotes]
+        if not places:
+            return []
+        for value in self._value[-1:]:
+            if not _is_telling(value):
+                continue
+            for number in text.occurrences(value):
+                start, end = max(0, number.start - NEAR), number.end + NEAR
+                if text.is_in_table(number.start):
+                    start, end = text.around(number.start, number.end)
+                places.append((start, end, text.is_in_table(number.start)))
+        return places
+
+    def _occurrences(self, wanted: _Phrase) -> Iterator[int]:
+        """Where the rarest part of a phrase stands in the whole text."""
+        if wanted.numbers:
+            for number in self._text.occurrences(wanted.numbers[0].value):
+                yield number.start
+        elif patterns := (*wanted.names, *wanted.words):
+            longest = max(patterns, key=lambda one: len(one.pattern))
+            for count, found in enumerate(longest.finditer(self._text.folded.text)):
+                if count >= MAX_PLACES:
+                    return
+                yield found.start()
+
+    def _read(self, phrase: str) -> _Phrase:
+        folded = fold_with_places(phrase)
+        figures = tuple(n for n in numbers_in(folded) if not n.is_spread)
+        taken = {i for n in figures for i in range(n.start, n.end)}
+        names, words = [], []
+        for token in _TOKEN.finditer(folded.text):
+            written = folded.cased[token.start() : token.end()]
+            if token.start() in taken or _CHINESE.search(written):
+                continue
+            if self._is_name(written, is_first=not token.start()):
+                names.append(_spelt(token[0]))
+            elif len(token[0]) > 2 and token[0] not in _SAYS_NOTHING:
+                words.append(_begun(token[0]))
+        is_chinese = not (names or words or figures) and bool(_CHINESE.search(phrase))
+        return _Phrase(tuple(names), tuple(words), figures, is_chinese)
+
+    def _is_name(self, written: str, *, is_first: bool) -> bool:
+        """Whether a word is a name: of letters and digits, or in capitals where words have none."""
+        if any(c.isdigit() for c in written) or any(c.isupper() for c in written[1:]):
+            return True
+        if not written[0].isupper() or written.lower() in _SAYS_NOTHING:
+            return False
+        lower = re.compile(rf"(?<!\w){re.escape(written.lower())}")
+        return not (is_first and lower.search(self._text.folded.cased))
+
+
+def _is_telling(value: Decimal) -> bool:
+    """Whether a number is that of few statements: 79.66 is, 2 is not."""
+    return len(value.normalize().as_tuple().digits) >= 3
+
+
+def _same(one: Number, other: Number) -> bool:
+    units = {other.unit, *(unit for _, unit in other.same)}
+    values = {abs(other.value), *(value for value, _ in other.same)}
+    is_counted = one.unit in {"", "x"}  # "4 × A100" are four
+    return abs(one.value) in values and (is_counted or not one.own_unit or one.unit in units)
+
+
+def _moved(number: Number, by: int) -> Number:
+    return Number(
+        value=number.value,
+        unit=number.unit,
+        start=number.start + by,
+        end=number.end + by,
+        digits_end=number.digits_end + by,
+        same=number.same,
+    )
+
+
+def _spelt(name: str) -> re.Pattern[str]:
+    """A name as papers write it: gpt-4o, gpt 4o; a100-80gb, a100 80gb."""
+    joined = r"[-\s./+_]?".join(map(re.escape, _RUN.findall(name)))
+    return re.compile(rf"(?<![a-z0-9]){joined}s?(?![a-z0-9])")
+
+
+def _begun(word: str) -> re.Pattern[str]:
+    """A word with another ending: accuracies for accuracy."""
+    stem = word if len(word) < 5 else word[: max(4, len(word) - 3)]
+    return re.compile(rf"(?<![a-z0-9]){re.escape(stem)}")
