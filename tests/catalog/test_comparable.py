@@ -195,6 +195,6 @@ def test_every_mechanism_names_variants_that_results_have() -> None:
 
 
 def test_a_claim_of_no_ratio_has_no_scope_that_meets() -> None:
-    claim = RuleClaim("3.1", "ms", "latency", "", "", "The kernel takes 3.1 ms", 0, 1)
+    claim = RuleClaim("3.1", "ms", "The kernel takes 3.1 ms", 0, 1, metric="latency")
     scope = Reported(claim, "m/x").scope
     assert not scope.meets(scope), "what is not known meets nothing, not even itself"

@@ -1,21 +1,31 @@
 """What an abstract claims, taken by rule: each number of its own outcomes, and what it is of.
 
 Small rules, not understanding: labelled as such on the page, and used where no model is
-configured. `outcomes` decides which numbers count, `details` reads what they are of.
+configured. `outcomes` decides which numbers count, `tuples` reads what they are of where that is
+sure; the words of the others stay empty.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from webapp.claims.numbers import fold_with_places
+from webapp.ui.markup import plain
 
-from .details import UNKNOWN, Details
 from .expressions import Expression, expressions
 from .outcomes import is_outcome, is_setting
 from .place import Context, Place
+from .tuples import Direction, Phrase, Reading, Relation, Sentence
 from .vocabulary import SHOWN_UNITS
 
 MAX_ABSTRACT = 10_000  # characters looked at
+# What a number's reader must know beside it: it is a bound, or not exact.
+_EXTENT = re.compile(
+    r"(?:^|\W)(up to|over|more than|at least|at most|nearly|about|around|approximately|roughly"
+    r"|almost|below|under|less than|fewer than|above|exceeding|<=|>=|<|>) ?"
+    r"(?:an? (?:average|total) of )?$"
+)
+_EXTENTS = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
 
 
 @dataclass(frozen=True)
@@ -24,25 +34,32 @@ class RuleClaim:
 
     value: str
     unit: str
-    metric: str
-    baseline: str
-    setting: str
     quote: str  # the sentence, as it stands in the abstract
     start: int  # of the number with its unit, in the abstract
     end: int
+    extent: str = ""  # "up to", "over", … where the abstract limits the number so
+    # The words of its tuple, "" where the abstract does not say them for sure. A claim without a
+    # metric has no tuple.
+    metric: str = ""
+    relation: Relation | None = None
+    direction: Direction = ""
+    subject: str = ""
+    baseline: str = ""
+    setting: str = ""
     verified: ClassVar[bool] = True  # a number taken from the abstract stands there
 
     @property
     def shown(self) -> str:
-        """Value and unit as a reader writes them: "3.5×", "24.3 → 23.1 %", "16 ms"."""
+        """The number as a reader writes it: "up to 3.5×", "24.3 → 23.1 %", "16 ms"."""
         value = self.value.replace(" -> ", " → ")
-        return f"{value}{self.unit}" if self.unit in {"×", "%"} else f"{value} {self.unit}".strip()
+        number = f"{value}{self.unit}" if self.unit in {"×", "%"} else f"{value} {self.unit}"
+        return f"{self.extent} {number}".strip()
 
 
 def claims_of(abstract: str) -> list[RuleClaim]:
     """The outcomes that an abstract reports, in reading order."""
     folded = fold_with_places(abstract[:MAX_ABSTRACT])
-    found: list[RuleClaim] = []
+    outcomes: list[tuple[Expression, Place]] = []
     context = Context(folded)
     last: Expression | None = None  # the outcome before: what is compared with one is one
     setting: Expression | None = None  # what is listed with a setting is one
@@ -50,42 +67,58 @@ def claims_of(abstract: str) -> list[RuleClaim]:
         place = context.around(expression.start, expression.end)
         if is_setting(expression, place, setting):
             setting = expression
-            continue
-        if not is_outcome(expression, place, last):
-            continue
-        claim = _claim(abstract, expression, place, last)
-        if claim.metric == UNKNOWN and found and found[-1].quote == claim.quote:
-            claim = replace(claim, metric=found[-1].metric)  # "reductions of 20% and 9.4%"
-        found.append(claim)
-        last = expression
-        for i in range(len(found) - 2, -1, -1):  # "20%, 12% and 9.4% lower cost"
-            if found[i].metric != UNKNOWN or not _is_joined(abstract, found[i], found[i + 1]):
-                break
-            found[i] = replace(found[i], metric=claim.metric)
-    return found
-
-
-def _is_joined(abstract: str, one: RuleClaim, other: RuleClaim) -> bool:
-    return abstract[one.end : other.start].strip(" \n$}") in {"and", ",", ", and"}
+        elif is_outcome(expression, place, last):
+            outcomes.append((expression, place))
+            last = expression
+    claims: list[RuleClaim] = []
+    for sentence in dict.fromkeys(place.sentence for _, place in outcomes):
+        there = [(e, place) for e, place in outcomes if place.sentence == sentence]
+        readings = Sentence(folded, sentence, [e for e, _ in there]).readings()
+        claims += [
+            _claim(abstract, expression, place, readings.get(index))
+            for index, (expression, place) in enumerate(there)
+        ]
+    return claims
 
 
 def _claim(
-    abstract: str, expression: Expression, place: Place, former: Expression | None
+    abstract: str, expression: Expression, place: Place, reading: Reading | None
 ) -> RuleClaim:
-    details = Details(expression, place, abstract, former)
     own = {"", expression.unit}  # the 2 of "from 2 min to 30 s" keeps its unit
     start, end = place.folded.place(expression.start, expression.end)
     first, last = place.folded.place(*place.sentence)
-    return RuleClaim(
+    extent = _EXTENT.search(place.before)
+    claim = RuleClaim(
         value=(" -> " if expression.is_change else "-").join(
             f"{n.value:f}" + ("" if n.unit in own else f" {SHOWN_UNITS.get(n.unit, n.unit)}")
             for n in expression.numbers
         ),
         unit=SHOWN_UNITS.get(expression.unit, expression.unit),
-        metric=details.metric(),
-        baseline=details.baseline(),
-        setting=details.setting(),
         quote=abstract[first:last],
         start=start,
         end=end,
+        extent=_EXTENTS.get(extent[1], extent[1]) if extent else "",
+    )
+    if reading is None:
+        return claim
+
+    def written(phrase: Phrase | None) -> str:
+        """Words as the abstract writes them, "" where TeX would have to be guessed at."""
+        if phrase is None:
+            return ""
+        first, last = place.folded.place(phrase.start, phrase.end)
+        words = plain(abstract[first:last])
+        return "" if set(words) & set("\\${}") else words
+
+    metric = written(reading.metric) or reading.kind
+    if not metric:
+        return claim
+    return replace(
+        claim,
+        metric=metric,
+        relation=reading.relation,
+        direction=reading.direction,
+        subject=written(reading.subject),
+        baseline=written(reading.baseline),
+        setting=written(reading.setting),
     )

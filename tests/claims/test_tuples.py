@@ -1,0 +1,107 @@
+"""What a number of an abstract is of: a whole tuple where the sentence says it, else nothing."""
+
+# ruff: noqa: E501 - a case a line
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.claims import tuples
+from webapp.claims.extraction.claims import claims_of
+
+Words = tuple[str, str, str, str, str]  # metric, relation, subject, baseline, setting
+
+
+def read(abstract: str) -> list[Words]:
+    return [
+        (c.metric, c.direction or c.relation or "", c.subject, c.baseline, c.setting)
+        for c in claims_of(abstract)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("abstract", "expected"),
+    [
+        # Levels against gains, losses, shares, "within" and factors.
+        ("Heron reaches an accuracy of 71.2% on GSM8K.", [("accuracy", "level", "Heron", "", "GSM8K")]),
+        ("Heron improves accuracy by 3.1% over BERT on GSM8K.",
+         [("accuracy", "better", "Heron", "BERT", "GSM8K")]),
+        ("Heron improves accuracy to 71.2% on GSM8K.", [("accuracy", "level", "Heron", "", "GSM8K")]),
+        ("Heron reduces latency by 30% compared to dense attention.",
+         [("latency", "less", "Heron", "dense attention", "")]),
+        ("Heron reduces latency from 40 ms to 28 ms.", [("latency", "less", "Heron", "", "")]),
+        ("Heron suffers an accuracy drop of 1.2%.", [("accuracy", "less", "", "", "")]),
+        ("Heron retains 97% of the accuracy.", [("accuracy", "share", "Heron", "", "")]),
+        ("Our accuracy stays within 1% of the full cache.",
+         [("accuracy", "within", "", "full cache", "")]),
+        ("Heron is 2.5x faster than vLLM.", [("faster", "more", "", "vLLM", "")]),
+        ("Heron needs 4x less memory than the full cache.", [("memory", "less", "Heron", "full cache", "")]),
+        ("Heron halves the training time.", [("training time", "less", "", "", "")]),
+        ("Heron achieves a 3.2x speedup over the dense baseline.",
+         [("speedup", "more", "Heron", "the dense baseline", "")]),
+        ("Heron runs at 42 FPS.", [("frame rate", "level", "Heron", "", "")]),
+        # Lists.
+        ("Heron achieves 91% precision, 88% recall and 0.89 F1.",
+         [("precision", "level", "Heron", "", ""), ("recall", "level", "Heron", "", ""),
+          ("F1", "level", "Heron", "", "")]),
+        ("Heron improves accuracy by 3% on COCO and 4% on LVIS.",
+         [("accuracy", "better", "Heron", "", "COCO"), ("accuracy", "better", "Heron", "", "LVIS")]),
+        ("Heron reduces FLOPs by 55% and latency by 36%.",
+         [("FLOPs", "less", "Heron", "", ""), ("latency", "less", "Heron", "", "")]),
+        # "Respectively": metrics, settings, baselines and subjects in the order of the numbers.
+        ("Heron improves by 22.1% and 26.6% in mF1 and mIoU, respectively.", [("", "", "", "", "")] * 2),
+        ("Heron gives a 22.1% and 26.6% improvement in F1 and mIoU, respectively.",
+         [("F1", "better", "Heron", "", ""), ("mIoU", "better", "Heron", "", "")]),
+        ("Heron reaches 66%, 83% and 63% AUROC on Real3D, ShapeNet and MulSen, respectively.",
+         [("AUROC", "level", "Heron", "", name) for name in ("Real3D", "ShapeNet", "MulSen")]),
+        ("Heron and Lark achieve accuracies of 61.5% and 57.8%, respectively.",
+         [("accuracies", "level", "Heron", "", ""), ("accuracies", "level", "Lark", "", "")]),
+        # Not sure, so silent: a list that does not pair, a metric that two share, none at all.
+        ("Heron reaches 66%, 83% and 63% AUROC on Real3D and ShapeNet.", [("", "", "", "", "")] * 3),
+        ("Heron has Pearson and Spearman correlations of 0.92 and 0.90.", [("", "", "", "", "")] * 2),
+        ("Heron outperforms BERT by 9.5% on GSM8K.", [("", "", "", "", "")]),
+        ("Heron reaches an AP that is 42% higher.", [("", "", "", "", "")]),
+    ],
+)  # fmt: skip
+def test_a_tuple_says_only_what_the_sentence_says(abstract: str, expected: list[Words]) -> None:
+    assert read(f"We present Heron. {abstract}")[: len(expected)] == [
+        words if words[0] else ("", "", "", "", "") for words in expected
+    ]
+
+
+def test_a_bound_stands_beside_its_number() -> None:
+    shown = [c.shown for c in claims_of("Heron is up to 3.5x faster and saves over 40% of memory.")]
+    assert shown == ["up to 3.5×", "over 40%"]
+
+
+def test_the_report_counts_each_word(tmp_path: Path) -> None:
+    text = (
+        "We present Heron. Heron reaches an accuracy of 71.2% on GSM8K. It gains 4% F1 over BERT."
+    )
+    at = [text.index("71.2"), text.index("71.2") + 5]
+    right = {
+        "id": "1",
+        "part": "judging",
+        "tuples": [{"at": at, "metric": ["accuracy"], "relation": ["level"], "subject": ["Heron"],
+                    "baseline": [], "setting": [[text.index("GSM8K"), text.index("GSM8K") + 5]]}],
+    }  # fmt: skip
+    wrong = json.loads(json.dumps(right).replace('"level"', '"better"'))
+    kinds = [kind for kind, _ in tuples.judged(text, right, [])]
+    assert kinds[0] == "whole"
+    assert set(kinds[1:]) <= {"no claim"}, "what nobody marked counts as wrong"
+    assert next(tuples.judged(text, wrong, []))[0] == "wrong"
+    lines = list(tuples.report([right], {"1": text}))
+    assert lines[0] == "judging: 1 abstracts, 1 numbers"
+
+
+@pytest.mark.parametrize(
+    "repeated", ["accuracy of 3% and ", "3%, ", "(3% ", "by 3x on A, ", "N and "]
+)
+def test_a_hostile_sentence_is_read_in_time(repeated: str) -> None:
+    before = time.process_time()
+    claims_of("We improve accuracy by " + repeated * (10_000 // len(repeated)))
+    claims_of("We improve accuracy by " + repeated * (1_900 // len(repeated)))
+    assert time.process_time() - before < 3
