@@ -16,7 +16,11 @@ from urllib.parse import quote, urlsplit
 from assay_common import env
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from celery import Celery
+    from celery.apps.worker import Worker
 
 LONGEST_SOCKET_PATH = 107  # bytes: what `sockaddr_un` of Linux holds, less its closing zero
 
@@ -60,6 +64,26 @@ def configure(app: Celery) -> None:
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
     )
+
+
+def quiet_worker(worker: type[Worker], queues: Sequence[str]) -> type[Worker]:
+    """A worker that needs no options: it serves `queues`, a child for each, unless told which.
+
+    It says nothing to other workers: Celery's gossip, mingle and events need channels that our
+    users of Redis do not have, and `/readyz` and the liveness file tell whether it is alive.
+    """
+
+    class Quiet(worker):  # type: ignore[misc, valid-type]  # celery has no types
+        def __init__(self, app: Any = None, hostname: str | None = None, **options: Any) -> None:
+            silent = dict.fromkeys(("without_gossip", "without_mingle", "without_heartbeat"), True)
+            if not options.get("queues"):
+                options["queues"] = list(queues)
+                options["concurrency"] = options.get("concurrency") or len(queues)
+            elif hostname and hostname.startswith("celery@"):  # nobody has chosen a name
+                hostname = hostname.replace("celery", "-".join(options["queues"]), 1)
+            super().__init__(app, hostname, **options | silent)
+
+    return Quiet
 
 
 def worker_user(name: str) -> str:

@@ -28,7 +28,19 @@ from tests.processes import ROOT, wait_for
 READY_WITHIN = 600.0  # seconds
 RUN_WITHIN = 900.0
 IMAGES = {"web": "assay-web:local", "bench": "assay-bench:cpu"}
-SERVICES = ("redis", "postgres", "web", "site", "summaries", "events", "beat", "bench-cpu")
+SERVICES = (
+    "redis",
+    "postgres",
+    "web",
+    "quick",
+    "bulk",
+    "arxiv",
+    "mail",
+    "summaries",
+    "events",
+    "beat",
+    "bench-cpu",
+)
 BACKUP = "/backups/today"
 SILENT = 31.0  # seconds: `restore` takes a site for running that was heard of within thirty
 
@@ -202,7 +214,9 @@ def main(port: int = 18_000) -> int:
             before = stack.python(COUNT, "runs")
             stack.one_off("backup", BACKUP)
             stack.measure()
-            stack.compose("stop", "web", "site", "summaries", "events", "beat")
+            stack.compose(
+                "stop", "web", "quick", "bulk", "arxiv", "mail", "summaries", "events", "beat"
+            )
             time.sleep(SILENT)
             stack.one_off("restore", BACKUP)
             build(ROOT)

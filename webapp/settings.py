@@ -169,9 +169,20 @@ SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 # Celery: the site's workers and beat; `redis_broker.configure` has what all workers share.
 CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # else anyone who reaches Redis could stop them
-CELERY_TASK_DEFAULT_QUEUE = "site"
-# The queues of the site's workers. Models take minutes, so summaries have their own.
-QUEUES = ["site", "events", "summaries"]
+# Each queue of the site's workers keeps a promise, and has a process of its own, so that none waits
+# for another: a few seconds of work for a reader, hours of work for all, requests to arXiv within
+# its limit, mail, what bench workers say, minutes of a model.
+QUEUES = ["quick", "bulk", "arxiv", "mail", "events", "summaries"]
+CELERY_TASK_DEFAULT_QUEUE = "quick"
+_TASKS_OF = {
+    "bulk": ("link", "vectors", "learn_all", "summaries", "best_since", "tidy"),
+    "arxiv": ("poll", "enrich", "save_named", "read_tables", "read_tables_of"),
+    "mail": ("mail",),
+    "summaries": ("summarise",),
+}
+CELERY_TASK_ROUTES = {
+    f"site.{task}": {"queue": queue} for queue, tasks in _TASKS_OF.items() for task in tasks
+} | {"runs.*": {"queue": "events"}}
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is not a warning
 

@@ -34,7 +34,7 @@ def app() -> Celery:
 
 
 def send(task: str, args: list[object], queue: str | None = None, *, lost: str) -> bool:
-    """Put a task on a queue, by default the site's; False where the broker is down.
+    """Put a task on a queue, by default its own; False where the broker is down.
 
     `lost` is what the log then says did not happen.
     """
@@ -45,9 +45,9 @@ def send(task: str, args: list[object], queue: str | None = None, *, lost: str) 
 
 
 def send_if_room(task: str, args: list[object], most: int, *, lost: str) -> bool:
-    """As `send` on the site's queue, for what strangers may cause: False if `most` tasks wait."""
+    """As `send` on its own queue, for what strangers may cause: False if `most` tasks wait."""
     with _broker_errors_logged(lost), app().producer_or_acquire() as producer:
-        queue = app().conf.task_default_queue
+        queue = app().amqp.router.route({}, task)["queue"].name
         declare = producer.connection.ensure(  # its answer has the queue's length
             producer, lambda: producer.channel.queue_declare(queue), max_retries=1, interval_start=0
         )

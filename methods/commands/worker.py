@@ -14,7 +14,6 @@ from ..errors import InputError
 
 HELP = "measure for a site on this machine"
 NEEDED = ("celery", "redis", "pydantic_settings")
-QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,5 +29,5 @@ def main(args: argparse.Namespace) -> int:
             f'a worker needs {", ".join(missing)}: pip install "assay-methods[worker]"'
         )
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", f"{registry.PACKAGE}.worker.app"]
-    worker = ["worker", "--queues", f"bench-{args.device}", "--loglevel", "INFO", *QUIET]
+    worker = ["worker", "--queues", f"bench-{args.device}", "--loglevel", "INFO"]
     os.execv(sys.executable, [*celery, *worker])  # noqa: S606 (no shell is wanted)

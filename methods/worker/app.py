@@ -1,9 +1,10 @@
 """The worker on a machine that measures: no Django, no database, no torch.
 
-    ASSAY_WORKER_NAME=… ASSAY_WORKER_KEY=… celery -A methods.worker.app worker -Q bench-cpu
+    ASSAY_WORKER_NAME=… ASSAY_WORKER_KEY=… celery -A methods.worker.app worker
 
-(or `-Q bench-gpu`; one worker for each GPU, chosen by CUDA_VISIBLE_DEVICES.) The main process takes
-messages and answers control commands while its one child measures: the pool is prefork, since
+It serves the GPU where NVIDIA's driver is there, else the processor, unless `-Q bench-cpu` or
+`-Q bench-gpu` says which; one worker for each GPU, chosen by CUDA_VISIBLE_DEVICES. The main process
+takes messages and answers control commands while its one child measures: the pool is prefork, since
 `solo` would not answer meanwhile and a thread cannot be killed. The child supervises a subprocess
 and sends events to the site; only that subprocess uses CUDA.
 """
@@ -13,6 +14,7 @@ import logging
 from dataclasses import asdict
 from itertools import count
 from secrets import token_hex
+from shutil import which
 from typing import Any
 
 from celery import Celery, signals
@@ -43,6 +45,9 @@ DATA_DIR = env.data_directory()
 
 app = Celery("assay-bench", task_cls="assay_common.acknowledgement:Task")
 redis_broker.configure(app)
+DEFAULT_QUEUE = "bench-gpu" if which("nvidia-smi") else "bench-cpu"
+# A cached property, which its types declare read-only.
+app.Worker = redis_broker.quiet_worker(app.Worker, [DEFAULT_QUEUE])  # type: ignore[misc]
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),
     control_exchange=redis_broker.CONTROL_EXCHANGE,

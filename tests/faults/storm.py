@@ -232,7 +232,7 @@ class Storm:
 
         client = redis.Redis(unix_socket_path=str(socket_path(self.rig.data)), socket_timeout=2)
         with suppress(redis.RedisError):
-            for queue in self.chance.sample(["events", "bench-cpu", "site"], 3):
+            for queue in self.chance.sample(["events", "bench-cpu", "quick"], 3):
                 message = client.rpop(queue)
                 for _ in range(times if message else 0):
                     client.lpush(queue, message)

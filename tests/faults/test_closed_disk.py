@@ -67,7 +67,7 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
         wait_for(lambda: house.get("readyz")[0] == 200, START_SECONDS, "a site that is ready")
         set_writable(data, False)
         try:
-            for word in ("assay-web", "assay-site", "assay-beat"):  # whose files are open still
+            for word in ("assay-web", "assay-bulk", "assay-beat"):  # whose files are open still
                 for pid in house.children(word):
                     os.kill(pid, signal.SIGKILL)
             wait_for(lambda: sign_in_refused(house, link), START_SECONDS, "a refusal")

@@ -9,7 +9,7 @@ import pytest
 from methods.worker import hardware
 from tests.processes import wait_for
 from tests.runs.asking import ended, request
-from tests.runs.rig import QUIET, Rig
+from tests.runs.rig import Rig
 from webapp.runs import submit
 from webapp.runs.models import State, Worker
 
@@ -26,7 +26,7 @@ def test_a_gpu_worker(rig: Rig) -> None:
     from django.contrib.auth.models import User
 
     extra = {"ASSAY_WORKER_NAME": "gpu", "ASSAY_WORKER_KEY": rig.key("gpu")}
-    rig.start("gpu", "-A", "methods.worker.app", "worker", "-Q", "bench-gpu", *QUIET, **extra)
+    rig.start("gpu", "-A", "methods.worker.app", "worker", "-Q", "bench-gpu", **extra)
     heard = Worker.objects.filter(name="gpu", last_seen__isnull=False)
     wait_for(heard.exists, 60, "a heartbeat")
     worker = heard.get()

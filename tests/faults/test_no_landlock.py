@@ -17,7 +17,7 @@ import pytest
 from tests.faults import no_landlock
 from tests.processes import ROOT, wait_for
 from tests.runs.asking import ask, ended
-from tests.runs.rig import QUIET, Rig
+from tests.runs.rig import Rig
 from webapp.runs.models import Run, State, Worker
 from webapp.runs.queries import log_of
 
@@ -55,7 +55,7 @@ def worker(rig: Rig, python: str, user: str) -> Iterator[Worker]:
     celery = [python, "-m", "celery", "--quiet", "-A", "methods.worker.app", "worker"]
     with (rig.data / "old.log").open("wb") as log:
         process = subprocess.Popen(
-            [python, no_landlock.__file__, *celery, "-Q", "bench-cpu", *QUIET],
+            [python, no_landlock.__file__, *celery, "-Q", "bench-cpu"],
             cwd=ROOT,
             env={**rig.environment, **settings},
             stdout=log,

@@ -35,7 +35,15 @@ from webapp.runs.models import PeriodicTask, Worker
 BACK_WITHIN = 15.0
 NEVER = 120.0  # seconds by the clock: tells what comes back from what never does
 FULL_FOR = 6.0  # seconds: some sweeps and a heartbeat of the beat that cannot be written
-FORKING = ("web", "site", "events", "summaries")  # the bench worker's child: test_kills.py
+FORKING = (
+    "web",
+    "quick",
+    "bulk",
+    "arxiv",
+    "mail",
+    "events",
+    "summaries",
+)  # the bench worker's child: test_kills.py
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

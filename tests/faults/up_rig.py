@@ -23,7 +23,10 @@ from tests.runs.rig import Rig, free_port
 ROLES = {
     "redis": "redis-server",
     "web": "assay-web",
-    "site": "assay-site",
+    "quick": "assay-quick",
+    "bulk": "assay-bulk",
+    "arxiv": "assay-arxiv",
+    "mail": "assay-mail",
     "events": "assay-events",
     "summaries": "assay-summaries",
     "beat": "assay-beat",
@@ -31,7 +34,7 @@ ROLES = {
 }
 
 
-QUEUES = ("site", "events", "summaries")
+QUEUES = ("quick", "bulk", "arxiv", "mail", "events", "summaries")
 
 
 class UpRig(Rig):

@@ -22,7 +22,7 @@ def test_a_worker_learns_from_a_star(
 ) -> None:
     with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
         scenes.full()
-        rig.start("site", "-A", "workers.site.app", "worker", "-Q", "site", "-c", "1")
+        rig.start("quick", "-A", "workers.site.app", "worker", "-Q", "quick")
         reader = User.objects.get(username=scenes.READER)
         mine = Profile.objects.filter(slug="long-context")
         mine.update(ranking="both")

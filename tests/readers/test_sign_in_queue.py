@@ -37,7 +37,7 @@ def queue(redis_url: str, settings: Any) -> Iterator[Celery]:
 
 def purge(app: Celery) -> int:
     with app.connection_for_write() as connection:
-        return connection.default_channel.queue_purge("site")
+        return connection.default_channel.queue_purge("quick")
 
 
 def test_a_full_queue_takes_no_more_and_says_so(

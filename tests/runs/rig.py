@@ -83,7 +83,7 @@ class Rig:
     def recorder(self, name: str = "recorder") -> ForkServerProcess:
         """The site's worker that records, dispatches and sweeps."""
         node = ("--hostname", f"{name}@test", "-Q", "events")
-        return self.start(name, "-A", "workers.site.app", "worker", *node, *QUIET)
+        return self.start(name, "-A", "workers.site.app", "worker", *node)
 
     def beat(self) -> ForkServerProcess:
         """The clock."""
@@ -98,7 +98,7 @@ class Rig:
         mine = {"ASSAY_WORKER_NAME": name, "ASSAY_WORKER_KEY": key or self.key(name)}
         self._former[name] = Worker.objects.get(name=name).boot
         mine |= {"ASSAY_WORKER_MEMORY": "1500"}
-        worker = ("-A", "methods.worker.app", "worker", "-Q", "bench-cpu", *QUIET)
+        worker = ("-A", "methods.worker.app", "worker", "-Q", "bench-cpu")
         return self.start(name, *worker, anew=anew, **{**mine, **extra})
 
     def mend(self) -> None:
@@ -215,9 +215,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def _database() -> Iterator[Finding]:
 
 def _processes() -> Iterator[Finding]:
     checks = readiness()
-    if not any(check.ok for check in checks if check.name in {"beat", "queue site"}):
+    if not any(check.ok for check in checks if check.name in {"beat", "queue quick"}):
         yield Finding("note", "Assay is not running", "python3 manage.py up")
         return
     for check in checks:

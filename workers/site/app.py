@@ -1,7 +1,8 @@
 """The Celery application beside the database, and when its periodic tasks are due.
 
-    celery -A workers.site.app worker    runs the tasks of `workers.site.tasks`
-    celery -A workers.site.app beat      sends them when they are due; exactly one process
+    celery -A workers.site.app worker               runs the tasks of all queues, a child for each
+    celery -A workers.site.app worker -Q quick      those of one queue, one at a time
+    celery -A workers.site.app beat                 sends them when they are due; one process
 
 Tasks take primitives, call one domain function and may be sent twice without harm.
 """
@@ -19,7 +20,7 @@ from django.db import close_old_connections
 import assay_common.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
 from assay_common import env
 from assay_common.liveness import LivenessFile
-from assay_common.redis_broker import configure
+from assay_common.redis_broker import configure, quiet_worker
 from webapp.ui.translations import compile_catalogues
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
@@ -42,6 +43,8 @@ app = Celery(
 app.config_from_object("django.conf:settings", namespace="CELERY")
 configure(app)
 app.steps["consumer"].add(LivenessFile)
+# A cached property, which its types declare read-only.
+app.Worker = quiet_worker(app.Worker, settings.QUEUES)  # type: ignore[misc]
 # Celery would reconnect to the database for each task, which takes longer than most tasks do.
 app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 
@@ -69,11 +72,9 @@ app.conf.beat_schedule = {
     "tidy": _every(86_400.0, "site.tidy"),
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
     "summarise": _every(30.0, "site.summaries"),
-    "sweep": _every(env.read().lease / 6, "runs.sweep", queue="events"),
+    "sweep": _every(env.read().lease / 6, "runs.sweep"),
     **{f"token {name}": _every(10.0, "health.token", queue=name) for name in settings.QUEUES},
 }
-# Models take minutes: they have a queue, and a worker, of their own.
-app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"
 
 

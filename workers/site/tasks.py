@@ -1,8 +1,6 @@
 """The tasks of the site's workers: each takes primitives and calls one domain function.
 
-`site.…` tasks run on the queue `site`, where one may take a minute; `runs.…` tasks on the queue
-`events`, where each is short, may be sent twice, and never waits behind a long one.
-`workers.site.app` has the schedule of the periodic ones.
+`webapp.settings` has the queue of each, `workers.site.app` the schedule of the periodic ones.
 """
 
 import logging

@@ -22,7 +22,6 @@ from workers.up.supervisor import Child
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PYTHON = sys.executable
 PAUSE = 2.0  # seconds between two checks for what a worker waits for
-QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 # Modules that a worker would import as it starts.
 OF_CELERY = (
     "celery.apps.beat",
@@ -47,8 +46,9 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     )
     _import(*OF_CELERY)
     level = ("--loglevel", settings.LOG_LEVEL)
-    yield _site_worker("site", *level)
-    yield _site_worker("events", *level)
+    for queue in settings.QUEUES:
+        if queue != "summaries":
+            yield _site_worker(queue, *level)
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
@@ -64,8 +64,7 @@ def load_site() -> None:
 
 
 def _site_worker(name: str, *arguments: str) -> Child:
-    node = ("--hostname", f"{name}@%h", "--queues", name)
-    return Child(name, _celery("worker", *node, *arguments, *QUIET))
+    return Child(name, _celery("worker", "--queues", name, *arguments))
 
 
 def _is_model_connected() -> bool:
@@ -89,7 +88,7 @@ def _measuring() -> Iterator[Child]:
     yield Child("ml", _command([PYTHON, "-m", "workers.up.install_ml"]), once=True)
     key = {"ASSAY_WORKER_NAME": LOCAL_BENCH, "ASSAY_WORKER_KEY": keys.issue(LOCAL_BENCH)}
     worker = [PYTHON, "-m", "celery", "--quiet", "--app", "methods.worker.app", "worker"]
-    worker += ["--queues", "bench-cpu", "--loglevel", settings.LOG_LEVEL, *QUIET]
+    worker += ["--queues", "bench-cpu", "--loglevel", settings.LOG_LEVEL]
     yield Child("bench", partial(_wait_for, install_ml.is_done, _command(worker)), environment=key)
 
 

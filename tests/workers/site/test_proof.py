@@ -14,7 +14,8 @@ from webapp.operate.models import Heartbeat
 from workers.site import proof
 
 SILENCE = timedelta(seconds=2)
-LONG = SimpleNamespace(time_limit=None, request=SimpleNamespace(delivery_info={"routing_key": "q"}))
+ASKED = SimpleNamespace(delivery_info={"routing_key": "q"})
+LONG = SimpleNamespace(name="site.link", request=ASKED)
 
 
 def heard() -> bool:

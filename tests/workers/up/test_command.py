@@ -14,7 +14,7 @@ import pytest
 from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
 from tests.servers.arxiv import ArxivServer
 
-ALL = ("redis-server", "assay-web", "assay-site", "assay-events", "assay-beat")
+ALL = ("redis-server", "assay-web", "assay-quick", "assay-bulk", "assay-beat")
 
 
 def everything_runs(house: House) -> bool:
@@ -50,7 +50,8 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             wait_for(lambda: ready(house), START_SECONDS, "readyz")
             checks = json.loads(house.get("readyz")[1])["checks"]
             assert [check["name"] for check in checks] == [
-                "database", "broker", "beat", "queue site", "queue events", "queue bench-cpu",
+                "database", "broker", "beat", "queue quick", "queue bulk",
+                "queue arxiv", "queue mail", "queue events", "queue bench-cpu",
                 "queue bench-gpu",
             ]  # fmt: skip
 
@@ -72,7 +73,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert house.process.returncode == 0
             assert processes_of(tmp_path) == {}
     logs = sorted(path.name for path in (tmp_path / "log").iterdir())
-    assert {"redis.log", "site.log"} <= set(logs)
+    assert {"redis.log", "quick.log"} <= set(logs)
 
 
 @pytest.mark.slow

@@ -1,0 +1,88 @@
+"""Each task has the queue of its promise, and a worker started without options serves them all."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from tests import factories
+from tests.processes import wait_for
+from tests.runs.rig import Rig, standing
+from webapp import tasks
+from webapp.library.models import Star
+from webapp.operate.heartbeats import SILENCE, ages
+from webapp.operate.models import Heartbeat
+from webapp.papers.limiter import slot
+from webapp.readers.models import SignInLink
+from workers.site.app import app
+from workers.up.children import children
+
+QUICK = {"site.learn", "site.mail_link"}
+OF = {
+    "quick": QUICK,
+    "bulk": {
+        *("site.link", "site.vectors", "site.learn_all", "site.summaries", "site.best_since"),
+        "site.tidy",
+    },
+    "arxiv": {
+        *("site.poll", "site.enrich", "site.read_tables", "site.read_tables_of"),
+        "site.save_named",
+    },
+    "mail": {"site.mail"},
+    "summaries": {"site.summarise"},
+    "events": {"runs.record", "runs.heartbeat", "runs.dispatch", "runs.sweep", "runs.expire"},
+}
+
+
+def queue_of(application: Any, name: str) -> str:
+    queue: str = application.amqp.router.route({}, name)["queue"].name
+    return queue
+
+
+def test_each_task_has_the_queue_of_its_promise() -> None:
+    app.loader.import_default_modules()
+    names = {name for name in app.tasks if name.startswith(("site.", "runs."))}
+    assert names == set().union(*OF.values())
+    for sender in (app, tasks.app()):
+        assert {name: queue_of(sender, name) for name in names} == {
+            name: queue for queue, some in OF.items() for name in some
+        }
+    assert set(settings.QUEUES) == set(OF)
+
+
+def test_up_has_a_process_for_each_queue(settings: Any) -> None:
+    settings.CELERY_BROKER_URL = ""
+    assert {child.name for child in children(0, ml=False)} >= {*OF, "web", "beat"}
+
+
+@pytest.mark.slow
+def test_a_worker_without_options_serves_every_queue_and_a_moment_waits_for_no_other(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: Any
+) -> None:
+    """While readers' look-ups wait for arXiv, a sign-in link does not."""
+    site = ("-A", "workers.site.app", "worker")
+    with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
+        rig.start("all", *site)
+        for queue in settings.QUEUES:
+            tasks.app().send_task("health.token", queue=queue)
+        heard = Heartbeat.objects.filter(kind="queue").values_list("name", flat=True)
+        wait_for(lambda: set(heard.all()) == set(settings.QUEUES), 90, "an answer of each queue")
+        rig.kill("all", signal.SIGTERM)
+
+        reader: User = factories.make_reader("patient")
+        User.objects.filter(pk=reader.pk).update(email="patient@home.example")
+        for queue in ("arxiv", "quick"):
+            rig.start(queue, *site, "-Q", queue)
+        with slot(patience=60):
+            for number in range(30):
+                tasks.send("site.save_named", [reader.pk, [f"2511.{number:05d}"]], lost="nothing")
+            tasks.send("site.mail_link", ["patient@home.example"], lost="nothing")
+            wait_for(SignInLink.objects.filter(reader=reader).exists, 90, "the link")
+            assert not Star.objects.filter(reader=reader).exists()
+            # What takes its time says so: the queue is not down.
+            assert ages(Heartbeat.Kind.QUEUE)["arxiv"] < SILENCE.total_seconds()
