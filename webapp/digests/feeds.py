@@ -234,6 +234,8 @@ def paper_item(
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'
     )
+    if code := paper.repository:
+        html = f'{html.removesuffix("</p>")} · <a href="{escape(code)}">Code</a></p>'
     # When arXiv's feeds of that day are built.
     published = datetime.combine(day or paper.announced_on or NEVER.date(), time(), EASTERN)
     return Item(

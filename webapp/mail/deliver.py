@@ -143,6 +143,7 @@ def _line(paper: Paper, day: Date | None, reason: str, gist: str = "") -> dict[s
         "address": page_address("papers:paper", paper.arxiv_id),
         "authors": authors(paper),
         "reason": f"{_day(day)}, {reason}" if day else reason,
+        "code": paper.repository,
         "gist": gist or f"{plain(paper.abstract)[:280].rstrip()} …",
     }
 

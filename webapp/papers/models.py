@@ -83,6 +83,7 @@ class Paper(models.Model):
     doi = models.CharField(max_length=255, blank=True)
     journal_ref = models.TextField(blank=True)
     license = models.CharField(max_length=255, blank=True)
+    code_offered = models.CharField(max_length=255, blank=True)  # a repository, in its full text
     announced_on = models.DateField(null=True, blank=True, db_index=True)  # the first day
     enriched_at = models.DateTimeField(null=True, blank=True, db_index=True)
     enrich_tries = models.PositiveSmallIntegerField(default=0)  # requests the API could not answer
@@ -98,8 +99,8 @@ class Paper(models.Model):
 
     @property
     def repository(self) -> str:
-        """The address of the authors' code, where abstract or comment name one."""
-        return repository(self.abstract, self.comment)
+        """The address of the authors' code, as abstract or comment name it, else the full text."""
+        return repository(self.abstract, self.comment) or self.code_offered
 
     @property
     def withdrawn(self) -> bool:

@@ -14,7 +14,7 @@ from webapp.claims.tables.store import store_tables, without_tables
 from webapp.papers import fetch
 from webapp.papers.models import Paper
 
-from .html_text import Section, UnreadableError, sections_of_html
+from .html_text import Section, UnreadableError, code_of_html, sections_of_html
 from .models import FullText
 from .pdf_text import sections_of_pdf
 
@@ -45,7 +45,7 @@ def full_text(paper: Paper) -> FullText:
             body = fetch.get(_address(paper, source)).body
             sections = read(body)
             if source == Source.HTML:
-                store_tables(paper, paper.version, body)
+                _read_whole(paper, body)
             return _kept(paper, source, sections, reasons)
         except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
             raise NotYetError(str(error)) from error
@@ -69,8 +69,19 @@ def read_tables(paper: Paper) -> None:
     except (fetch.FetchError, UnreadableError) as error:
         without_tables(paper, paper.version, f"no HTML: {error}")
         return
-    store_tables(paper, paper.version, body)
+    _read_whole(paper, body)
     _kept(paper, Source.HTML, sections, [])
+
+
+def _read_whole(paper: Paper, body: bytes) -> None:
+    """Keep what arXiv's HTML tells beside its text: the tables, and where the authors' code is."""
+    store_tables(paper, paper.version, body)
+    code = code_of_html(body)[:255]
+    if code != paper.code_offered:
+        paper.code_offered = code
+        # Feeds ask for the last change of any paper; one without it is still to be enriched.
+        paper.enriched_at = paper.enriched_at and timezone.now()
+        paper.save(update_fields=["code_offered", "enriched_at"])
 
 
 def read_some_tables(wanted: Sequence[int]) -> int:

@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from lxml import html as lxml_html
 from lxml.etree import ParserError
 
 from webapp.claims.tables.grid import grids_of
 from webapp.claims.tables.reading import Table
+from webapp.papers.repositories import offered
 
 _DROP = {"script", "style", "nav", "footer", "button", "svg", "form", "noscript", "iframe"}
 _DROP_CLASS = re.compile(
@@ -65,6 +67,30 @@ def sections_of_html(body: bytes) -> list[Section]:
     if sum(len(s.text) for s in sections) < 500:
         raise UnreadableError("the HTML page holds no paper")
     return sections
+
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+MAX_PARAGRAPHS = 5_000
+
+
+def code_of_html(body: bytes) -> str:
+    """The repository that a paper's HTML offers as the authors' code; "" where none or several.
+
+    Links are read with their addresses, footnotes where they stand; bibliography left out.
+    """
+    try:
+        root = lxml_html.document_fromstring(body, parser=lxml_html.HTMLParser(encoding="utf-8"))
+    except (ParserError, ValueError):
+        return ""
+    for node in list(root.iter("*")):
+        if node.tag in _DROP or node.tag == "math" or _DROP_CLASS.search(node.get("class") or ""):
+            node.clear(keep_tail=True)
+        elif node.tag == "a" and (address := node.get("href") or "").startswith("http"):
+            node.text = f" {address} "
+            del node[:]
+    paragraphs = islice(root.iter("p"), MAX_PARAGRAPHS)
+    texts = (" ".join(paragraph.text_content().split()) for paragraph in paragraphs)
+    return offered(sentence for text in texts for sentence in _SENTENCE.split(text))
 
 
 def _write_rows(tabular: lxml_html.HtmlElement, rows: str) -> None:
