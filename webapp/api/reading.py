@@ -15,6 +15,8 @@ from webapp.api import schemas
 from webapp.api.security import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
+from webapp.claims import queries as reported
+from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.digests.lookup import find_digest, find_paper, find_profile
 from webapp.digests.models import Digest, Profile
 from webapp.library import queries as library_queries
@@ -23,7 +25,7 @@ from webapp.limits import spend, visitor
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, Results, search
 
-A_PAGE = 50  # papers of a library on a page
+A_PAGE = 50  # papers of a library, or quantities, on a page
 papers_router = Router(tags=["papers"])
 public_router = Router()
 library_router = Router(tags=["library"], auth=Bearer("library"))
@@ -46,11 +48,103 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
 
 
 @papers_router.get(
+    "/{path:arxiv_id}/tables", response=schemas.PaperTables, summary="The tables of a paper"
+)
+def tables(request: HttpRequest, arxiv_id: Name) -> dict[str, Any]:
+    """Each table of its HTML with every number's row and heads; the main results first."""
+    paper = find_paper(arxiv_id)
+    shown = tables_of(paper)
+    listed = [*([shown.main] if shown.main else []), *shown.others]
+    return {
+        "paper": paper.arxiv_id,
+        "version": shown.reading.version if shown.reading else None,
+        "reason": shown.reading.reason if shown.reading else "not read yet",
+        "tables": [_table(table, table is shown.main) for table in listed],
+    }
+
+
+def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
+    """A table as TableSchema describes it."""
+    page = shown.link.partition("#")[0]
+    own = ("row_label", "head_path", "cell", "value", "unit", "spread", "note")
+    values = [
+        {name: getattr(value, name) for name in own}
+        | {
+            "text": value.cell.text,
+            "row": value.cell.row,
+            "column": value.cell.column,
+            "own": shown.is_own(value),
+            "best": shown.is_best(value.cell),
+            "cell": f"{shown.cell_id}-{value.cell.row}-{value.cell.column}",
+            "link": f"{page}#{value.cell.anchor}" if value.cell.anchor else shown.link,
+            "quantity": shown.reported(value.cell),
+        }
+        for value in shown.table.values
+    ]
+    return {
+        "number": shown.title,
+        "caption": shown.stored.caption,
+        "main": is_main,
+        "own_found": shown.has_own,
+        "link": shown.link,
+        "markdown": shown.table.markdown(),
+        "values": values,
+    }
+
+
+@papers_router.get(
     "/{path:arxiv_id}", response=schemas.WholePaper, summary="One paper with its claims"
 )
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number in its summary with its quote and whether it was found."""
     return find_paper(arxiv_id)
+
+
+@public_router.get(
+    "/quantities", response=schemas.QuantityPage, tags=["quantities"], summary="All quantities"
+)
+def quantities(
+    request: HttpRequest, q: Annotated[str, Query(max_length=80)] = "", page: PageNumber = 1
+) -> dict[str, Any]:
+    """What the tables of stored papers report: each benchmark with a metric, commonest first."""
+    return _page(reported.quantities(q), page)
+
+
+@public_router.get(
+    "/quantities/values",
+    response=schemas.ReportedPage,
+    tags=["quantities"],
+    summary="What papers report of one quantity",
+)
+def quantity_values(  # noqa: PLR0917 - each is a parameter of the address
+    request: HttpRequest,
+    benchmark: Annotated[str, Query(min_length=1, max_length=80)],
+    metric: Annotated[str, Query(min_length=1, max_length=80)],
+    q: Annotated[str, Query(max_length=80)] = "",
+    own_only: bool = False,
+    order: Literal["newest", "best"] = "newest",
+    page: PageNumber = 1,
+) -> dict[str, Any]:
+    """Every value with its paper, table and cell. `q`: a word of subject or setting; `own_only`:
+    only of the papers' own methods."""
+    values = reported.reported(benchmark, metric, order, own=own_only, text=q)
+    told = _page(values, page)
+    return told | {
+        "benchmark": benchmark,
+        "metric": metric,
+        "papers": values.values("paper").distinct().count(),
+        "items": reported.lines(told["items"]),
+    }
+
+
+def _page(found: QuerySet[Any], page: int) -> dict[str, Any]:
+    """A page of a list, with the number of the page after it."""
+    count = found.count()
+    return {
+        "count": count,
+        "next": page + 1 if count > page * A_PAGE else None,
+        "items": list(found[(page - 1) * A_PAGE : page * A_PAGE]),
+    }
 
 
 @public_router.get(

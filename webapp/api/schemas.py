@@ -6,6 +6,7 @@ of its `resolve_` function.
 
 from datetime import date as Date
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -93,6 +94,7 @@ class PaperSchema(Schema):
     categories: list[str]
     announced_on: Date | None
     doi: str
+    repository: str = Field(description="The authors' code: by abstract, comment or full text.")
 
 
 class PaperPage(Schema):
@@ -181,7 +183,6 @@ class NamedPaper(Schema):
 class WholePaper(PaperSchema):
     """A paper with all that its page shows of its numbers and methods."""
 
-    repository: str = Field(description="The authors' code, named by abstract or comment.")
     claims: list[ClaimSchema]
     methods: list[PaperMethodSchema]
     similar: list[NamedPaper]
@@ -213,6 +214,105 @@ class WholePaper(PaperSchema):
     def resolve_similar(paper: Paper) -> list[Paper]:
         """The most similar first."""
         return [one for _, one in similar(paper)]
+
+
+class QuantityName(Schema):
+    """A benchmark and the metric on it."""
+
+    benchmark: str
+    metric: str
+
+
+class TableValue(Schema):
+    """A number of a table, in the words of the table."""
+
+    row_label: list[str]
+    head_path: list[str]
+    text: str
+    value: Decimal
+    unit: str
+    spread: Decimal | None
+    note: str = Field(description="What stands in brackets behind it: a change, a rank.")
+    own: bool = Field(description="In the row or column of the paper's own method.")
+    best: bool = Field(description="The best of its column, as far as that is known.")
+    row: int
+    column: int
+    cell: str = Field(description="The fragment of its cell on the paper's page here.")
+    link: str = Field(description="Its cell on arXiv's page.")
+    quantity: QuantityName | None = Field(
+        None, description="What it measures, where its own table names every field."
+    )
+
+
+class TableSchema(Schema):
+    """A table of a paper as its page shows it: the main results first."""
+
+    number: str
+    caption: str
+    main: bool = Field(description="The paper's main results.")
+    own_found: bool = Field(description="Whether the paper's own row or column is known.")
+    link: str = Field(description="The table on arXiv's page.")
+    markdown: str
+    values: list[TableValue]
+
+
+class PaperTables(Schema):
+    """The tables of a paper's newest version that was read, or why there are none."""
+
+    paper: str = Field(description="arXiv's identifier.")
+    version: int | None = Field(description="The version that was read; null before any was.")
+    reason: str = Field(description="Why there are no tables.")
+    tables: list[TableSchema]
+
+
+class QuantitySchema(QuantityName):
+    """A quantity that tables of stored papers report."""
+
+    papers: int = Field(description="How many papers report it.")
+    values: int = Field(alias="count")
+
+
+class QuantityPage(Schema):
+    """Quantities, the commonest first; `next` is the number of the page after this one."""
+
+    count: int
+    next: int | None
+    items: list[QuantitySchema]
+
+
+class ElsewhereSchema(Schema):
+    """A number that another paper gives the same subject, in the same setting and unit."""
+
+    text: str
+    paper: str = Field(alias="arxiv_id")
+    cell: str
+
+
+class ReportedSchema(Schema):
+    """A number that a paper's table reports of a quantity."""
+
+    subject: str = Field(alias="value.subject")
+    setting: str = Field(alias="value.setting")
+    text: str = Field(alias="value.text")
+    value: Decimal = Field(alias="value.value")
+    unit: str = Field(alias="value.unit")
+    own: bool = Field(alias="value.is_own")
+    paper: NamedPaper = Field(alias="value.paper")
+    announced_on: Date | None = Field(alias="value.paper.announced_on")
+    table: str = Field(alias="value.table.number")
+    cell: str = Field(description="The fragment of its cell on the paper's page here.")
+    elsewhere: list[ElsewhereSchema] = Field(
+        description="What other papers give the same subject, in the same setting and unit."
+    )
+
+
+class ReportedPage(QuantityName):
+    """What stored papers report of a quantity; `next` is the number of the page after this one."""
+
+    papers: int
+    count: int
+    next: int | None
+    items: list[ReportedSchema]
 
 
 class ProfileSchema(Schema):

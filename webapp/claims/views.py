@@ -22,6 +22,7 @@ from webapp.ui.pages import attachment, respond
 
 A_PAGE = 50
 IN_FEED = 50
+FILTERS = ("own", "q")
 MAX_ROWS = 5000  # of a CSV file
 COLUMNS = ("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table", "address")
 
@@ -52,20 +53,25 @@ def _quantity(request: HttpRequest) -> HttpResponse:
     benchmark, metric = request.GET.get("benchmark", ""), request.GET.get("metric", "")
     own = request.GET.get("own") == "1"
     order = "best" if request.GET.get("order") == "best" else "newest"
-    values = queries.reported(benchmark, metric, order, own=own)
+    q = request.GET.get("q", "").strip()[:80]
+    values = queries.reported(benchmark, metric, order, own=own, text=q)
     page = Paginator(values, A_PAGE).get_page(number_in(request.GET.get("page", "")) or 1)
-    if not page.paginator.count and not own:
+    query = {"benchmark": benchmark, "metric": metric}
+    chosen = {name: value for name, value in (("own", "1" if own else ""), ("q", q)) if value}
+    if not page.paginator.count and not chosen:
         raise Http404(f"No stored paper's table reports {metric} on {benchmark}.")
     context = {
         "benchmark": benchmark,
         "metric": metric,
         "own": own,
+        "q": q,
         "order": order,
         "orders": queries.ORDERS.items(),
         "page": page,
         "lines": queries.lines(page.object_list),
         "papers": values.values("paper").distinct().count(),
-        "query": urlencode({"benchmark": benchmark, "metric": metric}),
+        "query": urlencode(query),
+        "filtered": urlencode(query | chosen),
         "feeds": [(kind.suffix, kind.name, kind.media_type) for kind in FORMATS.values()],
     }
     return render(request, "claims/quantity.html", context)
@@ -104,12 +110,13 @@ def quantity_feed(request: HttpRequest, suffix: str) -> HttpResponse:
     values = _asked(request)
     benchmark, metric = request.GET["benchmark"], request.GET.get("metric", "")
     name = f"{metric}: {benchmark}"
-    home = f"{reverse('claims:quantities')}?{urlencode({'benchmark': benchmark, 'metric': metric})}"
+    asked = {key: request.GET[key][:80] for key in FILTERS if request.GET.get(key)}
+    query = urlencode({"benchmark": benchmark, "metric": metric} | asked)
     source = FeedSource(
-        f"quantity/{urlencode({'benchmark': benchmark, 'metric': metric})}",
+        f"quantity/{query}",
         name,
         f"What tables of papers report: {metric} on {benchmark}.",
-        home,
+        f"{reverse('claims:quantities')}?{query}",
         _stamp(request),
         lambda site: _items(site, values),
     )
@@ -118,7 +125,7 @@ def quantity_feed(request: HttpRequest, suffix: str) -> HttpResponse:
 
 def _items(site: Site, values: QuerySet[ReportedValue]) -> list[Item]:
     tables: dict[int, list[ReportedValue]] = {}
-    for value in values.select_related("table__reading")[: IN_FEED * 20]:
+    for value in values[: IN_FEED * 20]:
         tables.setdefault(value.table_id, []).append(value)
     return [_item(site, rows) for rows in list(tables.values())[:IN_FEED]]
 
@@ -143,7 +150,8 @@ def _item(site: Site, rows: list[ReportedValue]) -> Item:
 def _asked(request: HttpRequest) -> QuerySet[ReportedValue]:
     """The values of the quantity in the query string; 404 where nothing reports it."""
     benchmark, metric = request.GET.get("benchmark", ""), request.GET.get("metric", "")
-    values = queries.reported(benchmark, metric, own=request.GET.get("own") == "1")
+    own, text = request.GET.get("own") == "1", request.GET.get("q", "").strip()[:80]
+    values = queries.reported(benchmark, metric, own=own, text=text)
     if not benchmark or not values.exists():
         raise Http404("No stored paper's table reports this.")
     return values

@@ -67,6 +67,14 @@ def metric(text: str) -> Metric | None:
     return _metrics().get(bare) or _metrics().get(bare.casefold())
 
 
+def direction(head_path: Sequence[str]) -> str:
+    """Which way is better under heads: "higher" or "lower" by arrow or metric, "" if unknown."""
+    said = {"higher" for text in head_path if "↑" in text}
+    said |= {"lower" for text in head_path if "↓" in text}
+    said = said or {known.better for text in head_path if (known := metric(text))}
+    return next(iter(said)) if len(said) == 1 else ""
+
+
 @cache
 def _benchmarks() -> dict[str, str]:
     return {name.casefold(): names[0] for names in _DATA["benchmarks"] for name in names}

@@ -44,6 +44,7 @@ class Value:
     note: str  # what stands in brackets behind it: a change, a rank
     row_label: tuple[str, ...]
     head_path: tuple[str, ...]
+    block: tuple[str, ...] = ()  # what names the block of rows; the label begins with it
 
 
 def value_of(text: str) -> tuple[Decimal, str, Decimal | None, str] | None:
@@ -224,7 +225,7 @@ class Table:
                     continue
                 read = value_of(cell.text)
                 if read is not None:
-                    yield Value(cell, *read, row_label=block + label, head_path=head[column])
+                    yield Value(cell, *read, block + label, head[column], block)
 
     def _is_second_head(self, row: int) -> bool:
         """Whether a row further down heads those below it: words under a line, no number."""

@@ -1,17 +1,18 @@
 """The tables of a paper as its page shows them: the main results first, the own row marked."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlencode
 
-from webapp.claims.models import PaperTable, TableReading
+from webapp.claims.models import PaperTable, ReportedValue, TableReading
 from webapp.papers.models import Paper
 
 from .grid import Cell
-from .names import is_own, names_of
-from .reading import Table
+from .names import direction, is_own, names_of
+from .reading import Table, Value
 from .store import unpacked
 
 MAX_ROWS = 60  # shown of one table
@@ -48,18 +49,25 @@ class ShownTable:
         return self.stored.number
 
     @cached_property
-    def _quantities(self) -> dict[tuple[int, int], str]:
-        """By row and column: the query string of the page of what a cell reports."""
-        return {
-            (value.row, value.column): urlencode(
-                {"benchmark": value.benchmark, "metric": value.metric}
-            )
-            for value in self.stored.reported.all()
-        }
+    def _reported(self) -> dict[tuple[int, int], ReportedValue]:
+        return {(value.row, value.column): value for value in self.stored.reported.all()}
+
+    def reported(self, cell: Cell) -> ReportedValue | None:
+        """What a cell reports, where its table names every field; else None."""
+        return self._reported.get((cell.row, cell.column))
 
     def quantity(self, cell: Cell) -> str:
-        """The query string of the quantity that a cell reports, or ""."""
-        return self._quantities.get((cell.row, cell.column), "")
+        """The query string of the page of the quantity that a cell reports, or ""."""
+        value = self.reported(cell)
+        return urlencode({"benchmark": value.benchmark, "metric": value.metric}) if value else ""
+
+    def is_own(self, value: Value) -> bool:
+        """Whether a value stands in the row or column of the paper's own method."""
+        return value.cell.row in self._own_rows or value.cell.column in self.own_columns
+
+    @cached_property
+    def _own_rows(self) -> set[int]:
+        return {v.cell.row for v in self.table.values if is_own(v.row_label, self.names)}
 
     @property
     def cell_id(self) -> str:
@@ -74,10 +82,9 @@ class ShownTable:
     @cached_property
     def rows(self) -> list[ShownRow]:
         """The rows of the body that are shown."""
-        own = {value.cell.row for value in self.table.values if is_own(value.row_label, self.names)}
         first, height = self.table.head_rows, len(self.table.grid.rows)
         return [
-            ShownRow(self._cells(row), row in own, self.table.is_block(row))
+            ShownRow(self._cells(row), row in self._own_rows, self.table.is_block(row))
             for row in range(first, min(height, first + MAX_ROWS))
         ]
 
@@ -99,7 +106,36 @@ class ShownTable:
         """Whether a row is of the paper's own method."""
         return any(row.is_own for row in self.rows)
 
+    @cached_property
+    def best(self) -> frozenset[tuple[int, int]]:
+        """Where the best value of a column stands, by row and column.
+
+        As the paper marks it by bold figures; where it marks none in a column and an arrow or the
+        metric over it tells which way is better, the best of each block.
+        """
+        columns: dict[tuple[int, tuple[str, ...]], list[Value]] = defaultdict(list)
+        marked: set[int] = {v.cell.column for v in self.table.values if v.cell.is_bold}
+        best = [v.cell for v in self.table.values if v.cell.is_bold]
+        for value in self.table.values:
+            if value.cell.column not in marked:
+                columns[value.cell.column, value.block].append(value)
+        for values in columns.values():
+            if (better := direction(values[0].head_path)) and len(values) > 1:
+                pick = max if better == "higher" else min
+                top = pick(value.value for value in values)
+                best += [value.cell for value in values if value.value == top]
+        return frozenset((cell.row, cell.column) for cell in best)
+
     @property
+    def has_own(self) -> bool:
+        """Whether a row or column is of the paper's own method."""
+        return self.own_found or bool(self.own_columns)
+
+    def is_best(self, cell: Cell) -> bool:
+        """Whether a cell holds the best value of its column."""
+        return (cell.row, cell.column) in self.best
+
+    @cached_property
     def own_columns(self) -> set[int]:
         """Where methods stand over columns: the columns of the paper's own."""
         return {
@@ -117,11 +153,10 @@ class ShownTable:
     def weight(self) -> tuple[bool, bool, bool, int]:
         """The main table has the greatest: results, no ablation, the own row or a caption so."""
         caption = self.table.grid.caption
-        is_own_there = self.own_found or bool(self.own_columns)
         return (
             self.is_result,
             not _ABLATION.search(caption),
-            is_own_there or bool(_MAIN.search(caption)),
+            self.has_own or bool(_MAIN.search(caption)),
             -self.stored.position,
         )
 

@@ -24,6 +24,13 @@ def quantity(shown: ShownTable, cell: Cell) -> str:
 
 
 @register.filter
+def css_class(shown: ShownTable, cell: Cell) -> str:
+    """The classes of a cell of the body: in the paper's own column, the best of its column."""
+    names = ("own", cell.column in shown.own_columns), ("best", shown.is_best(cell))
+    return " ".join(name for name, holds in names if holds)
+
+
+@register.filter
 def spans(cell: Cell) -> SafeString:
     """The attributes of a cell that stands over several rows or columns."""
     wide = (("colspan", cell.columns), ("rowspan", cell.rows))
