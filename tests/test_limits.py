@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -146,9 +147,11 @@ def refused(response: Any, seconds: int) -> None:
 @pytest.mark.usefixtures("redis")
 @pytest.mark.parametrize("path", ["/search?q=sparse", "/search.rss?q=sparse", "/api/v1/papers?q=a"])
 def test_searches_of_an_address(client: Client, path: str) -> None:
-    last = many(client, LIMITS["searches"].most, lambda: client.get(path, REMOTE_ADDR=STRANGER))
+    paths = (f"{path}{number}" for number in itertools.count())  # what is kept costs nobody
+    most = LIMITS["searches"].most
+    last = many(client, most, lambda: client.get(next(paths), REMOTE_ADDR=STRANGER))
     refused(last, 60)
-    assert client.get(path, REMOTE_ADDR="203.0.113.8").status_code == 200
+    assert client.get(next(paths), REMOTE_ADDR="203.0.113.8").status_code == 200
     # Reading goes on.
     assert client.get("/methods/", REMOTE_ADDR=STRANGER).status_code == 200
 

@@ -10,7 +10,10 @@ SEARCH_QUERIES = 20
 
 
 def costs() -> dict[str, Cost]:
-    pages = {page.name: ask(page, times=1)[0] for page in PAGES}
+    pages = {}
+    for page in PAGES:
+        pages[page.name], kept = ask(page, times=1)
+        assert kept.queries <= page.kept_queries, (page.name, kept)
     return pages | {name: count_search(one) for name, one in kinds_of_search().items()}
 
 

@@ -93,6 +93,20 @@ def test_a_new_version_replaces_what_the_old_one_reported(
     assert ReportedValue.objects.filter(paper=two[0], text="41.2").count() == 0
 
 
+def test_kept_pages_and_feeds_follow_a_value_that_was_changed(
+    two: tuple[Paper, Paper], client: Client
+) -> None:
+    addresses = (f"/quantities/?{QUERY}", f"/quantities.rss?{QUERY}", "/quantities/")
+    before = [client.get(address).content for address in addresses]
+    ReportedValue.objects.filter(paper=two[1], metric="accuracy", text="40.1").update(text="39.9")
+    changed = [client.get(address).content.decode() for address in addresses]
+    assert all("39.9" in body and "40.1" not in body for body in changed[:2])
+    assert changed[2].encode() == before[2]
+    two[0].delete()
+    assert "Heron: chosen blocks" not in client.get(addresses[0]).content.decode()
+    assert client.get(addresses[2]).content != before[2]
+
+
 @pytest.mark.parametrize(
     "address",
     ["/quantities/?benchmark=GSM8K&metric=beauty", "/quantities.csv", "/quantities.rss?metric=x",

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import factories
@@ -150,7 +151,7 @@ def test_every_watched_column_is_there() -> None:
     for watch in WATCHES:
         with connection.cursor() as cursor:
             table = connection.introspection.get_table_description(cursor, watch.table)
-        assert {*watch.columns} <= {column.name for column in table}, watch.table
+        assert {*watch.columns, watch.key} <= {column.name for column in table}, watch.table
 
 
 def test_a_scope_is_raised_alone() -> None:
@@ -194,3 +195,32 @@ def test_an_ended_runs_page_names_its_reader_as_they_are_called_now(
     assert "ada" in client.get(address).content.decode()
     User.objects.filter(username="ada").update(username="grace-hopper")
     assert "grace-hopper" in client.get(address).content.decode()
+
+
+UNCHANGED = (
+    *("/", "/digest.rss", "/digest.atom", "/digest.json", "/feeds/opml", "/p/other.rss"),
+    *("/category/cs.CL/", "/category/cs.CL.rss", "/search?q=paper", "/search.rss?q=paper"),
+    *("/methods/", "/methods/sparse_attention/", "/methods/sparse_attention.rss"),
+    *("/methods/sparse_attention/measurements.rss", "/verdicts.rss", "/runs.rss", "/quantities/"),
+)
+
+
+def test_what_did_not_change_is_one_lookup(client: Client, ended: Run) -> None:
+    factories.make_listing("cs.CL")
+    paper = factories.make_paper(1, title="A paper of boats")
+    factories.make_digest(factories.make_profile(), [paper])
+    factories.make_digest(factories.make_profile("other"), [paper])
+    for address in UNCHANGED:
+        tag = client.get(address)["ETag"]
+        with CaptureQueriesContext(connection) as queries:
+            again = client.get(address, headers={"If-None-Match": tag})
+        assert (again.status_code, len(queries)) == (304, 1), address
+
+
+def test_a_kept_search_finds_what_was_stored_since(client: Client) -> None:
+    factories.make_paper(1, title="A paper of boats")
+    for address in ("/search?q=boats", "/search.rss?q=boats"):
+        assert "Another of boats" not in client.get(address).content.decode()
+    factories.make_paper(2, title="Another of boats")
+    for address in ("/search?q=boats", "/search.rss?q=boats"):
+        assert "Another of" in client.get(address).content.decode(), address

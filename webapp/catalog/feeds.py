@@ -23,6 +23,7 @@ from webapp.digests.models import DigestEntry
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item
+from webapp.ui.revisions import revision
 
 ITEMS = 50
 
@@ -30,70 +31,60 @@ ITEMS = 50
 @require_safe
 def papers(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
     """The papers about a method, the latest first."""
-    counting = MethodLink.objects.filter(MethodLink.counting(), method=method.slug)
-    latest = counting.filter(paper__announced_on__isnull=False).select_related("paper")
-    links = list(latest.order_by("-paper__announced_on", "-paper__arxiv_id")[:ITEMS])
-    stamp = tuple(
-        (one.pk, one.relation, str(one.evidence), one.paper.version, one.paper.enriched_at)
-        for one in links
-    )
-    source = _source(
-        "",
-        f"Papers about {method.title}",
-        method,
-        stamp,
-        lambda site: [_paper_item(site, method, link) for link in links],
-    )
-    return feed_http.respond(request, suffix, source)
+
+    def items(site: Site) -> list[Item]:
+        counting = MethodLink.objects.filter(MethodLink.counting(), method=method.slug)
+        latest = counting.filter(paper__announced_on__isnull=False).select_related("paper")
+        links = latest.order_by("-paper__announced_on", "-paper__arxiv_id")[:ITEMS]
+        return [_paper_item(site, method, link) for link in links]
+
+    source = _source("", f"Papers about {method.title}", method, items)
+    return _respond(request, suffix, source)
 
 
 @require_safe
 def measurements(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
     """What stands measured of a method, the last measured first."""
-    found = nlargest(ITEMS, Carried(method).standing, key=attrgetter("row.measured_at"))
-    source = _source(
-        "measurements",
-        f"Measurements of {method.title}",
-        method,
-        tuple((str(one.run.pk), one.series.name) for one in found),
-        lambda site: [_measurement_item(site, method, one) for one in found],
-    )
-    return feed_http.respond(request, suffix, source)
+
+    def items(site: Site) -> list[Item]:
+        latest = nlargest(ITEMS, Carried(method).standing, key=attrgetter("row.measured_at"))
+        return [_measurement_item(site, method, one) for one in latest]
+
+    source = _source("measurements", f"Measurements of {method.title}", method, items)
+    return _respond(request, suffix, source)
 
 
 @require_safe
 def verdicts(request: HttpRequest, suffix: str, method: Method | None = None) -> HttpResponse:
     """The verdicts on the claims of a method's source, or of all methods, the newest first."""
-    carried = [Carried(method)] if method else queries.all_carried()
-    judged = [
-        (one.method, answered, _judged_at(one, answered))
-        for one in carried
-        for answered in one.answers
-        if answered.verdict.word
-    ]
-    judged = nlargest(ITEMS, judged, key=lambda row: (row[2], row[1].claim.id))
-    source = _source(
-        "verdicts",
-        f"Verdicts on {method.title}" if method else "New verdicts",
-        method,
-        tuple((of.slug, one.claim.id, str(one.verdict), at) for of, one, at in judged),
-        lambda site: [_verdict_item(site, *row) for row in judged],
-    )
-    return feed_http.respond(request, suffix, source)
+
+    def items(site: Site) -> list[Item]:
+        carried = [Carried(method)] if method else queries.all_carried()
+        judged = [
+            (one.method, answered, _judged_at(one, answered))
+            for one in carried
+            for answered in one.answers
+            if answered.verdict.word
+        ]
+        newest = nlargest(ITEMS, judged, key=lambda row: (row[2], row[1].claim.id))
+        return [_verdict_item(site, *row) for row in newest]
+
+    title = f"Verdicts on {method.title}" if method else "New verdicts"
+    return _respond(request, suffix, _source("verdicts", title, method, items))
 
 
 def _source(
-    name: str,
-    title: str,
-    method: Method | None,
-    stamp: tuple[object, ...],
-    items: Callable[[Site], list[Item]],
+    name: str, title: str, method: Method | None, items: Callable[[Site], list[Item]]
 ) -> FeedSource:
     """A list of a method, or of all where it has none."""
     home = reverse("catalog:method", args=[method.slug]) if method else reverse("catalog:methods")
     about = f"{title}, as Assay reads and measures them."
     name = f"method/{method.slug}/{name}".rstrip("/") if method else name
-    return FeedSource(name, title, about, home, stamp, items)
+    return FeedSource(name, title, about, home, items)
+
+
+def _respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpResponse:
+    return feed_http.respond(request, suffix, revision("methods", "papers"), lambda: source)
 
 
 def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:

@@ -6,7 +6,7 @@ import re
 from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
-from django.db.models import Count, Max, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -19,6 +19,7 @@ from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import FORMATS, Item
 from webapp.ui.input import number_in
 from webapp.ui.pages import attachment, respond
+from webapp.ui.revisions import revision
 
 A_PAGE = 50
 IN_FEED = 50
@@ -30,17 +31,9 @@ COLUMNS = ("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "t
 @require_safe
 def quantities(request: HttpRequest) -> HttpResponse:
     """Every quantity that tables of stored papers report, the commonest first; or one of them."""
-    if request.GET.get("benchmark") or request.GET.get("metric"):
-        return respond(request, _stamp(request), lambda: _quantity(request))
-    return respond(request, _stamp(request), lambda: _index(request))
-
-
-def _stamp(request: HttpRequest) -> tuple[object, ...]:
-    """Values are stored and removed with their table, so their number and the newest tell all."""
-    values = ReportedValue.objects.all()
-    if benchmark := request.GET.get("benchmark"):
-        values = values.filter(benchmark=benchmark, metric=request.GET.get("metric", ""))
-    return tuple(values.aggregate(Count("id"), Max("id")).values())
+    asked = request.GET.get("benchmark") or request.GET.get("metric")
+    page = _quantity if asked else _index
+    return respond(request, revision("quantities", "papers", "sample"), lambda: page(request))
 
 
 def _index(request: HttpRequest) -> HttpResponse:
@@ -107,20 +100,22 @@ def _harmless(text: str) -> str:
 @require_safe
 def quantity_feed(request: HttpRequest, suffix: str) -> HttpResponse:
     """The papers that newly report a quantity, one entry a table."""
+    shown = revision("quantities", "papers")
+    return feed_http.respond(request, suffix, shown, lambda: _feed(request))
+
+
+def _feed(request: HttpRequest) -> FeedSource:
     values = _asked(request)
     benchmark, metric = request.GET["benchmark"], request.GET.get("metric", "")
-    name = f"{metric}: {benchmark}"
     asked = {key: request.GET[key][:80] for key in FILTERS if request.GET.get(key)}
     query = urlencode({"benchmark": benchmark, "metric": metric} | asked)
-    source = FeedSource(
+    return FeedSource(
         f"quantity/{query}",
-        name,
+        f"{metric}: {benchmark}",
         f"What tables of papers report: {metric} on {benchmark}.",
         f"{reverse('claims:quantities')}?{query}",
-        _stamp(request),
         lambda site: _items(site, values),
     )
-    return feed_http.respond(request, suffix, source)
 
 
 def _items(site: Site, values: QuerySet[ReportedValue]) -> list[Item]:

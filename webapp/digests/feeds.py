@@ -1,17 +1,15 @@
 """The feeds of digests, categories and searches, and all feeds as OPML.
 
-Each list makes one small query for its stamp (all that its bytes depend on), and its items only
-when they are needed.
+Each list is kept under the revisions of what it shows, and read only when one was raised.
 """
 
 from collections.abc import Iterable
 from datetime import date as Date
 from datetime import datetime, time
 from html import escape
-from typing import Any
 from urllib.parse import quote, urlencode
 
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -24,33 +22,19 @@ from webapp.limits import spend, visitor
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
 from webapp.papers.queries import categories
+from webapp.papers.search import SEARCHED
 from webapp.papers.search import search as find
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item, opml
 from webapp.ui.markup import plain
 from webapp.ui.pages import reader_of, respond_public
+from webapp.ui.revisions import revision
 
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
 ARXIV = "https://arxiv.org"
 NO_LIST = "There is no such list."
-# In SQL for speed: feed readers poll all day, and the ORM takes longer to compile these than the
-# database to answer them. `words` and `facts`: the last change of any paper's text or metadata.
-_PAPERS = """
-    (SELECT max(id) FROM papers_paperversion) AS words,
-    (SELECT max(enriched_at) FROM papers_paper) AS facts"""
-_DIGESTS = """
-    SELECT d.id, d.fingerprint, d.changed_at, {papers},
-        p.name AS profile_name, p.slug AS profile_slug,
-        p.owner_id IS NOT NULL AND NOT p.is_published AS is_private
-    FROM digests_digest d JOIN digests_profile p ON p.id = d.profile_id
-    WHERE {whose} {when} ORDER BY d.date DESC LIMIT {days}"""
-_LISTINGS = """
-    SELECT l.id, l.changed_at, {papers},
-        (SELECT sum(id) FROM papers_announcement WHERE listing_id = l.id) AS announced
-    FROM papers_listing l
-    WHERE l.category = %s AND l.state = 'complete' {when} ORDER BY l.date DESC LIMIT {days}"""
 
 
 @require_safe
@@ -61,35 +45,28 @@ def digest(
 
     The feeds of a private profile need its key, because feed readers have no session.
     """
+    shown = revision(f"profile:{slug or ''}", "papers")
+    # The key is part of the address, so what is kept for it is for whoever has it.
     key = request.GET.get("key", "")
-    open_to_all = "p.owner_id IS NULL OR p.is_published"
-    whose = f"p.slug = %s AND ({open_to_all} OR p.feed_key = %s)" if slug else "p.is_site"
-    when = "AND d.date = %s" if date else ""
-    statement = _DIGESTS.format(papers=_PAPERS, whose=whose, when=when, days=DIGEST_DAYS)
-    digests: list[Any] = list(
-        Digest.objects.raw(statement, [*((slug, key) if slug else ()), *((date,) if date else ())])
-    )
-    if digests:
-        shown = Profile(name=digests[0].profile_name, slug=digests[0].profile_slug)
-        shown.is_site = not slug
-        is_private = bool(digests[0].is_private)
-    elif date:
+    return feed_http.respond(request, suffix, shown, lambda: _digest_source(slug, date, key))
+
+
+def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
+    profile = profile_at(slug, AnonymousUser(), key)
+    stored = Digest.objects.filter(profile=profile) if profile.pk else Digest.objects.none()
+    digests = list((stored.filter(date=date) if date else stored.order_by("-date"))[:DIGEST_DAYS])
+    if date and not digests:
         raise Http404(NO_LIST)
-    else:  # a profile without any digest so far
-        shown = profile_at(slug, AnonymousUser(), key)
-        is_private = shown.is_private
-    name, day = shown.name, f", {date}" if date else ""
-    source = FeedSource(
-        f"digest/{shown.slug}{f'/{date}' if date else ''}",
+    name, day = profile.name, f", {date}" if date else ""
+    return FeedSource(
+        f"digest/{profile.slug}{f'/{date}' if date else ''}",
         f"{name}{day}",
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
-        day_address(shown, date) if date else profile_address(shown),
-        (name, *((one.pk, one.fingerprint, one.words, one.facts) for one in digests)),
+        day_address(profile, date) if date else profile_address(profile),
         lambda site: _digest_items(site, digests),
-        max((one.changed_at for one in digests), default=shown.created_at or NEVER),
-        is_private,
+        max((one.changed_at for one in digests), default=profile.created_at or NEVER),
+        profile.is_private,
     )
-    return feed_http.respond(request, suffix, source)
 
 
 def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
@@ -118,23 +95,25 @@ def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
         date = Date.fromisoformat(wanted) if wanted else None
     except ValueError:
         raise Http404(f"{wanted[:40]!r} is not a day; write it in the form 2026-03-02.") from None
-    when = "AND l.date = %s" if date else ""
-    statement = _LISTINGS.format(papers=_PAPERS, when=when, days=CATEGORY_DAYS)
-    parameters = [one for one in (category, date) if one]
-    listings: list[Any] = list(Listing.objects.raw(statement, parameters))
+    shown = revision("papers", "listings")
+    return feed_http.respond(request, suffix, shown, lambda: _category_source(category, date))
+
+
+def _category_source(category: str, date: Date | None) -> FeedSource:
+    complete = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
+    shown = complete.filter(date=date) if date else complete.order_by("-date")
+    listings = list(shown[:CATEGORY_DAYS])
     if not listings and (date is not None or category not in categories()):
         raise Http404(NO_LIST)
     day = f", {date}" if date else ""
-    source = FeedSource(
+    return FeedSource(
         f"category/{category}{f'/{date}' if date else ''}",
         f"{category}{day}",
         f"All papers arXiv announced in {category}{day}.",
         reverse("digests:category", args=[category]) + (f"?date={date}" if date else ""),
-        tuple((one.pk, one.changed_at, one.announced, one.words, one.facts) for one in listings),
         lambda site: _category_items(site, listings),
         max((one.changed_at for one in listings), default=NEVER),
     )
-    return feed_http.respond(request, suffix, source)
 
 
 def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
@@ -158,6 +137,10 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
 
     404 for one that asks for nothing.
     """
+    return feed_http.respond(request, suffix, revision(*SEARCHED), lambda: _search_source(request))
+
+
+def _search_source(request: HttpRequest) -> FeedSource:
     q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
     spend("searches", visitor(request))
     results = find(q, category or None, order="newest", relax=False)
@@ -168,12 +151,11 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
     if not results.papers:
         results = find(q, category or None, order="newest")
         reason = f"Has some words of “{name}”"
-    source = FeedSource(
+    return FeedSource(
         f"search/{quote(name)}",
         f"Search: {name}",
         f"The latest papers that hold “{name}”.",
         f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}",
-        tuple((paper.arxiv_id, paper.version, paper.enriched_at) for paper in results.papers),
         lambda site: [
             paper_item(
                 site,
@@ -183,13 +165,20 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
             for one in results.marked()
         ],
     )
-    return feed_http.respond(request, suffix, source)
 
 
 @require_safe
 def subscriptions(request: HttpRequest) -> HttpResponse:
     """Every feed of the site as OPML; for a signed-in reader with their private ones."""
-    site, reader = feed_http.site(request), reader_of(request)
+    reader = reader_of(request)
+    if reader.pk is not None:
+        return _subscriptions(request, reader)
+    shown = (feed_http.site(request), revision("profiles", "listings"))
+    return respond_public(request, shown, lambda: _subscriptions(request, reader))
+
+
+def _subscriptions(request: HttpRequest, reader: User | AnonymousUser) -> HttpResponse:
+    site = feed_http.site(request)
     profiles = list(Profile.visible_to(reader).order_by("-is_site", "name", "pk"))
     changed = max((one.updated_at for one in profiles), default=NEVER)
     digests = [
@@ -206,11 +195,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
     ]
     body = opml("Assay", changed, {"Digests": digests, "Categories": listed})
     is_mine = reader.pk is not None
-
-    def respond() -> HttpResponse:
-        return feed_http.as_response(body, "text/x-opml", changed, is_private=is_mine)
-
-    return respond() if is_mine else respond_public(request, body, respond)
+    return feed_http.as_response(body, "text/x-opml", changed, is_private=is_mine)
 
 
 def paper_item(

@@ -19,13 +19,13 @@ from webapp.papers.changes import versions
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType, Listing, Paper
-from webapp.papers.search import Order
+from webapp.papers.search import SEARCHED, Order
 from webapp.papers.search import search as find
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
 from webapp.ui.feeds import FORMATS
 from webapp.ui.input import number_in
-from webapp.ui.pages import reader_of, respond_shared
+from webapp.ui.pages import reader_of, respond, respond_shared
 from webapp.ui.revisions import revision
 
 DAYS_A_PAGE = 7
@@ -74,7 +74,15 @@ PERIODS = {"": "Any time", "7": "Last week", "31": "Last month", "366": "Last ye
 
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """Search papers by words, authors, identifiers and categories."""
+    """Search papers by words, authors, identifiers and categories.
+
+    Anonymous readers get the same search from memory for as long as nothing was stored, for a day.
+    """
+    shown = (revision(*SEARCHED, "listings", "sample"), eastern_date(now()))
+    return respond(request, shown, lambda: _search_page(request))
+
+
+def _search_page(request: HttpRequest) -> HttpResponse:
     q = request.GET.get("q", "").strip()
     category = request.GET.get("category", "").strip()[:32]
     period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""

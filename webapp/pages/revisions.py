@@ -8,6 +8,9 @@ profile:mine      a profile and its digests, by its slug; `profile:` is the site
 methods           links from papers to methods, and what stands measured
 run:0198c0de…     a run, by its id without hyphens
 results           the public runs that succeeded
+quantities        what tables of papers report
+profiles          the profiles that readers see, without their digests
+vectors           what an encoder made of papers
 """
 
 from webapp.ui.revisions import Watch
@@ -15,12 +18,12 @@ from webapp.ui.revisions import Watch
 _PAPER = (
     *("arxiv_id", "version", "title", "abstract", "authors", "primary_category", "categories"),
     *("title_html", "abstract_html", "submitted_at", "updated_at", "comment", "doi"),
-    *("journal_ref", "license", "announced_on", "enriched_at", "is_sample"),
+    *("journal_ref", "license", "code_offered", "announced_on", "enriched_at", "is_sample"),
 )
 _SUMMARY = (
     *("version", "language", "model", "state", "reason", "not_before", "requested_at"),
     *("finished_at", "gist", "gist_html", "content", "html", "text_source", "text_share"),
-    "unverified",
+    *("read_share", "unverified", "withheld"),
 )
 _LISTING = (
     *("category", "date", "state", "source", "reason", "counts", "problems", "failures"),
@@ -65,11 +68,13 @@ WATCHES = [
         "claims_papertable",
         "SELECT 'paper:' || paper_id AS scope FROM claims_tablereading WHERE id = {row}.reading_id",
     ),
-    Watch("claims_reportedvalue", _OF_PAPER),
+    Watch("claims_reportedvalue", f"{_OF_PAPER} UNION SELECT 'quantities'"),
+    Watch("learning_papervector", "SELECT 'vectors' AS scope", key="paper_id"),
     # Of a profile that is deleted only the row itself is left.
     Watch(
         "digests_profile",
-        "SELECT 'profile:' || {row}.slug AS scope UNION SELECT 'profile:' WHERE {row}.is_site",
+        "SELECT 'profile:' || {row}.slug AS scope UNION SELECT 'profile:' WHERE {row}.is_site"
+        " UNION SELECT 'profiles'",
     ),
     Watch(
         "digests_digest",
@@ -92,6 +97,11 @@ WATCHES = [
     *(
         Watch(table, _OF_RUN)
         for table in ("runs_event", "runs_series", "runs_check", "runs_artefact", "runs_runlog")
+    ),
+    Watch(
+        "runs_series",
+        "SELECT DISTINCT 'results' AS scope FROM runs_run"
+        " WHERE id = {row}.run_id AND state = 'succeeded' AND public",
     ),
     Watch(
         "auth_user",

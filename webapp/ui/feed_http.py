@@ -49,7 +49,6 @@ class Site:
 class FeedSource:
     """A list to publish: its id is made of `name`, `home` is the path of its page.
 
-    The bytes of the feed stay the same while `stamp` does; `items` is called only to render it.
     `updated` is when something was last added to or removed from the list.
     """
 
@@ -57,7 +56,6 @@ class FeedSource:
     title: str
     description: str
     home: str
-    stamp: Hashable
     items: Callable[[Site], Sequence[Item]]
     updated: datetime = NEVER
     is_private: bool = False  # its address is a secret
@@ -72,17 +70,23 @@ class FeedSource:
         )
 
 
-def respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpResponse:
-    """A list in the format of `suffix`, or 304 for a client that has it."""
+def respond(
+    request: HttpRequest, suffix: str, shown: Hashable, read: Callable[[], FeedSource]
+) -> HttpResponse:
+    """A list in the format of `suffix`, or 304 for a client that has it.
+
+    The list must depend only on the address and what `shown` stands for; it is read where there is
+    no feed of the same `shown`.
+    """
     here, written = site(request), FORMATS[suffix]
 
     def write() -> HttpResponse:
+        source = read()
         feed = source.feed(here, here.base + request.get_full_path())
         body = written.write(feed)
         return as_response(body, written.media_type, feed.updated, is_private=source.is_private)
 
-    stamp = (here.base, source.title, source.is_private, source.stamp)
-    return respond_public(request, stamp, write, QUICK_EFFORT)
+    return respond_public(request, (here.base, shown), write, QUICK_EFFORT)
 
 
 def as_response(

@@ -57,13 +57,14 @@ class Watch:
     """A table whose rows are shown, and the scopes that a change of a row raises.
 
     `scopes` is a query for them, in which `{row}` stands for the row: before and after an update.
-    Only an update that changes one of `columns` counts; of any where there are none. A row is known
-    by its `id`.
+    Only an update that changes one of `columns` counts; of any where there are none. `key` is the
+    table's primary key.
     """
 
     table: str
     scopes: str
     columns: Sequence[str] = ()
+    key: str = "id"
 
 
 def watch(*watches: Watch) -> None:
@@ -178,7 +179,7 @@ def _postgresql(watch: Watch) -> dict[str, list[str]]:
     """The statements that make the trigger of each event: once for all rows of a statement."""
     before, after = (watch.scopes.format(row=row) for row in ("was", "now"))
     changed = " OR ".join(f"was.{name} IS DISTINCT FROM now.{name}" for name in watch.columns)
-    updated = "was_rows AS was JOIN now_rows AS now USING (id)"
+    updated = f"was_rows AS was JOIN now_rows AS now USING ({watch.key})"
     events = {
         "insert": ("NEW TABLE AS now_rows", "now_rows AS now", after, ""),
         "delete": ("OLD TABLE AS was_rows", "was_rows AS was", before, ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -26,7 +27,7 @@ def test_queries_do_not_grow_with_the_runs(client: Client) -> None:
     one = queries(client)
     for _ in range(6):
         scenes.measured()
-    assert queries(client) == one <= 4
+    assert queries(client) == one <= 5
 
 
 def test_who_deletes_their_account_is_named_no_more(client: Client) -> None:
@@ -35,6 +36,16 @@ def test_who_deletes_their_account_is_named_no_more(client: Client) -> None:
     assert "lovelace" in client.get("/runs.rss").content.decode()
     reader.delete()
     assert "lovelace" not in client.get("/runs.rss").content.decode()
+
+
+def test_a_kept_item_follows_its_reader_and_its_series(client: Client) -> None:
+    run = scenes.measured(factories.make_reader("lovelace"))
+    assert "lovelace" in client.get("/runs.rss").content.decode()
+    User.objects.filter(username="lovelace").update(username="hopper")
+    body = client.get("/runs.rss").content.decode()
+    assert "hopper" in body
+    run.series.all().delete()
+    assert client.get("/runs.rss").content.decode() != body
 
 
 def test_of_a_feed_that_changed_only_the_new_run_is_read(client: Client) -> None:

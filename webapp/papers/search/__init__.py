@@ -34,6 +34,7 @@ SOUGHT = 600
 ENOUGH = 200  # candidates among which the best are looked for
 SETS = 48  # of words that a paper must have one of
 RANKED_BY = ("arxiv_id", "title", "abstract", "authors", "announced_on")
+SEARCHED = ("papers", "methods", "vectors")  # the revisions on which a search's results depend
 COUNTED = 1_000  # matches; above that a page says "more than"
 
 Order = Literal["relevance", "newest"]

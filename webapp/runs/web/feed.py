@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from html import escape
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -15,24 +16,29 @@ from webapp.runs.web.listing import listed_run
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Item
+from webapp.ui.revisions import revision
 
 RESULTS = 50
-# The items of the last feed. An ended run does not change, and to read the results of all fifty
-# takes longer than a page may.
+# The items of the last feed, by the revisions of their runs: to read the results of all fifty takes
+# longer than a page may.
 _made: dict[Hashable, Item] = {}
 
 
 @require_safe
 def results(request: HttpRequest, suffix: str) -> HttpResponse:
     """Public runs that succeeded."""
-    # With `public=True`, Django writes a bare column, for which SQLite does not use the index.
-    public = Run.objects.filter(public__in=[True], state=State.SUCCEEDED)
-    latest = public.order_by("-finished_at", "pk")
-    # With the reader, so that a kept feed no longer names one who deleted their account.
-    stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
 
     def items(site: Site) -> list[Item]:
-        known, keys = dict(_made), {row[0]: (site, get_language(), row) for row in stamp}
+        # With `public=True`, Django writes a bare column, for which SQLite does not use the index.
+        public = Run.objects.filter(public__in=[True], state=State.SUCCEEDED)
+        latest = list(public.order_by("-finished_at", "pk").values_list("pk", flat=True)[:RESULTS])
+        scopes = {pk: f"run:{pk.hex}" for pk in latest}
+        stored = revision(*scopes.values())
+        keys: dict[UUID, Hashable] = {
+            pk: (site, get_language(), scope, *(row for row in stored if row[0] in {"", scope}))
+            for pk, scope in scopes.items()
+        }
+        known = dict(_made)
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
         new = related.in_bulk([pk for pk, key in keys.items() if key not in known])
         known |= {keys[pk]: _item(site, run) for pk, run in new.items()}
@@ -41,8 +47,8 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
         return [known[key] for key in keys.values() if key in known]
 
     about = "What was measured here, with its machine and the command to repeat it."
-    source = FeedSource("results", "Results of Assay", about, reverse("runs:runs"), stamp, items)
-    return feed_http.respond(request, suffix, source)
+    source = FeedSource("results", "Results of Assay", about, reverse("runs:runs"), items)
+    return feed_http.respond(request, suffix, revision("results"), lambda: source)
 
 
 def _item(site: Site, run: Run) -> Item:
