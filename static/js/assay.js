@@ -121,6 +121,7 @@ const current = () => document.activeElement.closest?.(".card") ?? cards.find((c
 const paper = () => current() ?? document.querySelector("article.paper"); // chosen, or the page's own
 const go = (step) => {
   const next = cards[current() ? cards.indexOf(current()) + step : 0];
+  next?.closest("details")?.setAttribute("open", "");
   next?.querySelector("h2 a").focus({ preventScroll: true });
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   next?.scrollIntoView({ block: "nearest", behavior: still ? "auto" : "smooth" });

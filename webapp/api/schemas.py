@@ -330,6 +330,9 @@ class EntrySchema(Schema):
 
     rank: int
     score: float
+    also_mentioned: bool = Field(
+        description="It has a keyword, but is about something else: it stands behind the list."
+    )
     announce_type: str
     matches: list[dict[str, Any]]
     gist: str

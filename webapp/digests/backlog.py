@@ -12,7 +12,7 @@ from webapp.digests.batch import Batch
 from webapp.digests.build import rows_of
 from webapp.digests.models import BestSince, Digest, Profile
 from webapp.digests.profiles.validation import rules_of
-from webapp.digests.scoring.scorer import Kept, Scorer, in_order
+from webapp.digests.scoring.scorer import Kept, Scorer, Standing, in_order
 from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced
 
@@ -54,7 +54,7 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
         chunk = Batch(since, [_as_new(paper) for paper in papers])
         candidates = chunk.candidates
         read = time.perf_counter()
-        kept = scorer.kept(candidates)[0]
+        kept = [one for one in scorer.kept(candidates)[0] if one.standing is Standing.ABOUT]
         digest.matched += len(kept)
         digest.considered += chunk.considered(rules)
         # Rank the best so far again with the best of these, so that memory holds no more than both.

@@ -15,7 +15,7 @@ from webapp.digests.scoring.scorer import Candidate, Rules
 from webapp.papers.queries import Announced
 
 # Part of fingerprints: raise it when digests store the same papers differently.
-ENTRY_FORMAT = 3
+ENTRY_FORMAT = 4
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, shown_before, unchanged
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
-from webapp.digests.scoring.scorer import Kept, Rules, Scorer, select
+from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing, select
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import announced_on
@@ -23,7 +23,7 @@ from webapp.ui import markup
 log = logging.getLogger(__name__)
 
 SHOWN_OF_ENTRY = (
-    *("paper_id", "version", "score", "announce_type", "matches"),
+    *("paper_id", "version", "score", "also_mentioned", "announce_type", "matches"),
     *("title_html", "abstract_html", "gist_html", "chips"),
 )
 SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi", "journal_ref")
@@ -116,6 +116,7 @@ def rows_of(day: Batch, ranked: Iterable[Kept], scorer: Scorer, rule: int) -> li
         row = {
             "paper": announced.paper.pk,
             "score": one.score,
+            "also_mentioned": one.standing is not Standing.ABOUT,
             "announce_type": announced.announce_type.value,
             "version": announced.version,
             "matches": scorer.matches(rule, day.candidates[one.at]),
@@ -184,7 +185,7 @@ def _write_digest(
         _add_gists_and_chips(entries, profile.language)
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
-        rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
+        rest = [(day.announced[one.at].paper.arxiv_id, one.score, one.standing) for one in further]
         visible = [ENTRY_FORMAT, [considered, matched, liked, day.is_sample, seen, rest]]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing visible changed: feeds and cached pages stay valid.

@@ -34,14 +34,15 @@ def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str,
     """(Language, paper ids) to summarise automatically: the top of the latest digests."""
     for profile in Profile.objects.all():
         for digest in profile.digests.filter(is_sample=False).order_by("-date")[:days]:
-            top = digest.entries.filter(rank__lte=papers_a_day)
+            top = digest.entries.filter(rank__lte=papers_a_day, also_mentioned=False)
             yield profile.language, list(top.values_list("paper_id", flat=True))
 
 
 def papers_of_latest(papers_a_day: int, days: int = 2) -> list[int]:
     """The ids of the papers at the top of the site's latest digests, newest and best first."""
     latest = Digest.objects.filter(profile__is_site=True, is_sample=False).order_by("-date")
-    top = DigestEntry.objects.filter(digest__in=list(latest[:days]), rank__lte=papers_a_day)
+    shown = DigestEntry.objects.filter(digest__in=list(latest[:days]), also_mentioned=False)
+    top = shown.filter(rank__lte=papers_a_day)
     return list(top.order_by("-digest__date", "rank").values_list("paper_id", flat=True))
 
 

@@ -79,7 +79,8 @@ def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
         paper_item(
             site,
             entry,
-            f"Score {entry.score:g}: {score_terms(entry)}",
+            "Also mentioned. " * entry.also_mentioned
+            + f"Score {entry.score:g}: {score_terms(entry)}",
             entry.digest.date,
             details.get((entry.paper_id, entry.gist_html), ""),
         )

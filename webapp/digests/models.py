@@ -27,7 +27,7 @@ class Profile(models.Model):
     """
 
     class Matching(models.TextChoices):
-        RARITY = "rarity", _("words and phrases, weighted by rarity")
+        RARITY = "rarity", _("what a paper is about, rare keywords first")
         TOKEN = "token", _("words and phrases, points as written")
         SUBSTRING = "substring", _("substrings, exactly as the seed bot")
 
@@ -123,10 +123,13 @@ class DigestEntry(models.Model):
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="digest_entries")
     rank = models.PositiveSmallIntegerField()
     score = models.FloatField()
+    # It has what is sought, but is not about it: it stands folded behind the list.
+    also_mentioned = models.BooleanField(default=False)
     announce_type = models.CharField(max_length=13)
     version = models.PositiveSmallIntegerField()
-    # [{"keyword", "where": ["title", "abstract", "authors"], "points", "rarity"}]; one that is
-    # learned also has "share", "near" and "near_id" (`scoring.learned`)
+    # [{"keyword", "where": ["title", "abstract", "authors"], "points", "place", "rarity"}]
+    # (`scoring.scorer.Match`); one that is learned also has "share", "near" and "near_id"
+    # (`scoring.learned`)
     matches = models.JSONField(default=list)
     # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
     title_html = models.TextField()
@@ -148,7 +151,8 @@ class FurtherMatches(models.Model):
     """The papers that matched beyond a digest's size, in order; apart, to keep digests small."""
 
     digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")
-    # [{"paper": primary key, "score", "announce_type", "version", "matches": as in DigestEntry}]
+    # [{"paper": primary key, and as in DigestEntry: "score", "also_mentioned", "announce_type",
+    # "version", "matches"}]
     rows = models.JSONField(default=list)
 
     class Meta:

@@ -3,7 +3,7 @@
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from assay_common.text import one_line
@@ -15,15 +15,16 @@ from webapp.ui.markup import plain
 _WIDTH = 88
 _AUTHORS = 6
 # Fields of an entry and of its paper that JSON has unchanged.
-_OF_ENTRY = ("rank", "version", "announce_type", "score", "matches")
+_OF_ENTRY = ("rank", "version", "announce_type", "score", "also_mentioned", "matches")
 _OF_PAPER = ("title", "withdrawn", "categories", "abstract")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
 def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Plain text, wrapped."""
-    parts = [f"{_heading(digest)}\n{_summary(digest, entries)}"]
-    for entry in entries:
+    listed, mentioned = parted(entries)
+    parts = [f"{_heading(digest)}\n{_summary(digest, listed)}"]
+    for entry in listed:
         paper = entry.paper
         lines = (
             _one_line(paper.marked_title),
@@ -33,13 +34,18 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         )
         wrapped = "\n".join(textwrap.fill(line, _WIDTH - 5) for line in lines)
         parts.append(f"{entry.rank:3}. {textwrap.indent(wrapped, ' ' * 5).lstrip()}")
+    if mentioned:
+        titles = (f"{_one_line(one.paper.marked_title)} ({_address(one)})" for one in mentioned)
+        filled = (textwrap.fill(title, _WIDTH, subsequent_indent="     ") for title in titles)
+        parts.append("\n".join([f"Also mentioned in {len(mentioned)}:", *filled]))
     return "\n\n".join(parts) + "\n"
 
 
 def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Markdown; all text of papers and profiles is escaped."""
-    parts = [f"# {_escape_markdown(_heading(digest))}", _escape_markdown(_summary(digest, entries))]
-    for entry in entries:
+    listed, mentioned = parted(entries)
+    parts = [f"# {_escape_markdown(_heading(digest))}", _escape_markdown(_summary(digest, listed))]
+    for entry in listed:
         paper = entry.paper
         title = _escape_markdown(_one_line(paper.marked_title))
         parts += [
@@ -49,6 +55,10 @@ def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
             f"**{entry.score:g}** = {_escape_markdown(score_terms(entry))}",
             _escape_markdown(_one_line(paper.abstract)),
         ]
+    if mentioned:
+        titles = ((_escape_markdown(_one_line(e.paper.marked_title)), e) for e in mentioned)
+        rows = [f"- [{title}]({_address(entry)})" for title, entry in titles]
+        parts += [f"## Also mentioned in {len(mentioned)}", "\n".join(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -74,6 +84,15 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         ensure_ascii=False,
         indent=2,
     )
+
+
+def parted(entries: Iterable[DigestEntry]) -> tuple[list[DigestEntry], list[DigestEntry]]:
+    """The papers that are about what the profile seeks, and those that only mention it."""
+    listed: list[DigestEntry] = []
+    mentioned: list[DigestEntry] = []
+    for entry in entries:
+        (mentioned if entry.also_mentioned else listed).append(entry)
+    return listed, mentioned
 
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "json": as_json}

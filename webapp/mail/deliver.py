@@ -6,6 +6,7 @@ from datetime import date as Date
 from datetime import timedelta
 from email.utils import parseaddr
 from smtplib import SMTPException
+from typing import TypedDict
 
 from django.core import signing
 from django.core.mail import EmailMultiAlternatives
@@ -35,6 +36,17 @@ PAUSES: dict[str, timedelta] = {"daily": timedelta(days=1), "weekly": timedelta(
 LEASE = timedelta(minutes=1)  # of a delivery, renewed while its mail is sent
 MOST = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
+
+
+class Line(TypedDict):
+    """A paper in a mail."""
+
+    title: str
+    address: str
+    authors: str
+    reason: str
+    gist: str
+    also_mentioned: bool  # it has a keyword, but is about something else
 
 
 def deliver_due() -> int:
@@ -84,17 +96,17 @@ def _send_new(delivery: Delivery) -> bool:
     """Send what is new, if anything is, and record how far it has been; whether it was sent."""
     with translation.override(Preference.language_of(delivery.reader)):
         until, lines = _new_lines(delivery)
-        if lines:
+        if listed := any(not line["also_mentioned"] for line in lines):
             _send(delivery, until, lines)
-    if not lines and delivery.frequency == Delivery.Frequency.DAILY:
+    if not listed and delivery.frequency == Delivery.Frequency.DAILY:
         return False  # the day may still come
     # Its reader may have ended it, or gone, while it was sent.
     row = Delivery.objects.filter(pk=delivery.pk)
     row.update(sent_until=until, looked_on=eastern_date(now()))
-    return bool(lines)
+    return listed
 
 
-def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:
+def _new_lines(delivery: Delivery) -> tuple[Date, list[Line]]:
     """The last day that is looked at, and the papers announced since the last mail."""
     since, until = delivery.sent_until + timedelta(days=1), _last_settled_day()
     if until is None or until < since:
@@ -106,8 +118,14 @@ def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
     return until, [
-        _line(one.paper, one.digest.date, f"{one.score:g} = {score_terms(one)}", one.gist)
-        for one in entries.order_by("-digest__date", "rank")[:MOST]
+        _line(
+            one.paper,
+            one.digest.date,
+            f"{one.score:g} = {score_terms(one)}",
+            one.gist,
+            also_mentioned=one.also_mentioned,
+        )
+        for one in entries.order_by("also_mentioned", "-digest__date", "rank")[:MOST]
     ]
 
 
@@ -136,9 +154,12 @@ def _last_settled_day() -> Date | None:
     return None
 
 
-def _line(paper: Paper, day: Date | None, reason: str, gist: str = "") -> dict[str, str]:
+def _line(
+    paper: Paper, day: Date | None, reason: str, gist: str = "", *, also_mentioned: bool = False
+) -> Line:
     """A paper as a mail shows it, in plain text."""
     return {
+        "also_mentioned": also_mentioned,
         "title": (gettext("Withdrawn.") + " ") * paper.withdrawn + plain(paper.title),
         "address": page_address("papers:paper", paper.arxiv_id),
         "authors": authors(paper),
@@ -152,16 +173,23 @@ def _day(day: Date) -> str:
     return date_format(day, gettext("j F"))
 
 
-def _send(delivery: Delivery, until: Date, lines: Sequence[dict[str, str]]) -> None:
+def _send(delivery: Delivery, until: Date, lines: Sequence[Line]) -> None:
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
     sender = parseaddr(connections.current().mail_from)[1]
-    context = {"delivery": delivery, "lines": lines, "until": until, "end": end}
+    listed = [line for line in lines if not line["also_mentioned"]]
+    context = {
+        "delivery": delivery,
+        "lines": listed,
+        "mentioned": [line for line in lines if line["also_mentioned"]],
+        "until": until,
+        "end": end,
+    }
     subject = ngettext(
-        "%(name)s: %(count)d paper, %(day)s", "%(name)s: %(count)d papers, %(day)s", len(lines)
+        "%(name)s: %(count)d paper, %(day)s", "%(name)s: %(count)d papers, %(day)s", len(listed)
     )
     message = EmailMultiAlternatives(
-        subject % {"name": delivery.name, "count": len(lines), "day": _day(until)},
+        subject % {"name": delivery.name, "count": len(listed), "day": _day(until)},
         render_to_string("mail/digest.txt", context),
         to=[delivery.reader.email],
         headers={

@@ -41,11 +41,16 @@ def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) ->
         return _no_digest(request, slug, date)
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
+    found = filters.apply(entries)
+    listed = [entry for entry in found if not entry.also_mentioned]
     # What is learned may add papers to those of the profile's size: they stay on the first page.
-    a_page = max(digest.profile.size, sum(entry.pk is not None for entry in entries))
-    page = Paginator(filters.apply(entries), a_page).get_page(request.GET.get("page"))
+    stored = sum(entry.pk is not None and not entry.also_mentioned for entry in entries)
+    a_page = max(digest.profile.size, stored)
+    page = Paginator(listed, a_page).get_page(request.GET.get("page"))
     shown = list(page.object_list)
-    queries.load_texts(shown)
+    # At the end of the list, folded.
+    mentioned = [] if page.has_next() else [entry for entry in found if entry.also_mentioned]
+    queries.load_texts([*shown, *mentioned])
     # Only the latest day says what is missing after it.
     shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
     listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
@@ -57,6 +62,8 @@ def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) ->
         "sure": SURE,
         "page": page,
         "shown": shown,
+        "found": len(found),
+        "mentioned": mentioned,
         "filters": filters,
         "facets": facets(request.GET, filters, entries),
         "orders": ORDERS.items(),

@@ -65,8 +65,9 @@ class ProfileForm(forms.Form):
         max_length=MAX_TEXT,
         help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
         "MoE). quant* matches words that begin with quant, author:Jane Doe follows an author, "
-        "author:Doe a surname, /flash-?attn/ is a regular expression. As text: one per line; “; 2 "
-        "; 1” after it sets weight 2 and title bonus 1.",
+        "author:Doe a surname, /flash-?attn/ is a regular expression, +LLM only adds points to "
+        "papers with another keyword. As text: one per line; “; 2 ; 1” after it sets weight 2 and "
+        "title bonus 1.",
     )
     exclude = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),
@@ -81,7 +82,13 @@ class ProfileForm(forms.Form):
         help_text="With replacements, a paper can appear again on a later day.",
     )
     matching = forms.ChoiceField(choices=Profile.Matching.choices)
-    min_score = forms.FloatField(min_value=0, max_value=10_000, label="Minimum score")
+    min_score = forms.FloatField(
+        min_value=0,
+        max_value=10_000,
+        label="Minimum score",
+        help_text="Where what a paper is about counts, papers below it stand folded behind the "
+        "list.",
+    )
     min_share = forms.FloatField(
         min_value=0,
         max_value=99.9,

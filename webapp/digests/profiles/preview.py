@@ -8,7 +8,7 @@ from typing import NamedTuple
 from webapp.digests.batch import Batch, shown_before
 from webapp.digests.build import rank_unseen
 from webapp.digests.models import DigestEntry, Profile
-from webapp.digests.scoring.scorer import Kept, Rules, Scorer
+from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing
 from webapp.papers.queries import announced_on, dates
 
 DAYS = 5  # a week of arXiv's
@@ -61,11 +61,12 @@ def _ranked(
     day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> dict[int, DigestEntry]:
     ranked, _further = rank_unseen(day, rules, kept, shown)
+    shown.update(day.announced[one.at].paper.pk for one in ranked)
     entries = [
         DigestEntry(paper=day.announced[one.at].paper, rank=rank, score=one.score)
         for rank, one in enumerate(ranked, 1)
+        if one.standing is Standing.ABOUT
     ]
-    shown.update(entry.paper_id for entry in entries)
     return {entry.paper_id: entry for entry in entries}
 
 

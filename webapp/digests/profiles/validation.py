@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from webapp.digests.models import LearnedModel, Profile
-from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
+from webapp.digests.profiles.defaults import EXCLUDE, MIN_SCORE, default_keywords
 from webapp.digests.scoring.learned import Example, Learned
 from webapp.digests.scoring.scorer import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
@@ -98,6 +98,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
             announce_types=tuple(self.announce_types),
             substring=self.matching == Profile.Matching.SUBSTRING,
             by_rarity=self.matching == Profile.Matching.RARITY,
+            by_place=self.matching == Profile.Matching.RARITY,
             min_score=self.min_score,
             size=self.size,
             learned=learned,
@@ -216,10 +217,9 @@ def site_profile() -> Profile:
             "slug": "site",
             "name": "Assay",
             "categories": list(settings.ARXIV_CATEGORIES),
-            "keywords": [
-                asdict(Keyword(text, frequency=frequency)) for text, frequency in KEYWORDS.items()
-            ],
+            "keywords": [asdict(keyword) for keyword in default_keywords()],
             "exclude": list(EXCLUDE),
+            "min_score": MIN_SCORE,
             "matching": Profile.Matching.RARITY,
             "announce_types": [one.value for one in DEFAULT_TYPES],
         },

@@ -6,6 +6,13 @@ By rarity, both are first multiplied by ln(1000 / f), where f of 1,000 recent pa
 keyword (inverse document frequency, Spärck Jones 1972), and rounded to a tenth. An author is a
 keyword too, `author:Jane Doe`, and earns the weight as it is.
 
+By place, the rules ask what a paper is about: a keyword in the title, in the sentence that says
+what is proposed, or repeated in the abstract earns all its points, and one that is mentioned once
+earns half. A paper is about what is sought if it has a keyword in such a place and reaches the
+minimum score; others that have a keyword stand apart, as papers that also mention it (`Standing`).
+
+A keyword with a plus, `+LLM`, adds its weight to a paper that has another one, and brings none.
+
 A model learned from the reader (`learned`) ranks and admits, and refuses nothing: the papers that
 are closest to what they saved stand in the list with those that the keywords find (`select`). Only
 a paper marked "Not for me" takes points, from papers that are like it.
@@ -17,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import IntEnum
 from functools import lru_cache
 from math import ceil, log
 from typing import Annotated, Literal, NamedTuple, NotRequired, Self, TypedDict
@@ -27,14 +35,18 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from webapp.digests.scoring import learned
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
+from webapp.digests.scoring.terms import AUTHOR, SUPPORT, Kind, Term, normalise, term
+from webapp.digests.scoring.terms import fold as fold_for
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
+from webapp.papers.proposal import proposing_sentence
 
-Place = Literal["title", "abstract", "authors"]
+PaperField = Literal["title", "abstract", "authors"]
+Place = Literal["title", "proposal", "repeated", "mention"]
 Sought = int | str  # the number of a term, or an author's name as authors are compared
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
+MENTION = 0.5  # of a keyword's points: a single mention, by place
 BESIDE = 3  # this part of a digest's size is room for the closest papers beside keywords' matches
 FURTHER = 2  # times a digest's size: the closest papers of its further pages
 UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
@@ -70,6 +82,7 @@ class Rules:
     announce_types: tuple[str, ...] = ()
     substring: bool = False
     by_rarity: bool = False
+    by_place: bool = False  # what a paper is about; below `min_score` it is only kept apart
     min_score: float = 0.0
     size: int = 30
     learned: Learned | None = None
@@ -108,12 +121,21 @@ class Match(TypedDict):
     """
 
     keyword: str
-    where: list[Place]
+    where: list[PaperField]
     points: float
+    place: NotRequired[Place]  # by place: the weightiest
     rarity: NotRequired[str]  # by rarity: rare, uncommon or common; or learned
     share: NotRequired[float]  # percentage of recent papers that are less close
     near: NotRequired[str]  # title of the nearest paper that was saved, or refused
     near_id: NotRequired[str]  # its identifier; "" where the site lacks it
+
+
+class Standing(IntEnum):
+    """How a paper stands to what a profile seeks, best first."""
+
+    ABOUT = 0
+    BELOW = 1  # it is about it, below the minimum score
+    MENTIONS = 2  # it only has single mentions
 
 
 class Kept(NamedTuple):
@@ -127,6 +149,15 @@ class Kept(NamedTuple):
     matches: bool = True  # the rules alone keep it
     by_rules: float = 0.0
     log_odds: float = 0.0
+    standing: Standing = Standing.ABOUT
+
+
+class _ByRule(NamedTuple):
+    """What a candidate's text says, by rule."""
+
+    points: dict[int, int]
+    about: set[int]  # rules with a keyword in a weighty place
+    excluded: set[int]
 
 
 class Scorer:
@@ -136,21 +167,27 @@ class Scorer:
         self.rules = tuple(rules)
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
-        # Rules with the points that they give outside a title and in it; rules that exclude.
-        self._points: dict[Sought, list[tuple[int, int, int]]] = defaultdict(list)
+        # Rules and the points that they give; rules that have it for support; those that exclude.
+        self._points: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
+        self._support: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._excluded: dict[Sought, list[int]] = defaultdict(list)
         self._keywords: list[list[Sought]] = []  # by rule and position
         for index, one in enumerate(self.rules):
             self._keywords.append([self._sought(keyword.keyword, one) for keyword in one.keywords])
             for sought, keyword in zip(self._keywords[index], one.keywords, strict=True):
-                self._points[sought].append((index, *_keyword_points(keyword, one)))
+                given = self._support if _supports(keyword, one) else self._points
+                given[sought].append((index, _keyword_points(keyword, one)))
             for text in one.exclude:
                 self._excluded[self._sought(text, one)].append(index)
-        everything = [*self._points, *self._excluded]
+        everything = [*self._points, *self._support, *self._excluded]
         self._has_authors = any(isinstance(sought, str) for sought in everything)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
-        self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
+        self._minima = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
+        self._least = [
+            1 if one.by_place else least
+            for one, least in zip(self.rules, self._minima, strict=True)
+        ]
         self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
         self._weights: dict[str, list[tuple[int, float]]] = defaultdict(list)  # of rules, by term
         for rule, known in self._learned.items():
@@ -169,22 +206,30 @@ class Scorer:
             )
             if not admitted:
                 continue
-            totals, excluded = self._points_by_rule(candidate)
-            for rule, total in totals.items():
+            found = self._points_by_rule(candidate)
+            for rule, points in found.points.items():
                 if (
-                    total >= self._least[rule]
+                    points >= self._least[rule]
                     and rule in admitted
-                    and rule not in excluded
+                    and rule not in found.excluded
                     and rule not in self._learned
                 ):
-                    keeping[rule].append(Kept(index, total / _UNIT))
-            if self._learned and (close := admitted & self._learned.keys() - excluded):
-                for rule, one in self._closeness(index, candidate, close, totals):
+                    standing = self._standing(rule, found)
+                    keeping[rule].append(Kept(index, points / _UNIT, standing=standing))
+            if self._learned and (close := admitted & self._learned.keys() - found.excluded):
+                for rule, one in self._closeness(index, candidate, close, found):
                     keeping[rule].append(one)
         return keeping
 
+    def _standing(self, rule: int, found: _ByRule) -> Standing:
+        if not self.rules[rule].by_place:
+            return Standing.ABOUT
+        if rule not in found.about:
+            return Standing.MENTIONS
+        return Standing.ABOUT if found.points[rule] >= self._minima[rule] else Standing.BELOW
+
     def _closeness(
-        self, at: int, candidate: Candidate, rules: Iterable[int], totals: dict[int, int]
+        self, at: int, candidate: Candidate, rules: Iterable[int], found: _ByRule
     ) -> Iterator[tuple[int, Kept]]:
         """A candidate as each of the rules that learn keeps it."""
         vector = learned.paper_vector(candidate.title, candidate.abstract)
@@ -193,7 +238,7 @@ class Scorer:
             for rule, weight in self._weights.get(word, ()):
                 odds[rule] += value * weight
         for rule in rules:
-            known, words = self._learned[rule], totals.get(rule, 0)
+            known, words = self._learned[rule], found.points.get(rule, 0)
             log_odds = odds[rule] + known.model.intercept
             share = known.share(log_odds)
             matches = words >= self._least[rule]
@@ -201,7 +246,8 @@ class Scorer:
                 continue
             of_rules = (words if matches else 0) / _UNIT + known.push(vector)[0]
             score = round(of_rules + self._earned(rule, share), 6)
-            yield rule, Kept(at, score, matches, of_rules, log_odds)
+            standing = self._standing(rule, found) if matches else Standing.ABOUT
+            yield rule, Kept(at, score, matches, of_rules, log_odds, standing)
 
     def _earned(self, rule: int, share: float) -> float:
         """Points for closeness: where nothing else counts, the percentage itself."""
@@ -210,19 +256,29 @@ class Scorer:
     def matches(self, rule: int, candidate: Candidate) -> list[Match]:
         """The matches that make up a candidate's score, in the order of the rule's keywords."""
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
-        rules = self.rules[rule]
+        rules, text = self.rules[rule], _Text(title, abstract)
         found: list[Match] = []
+        has_own = False  # a keyword that is no mere support
         for keyword, sought in zip(rules.keywords, self._keywords[rule], strict=True):
-            where: list[Place]
+            where: list[PaperField]
             if isinstance(sought, int):
-                where = _places(self._terms[sought], title, abstract)
+                where = _fields(self._terms[sought], title, abstract)
             else:
                 where = ["authors"] if sought in _comparable_names(candidate.authors) else []
-            outside, in_title = _keyword_points(keyword, rules)
-            points = in_title if "title" in where else outside
+            given, supports = _keyword_points(keyword, rules), _supports(keyword, rules)
+            place: Place = "title" if "title" in where else "repeated"
+            if by_place := rules.by_place and isinstance(sought, int) and not supports:
+                place = place if place == "title" else text.place(self._terms[sought])
+            points = given.at(place)
             if where and points:
-                rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
-                found.append(_match(keyword.keyword, where, points / _UNIT, rarity))
+                has_own |= not supports
+                rarity = rarity_of(keyword.frequency) if rules.by_rarity and not supports else ""
+                match = _match(keyword.keyword, where, points / _UNIT, rarity)
+                if by_place:
+                    match["place"] = place
+                found.append(match)
+        if not has_own:
+            found = []
         if rules.learned is not None:
             if round(total(found) * _UNIT) < self._least[rule]:
                 found = []  # too little for the profile's minimum, so nothing of it counts
@@ -273,10 +329,13 @@ class Scorer:
         rules = enumerate(self.rules)
         return frozenset(index for index, one in rules if one.admits(categories, announce_type))
 
-    def _points_by_rule(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
-        """The points of keywords by rule, and the rules that exclude the paper."""
+    def _points_by_rule(self, candidate: Candidate) -> _ByRule:
+        """What the keywords of a candidate say, by rule."""
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
-        totals: dict[int, int] = {}
+        text = _Text(title, abstract)
+        points: dict[int, int] = {}
+        support: dict[int, int] = {}
+        about: set[int] = set()
         excluded: set[int] = set()
         found: list[tuple[Collection[Sought], Collection[Sought]]] = [
             matcher.match(title, abstract) for matcher in self._matchers
@@ -285,39 +344,89 @@ class Scorer:
             found.append(((), _comparable_names(candidate.authors)))
         for in_title, anywhere in found:
             for sought in anywhere:
-                is_in_title = sought in in_title
-                for rule, outside, inside in self._points.get(sought, ()):
-                    points = inside if is_in_title else outside
-                    totals[rule] = totals.get(rule, 0) + points
+                place: Place | None = "title" if sought in in_title else None
+                for rule, given in self._points.get(sought, ()):
+                    if place is None and given.by_place and isinstance(sought, int):
+                        place = text.place(self._terms[sought])
+                    points[rule] = points.get(rule, 0) + given.at(place or "repeated")
+                    if not given.by_place or place != "mention":
+                        about.add(rule)
+                for rule, given in self._support.get(sought, ()):
+                    support[rule] = support.get(rule, 0) + given.at(place or "repeated")
                 if sought in self._excluded:
                     excluded.update(self._excluded[sought])
-        return totals, excluded
+        for rule in points.keys() & support.keys():
+            points[rule] += support[rule]
+        return _ByRule(points, about, excluded)
 
 
-def _places(sought: Term, title: str, abstract: str) -> list[Place]:
+class _Points(NamedTuple):
+    """What a keyword earns outside the title and in it, in millionths."""
+
+    outside: int
+    title: int
+    by_place: bool  # a single mention earns a part
+
+    def at(self, place: Place) -> int:
+        """In a place."""
+        if place == "title":
+            return self.title
+        single = self.by_place and place == "mention"
+        return round(MENTION * self.outside) if single else self.outside
+
+
+class _Text:
+    """A paper's title and abstract (normalised), asked for the places of keywords."""
+
+    def __init__(self, title: str, abstract: str) -> None:
+        self._title, self._abstract = title, abstract
+        self._folded: dict[Kind, tuple[str, str]] = {}
+
+    def place(self, sought: Term) -> Place:
+        """The weightiest place of a keyword that the title lacks."""
+        kind = sought.kind
+        if kind not in self._folded:
+            proposal = proposing_sentence(self._abstract)
+            self._folded[kind] = fold_for(proposal, kind), fold_for(self._abstract, kind)
+        proposal, abstract = self._folded[kind]
+        if proposal and sought.pattern.search(proposal):
+            return "proposal"
+        first = sought.pattern.search(abstract)
+        # The delimiter right of a word may also be the one left of the next word.
+        again = first and sought.pattern.search(abstract, max(first.end() - 1, first.start() + 1))
+        return "repeated" if again else "mention"
+
+
+def _fields(sought: Term, title: str, abstract: str) -> list[PaperField]:
     """The fields with the term."""
-    fields: dict[Place, str] = {"title": title, "abstract": abstract}
+    fields: dict[PaperField, str] = {"title": title, "abstract": abstract}
     where = [name for name, text in fields.items() if sought.stands_in(text)]
     if not where and sought.kind is Kind.SUBSTRING and sought.stands_in(f"{title} {abstract}"):
         return ["abstract"]
     return where
 
 
-def _match(keyword: str, where: list[Place], points: float, rarity: str = "") -> Match:
+def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "") -> Match:
     found = Match(keyword=keyword, where=where, points=points)
     if rarity:
         found["rarity"] = rarity
     return found
 
 
-def _keyword_points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
+def _supports(keyword: Keyword, rules: Rules) -> bool:
+    """Whether a keyword only adds to papers with another one; the seed bot has no such thing."""
+    return keyword.keyword.lstrip().startswith(SUPPORT) and not rules.substring
+
+
+def _keyword_points(keyword: Keyword, rules: Rules) -> _Points:
     """The points of a keyword outside the title, and in it."""
     weight, bonus = keyword.weight, keyword.title_bonus
-    if rules.by_rarity and not author_of(keyword.keyword):
+    as_written = bool(author_of(keyword.keyword)) or _supports(keyword, rules)
+    if rules.by_rarity and not as_written:
         factor = rarity_factor(keyword.frequency)
         weight, bonus = round(weight * factor, 1), round(bonus * factor, 1)
     first = round(weight * _UNIT)
-    return first, first + round(bonus * _UNIT)
+    return _Points(first, first + round(bonus * _UNIT), rules.by_place and not as_written)
 
 
 def rarity_factor(frequency: float | None) -> float:
@@ -364,14 +473,20 @@ def total(matches: Iterable[Match]) -> float:
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
-    """Reading order: by score, then submission, then id.
+    """Reading order: by standing, then score, then submission, then id.
 
     With the seed bot's rule papers of the same score stay in the order of their announcement.
     """
 
-    def place(one: Kept) -> tuple[float, float, datetime, str]:
+    def place(one: Kept) -> tuple[Standing, float, float, datetime, str]:
         candidate = candidates[one.at]
-        return -one.score, -one.log_odds, candidate.submitted_at or _LAST, candidate.id
+        return (
+            one.standing,
+            -one.score,
+            -one.log_odds,
+            candidate.submitted_at or _LAST,
+            candidate.id,
+        )
 
     return sorted(kept, key=(lambda one: -one.score) if rules.substring else place)
 
@@ -381,19 +496,30 @@ def select(
 ) -> tuple[list[Kept], list[Kept]]:
     """The papers of a digest, and those of its further pages, each in reading order.
 
-    With what is learned, a digest has all that it has by the rules alone, and beside that the
-    closest papers: they fill it up, and are at least a third of its size.
+    A digest has as many papers as its size that are about what is sought, and behind them at most
+    as many that only mention it. With what is learned, a digest has all that it has by the rules
+    alone, and beside that the closest papers: they fill it up, and are at least a third of its
+    size.
     """
     ordered, size = in_order(rules, kept, candidates), rules.size
     if rules.learned is None:
-        return ordered[:size], ordered[size:]
+        return _cut(ordered, size)
     matching = [one._replace(score=one.by_rules, log_odds=0.0) for one in ordered if one.matches]
-    chosen = {one.at for one in in_order(rules, matching, candidates)[:size]}
+    about = [one for one in matching if one.standing is Standing.ABOUT]
+    chosen = {one.at for one in in_order(rules, about, candidates)[:size]}
     others = sorted((one for one in ordered if one.at not in chosen), key=lambda one: -one.log_odds)
     room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
     chosen |= {one.at for one in others[:room]}
     further = {one.at for one in others[room : room + FURTHER * size]}
-    return (
-        [one for one in ordered if one.at in chosen],
-        [one for one in ordered if one.at not in chosen and (one.matches or one.at in further)],
-    )
+    listed = [one._replace(standing=Standing.ABOUT) for one in ordered if one.at in chosen]
+    rest = [one for one in ordered if one.at not in chosen and (one.matches or one.at in further)]
+    apart, beyond = _cut([one for one in rest if one.standing is not Standing.ABOUT], size)
+    more = [one for one in rest if one.standing is Standing.ABOUT]
+    return in_order(rules, listed, candidates) + apart, more + beyond
+
+
+def _cut(ordered: list[Kept], size: int) -> tuple[list[Kept], list[Kept]]:
+    """The first that are about it and the first that only mention it; then the rest of both."""
+    about = [one for one in ordered if one.standing is Standing.ABOUT]
+    apart = [one for one in ordered if one.standing is not Standing.ABOUT]
+    return about[:size] + apart[:size], about[size:] + apart[size:]

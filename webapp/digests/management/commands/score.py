@@ -11,7 +11,7 @@ from assay_common.terminal import table
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.models import DigestEntry
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.scorer import Candidate, Scorer, total
+from webapp.digests.scoring.scorer import Candidate, Scorer, Standing, total
 from webapp.digests.text_formats import score_terms
 from webapp.papers.models import AnnounceType
 from webapp.ui.json_lines import read_lines
@@ -66,10 +66,13 @@ class Command(BaseCommand):
 
 def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
     """`{"id", "score", "kept", "matches": [{"keyword", "where", "points"}]}`, where `where` lists
-    the fields with the keyword: "title", "abstract", both, or "authors".
+    the fields with the keyword: "title", "abstract", both, or "authors". By place, `kept` is true
+    of papers that are about it, and `also_mentioned` of the others that have a keyword.
     """
-    matches, kept = scorer.matches(0, paper), bool(scorer.kept([paper])[0])
-    return {"id": paper.id, "score": total(matches), "kept": kept, "matches": matches}
+    matches, kept = scorer.matches(0, paper), scorer.kept([paper])[0]
+    about = [one for one in kept if one.standing is Standing.ABOUT]
+    row = {"id": paper.id, "score": total(matches), "kept": bool(about), "matches": matches}
+    return row | {"also_mentioned": bool(kept and not about)} if scorer.rules[0].by_place else row
 
 
 def _cells(scored: dict[str, Any]) -> tuple[str, ...]:
