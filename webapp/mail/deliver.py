@@ -45,6 +45,7 @@ class Line(TypedDict):
     address: str
     authors: str
     reason: str
+    code: str  # address of the authors' repository, or ""
     gist: str
     also_mentioned: bool  # it has a keyword, but is about something else
 

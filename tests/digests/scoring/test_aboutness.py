@@ -93,6 +93,19 @@ def test_a_supporting_word_adds_its_weight_and_brings_no_paper() -> None:
     assert scorer.matches(0, papers[1]) == []
 
 
+def test_an_opposing_word_takes_its_weight_and_may_leave_a_paper_out() -> None:
+    one = rules("pruning", Keyword("-patient", 0.5, 2.0), min_score=1.5)
+    papers = [
+        Candidate("free", "Pruning", ""),
+        Candidate("field", "Pruning", "For patients."),
+        Candidate("title", "Pruning for patients", ""),
+        Candidate("word", "Patients", "We ask them."),
+    ]
+    assert listed(one, papers) == (["free"], ["field"])
+    found = Scorer([one]).matches(0, papers[1])
+    assert [part["points"] for part in found] == [1.5, -0.5]
+
+
 def test_many_profiles_at_once_get_what_each_gets_alone() -> None:
     """Terms are then searched for by tokens, not by an automaton."""
     words = ["pruning", "token*", "/slow(er)?/", "large models | huge models", "+scheme", "keeps"]

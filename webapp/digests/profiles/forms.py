@@ -66,8 +66,8 @@ class ProfileForm(forms.Form):
         help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
         "MoE). quant* matches words that begin with quant, author:Jane Doe follows an author, "
         "author:Doe a surname, /flash-?attn/ is a regular expression, +LLM only adds points to "
-        "papers with another keyword. As text: one per line; “; 2 ; 1” after it sets weight 2 and "
-        "title bonus 1.",
+        "papers with another keyword, and -patient takes some. As text: one per line; “; 2 ; 1” "
+        "after it sets weight 2 and title bonus 1.",
     )
     exclude = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),

@@ -11,7 +11,8 @@ what is proposed, or repeated in the abstract earns all its points, and one that
 earns half. A paper is about what is sought if it has a keyword in such a place and reaches the
 minimum score; others that have a keyword stand apart, as papers that also mention it (`Standing`).
 
-A keyword with a plus, `+LLM`, adds its weight to a paper that has another one, and brings none.
+A keyword with a sign only moves papers that have another one: `+LLM` adds its weight to them, and
+`-patient` takes it from them.
 
 A model learned from the reader (`learned`) ranks and admits, and refuses nothing: the papers that
 are closest to what they saved stand in the list with those that the keywords find (`select`). Only
@@ -35,7 +36,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from webapp.digests.scoring import learned
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.terms import AUTHOR, SUPPORT, Kind, Term, normalise, term
+from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, normalise, term
 from webapp.digests.scoring.terms import fold as fold_for
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
@@ -167,19 +168,19 @@ class Scorer:
         self.rules = tuple(rules)
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
-        # Rules and the points that they give; rules that have it for support; those that exclude.
+        # Rules and the points that they give; rules in which it has a sign; those that exclude.
         self._points: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
-        self._support: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
+        self._signed: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._excluded: dict[Sought, list[int]] = defaultdict(list)
         self._keywords: list[list[Sought]] = []  # by rule and position
         for index, one in enumerate(self.rules):
             self._keywords.append([self._sought(keyword.keyword, one) for keyword in one.keywords])
             for sought, keyword in zip(self._keywords[index], one.keywords, strict=True):
-                given = self._support if _supports(keyword, one) else self._points
+                given = self._signed if _has_sign(keyword, one) else self._points
                 given[sought].append((index, _keyword_points(keyword, one)))
             for text in one.exclude:
                 self._excluded[self._sought(text, one)].append(index)
-        everything = [*self._points, *self._support, *self._excluded]
+        everything = [*self._points, *self._signed, *self._excluded]
         self._has_authors = any(isinstance(sought, str) for sought in everything)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
@@ -258,21 +259,21 @@ class Scorer:
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
         rules, text = self.rules[rule], _Text(title, abstract)
         found: list[Match] = []
-        has_own = False  # a keyword that is no mere support
+        has_own = False  # a keyword without a sign
         for keyword, sought in zip(rules.keywords, self._keywords[rule], strict=True):
             where: list[PaperField]
             if isinstance(sought, int):
                 where = _fields(self._terms[sought], title, abstract)
             else:
                 where = ["authors"] if sought in _comparable_names(candidate.authors) else []
-            given, supports = _keyword_points(keyword, rules), _supports(keyword, rules)
+            given, has_sign = _keyword_points(keyword, rules), _has_sign(keyword, rules)
             place: Place = "title" if "title" in where else "repeated"
-            if by_place := rules.by_place and isinstance(sought, int) and not supports:
+            if by_place := rules.by_place and isinstance(sought, int) and not has_sign:
                 place = place if place == "title" else text.place(self._terms[sought])
             points = given.at(place)
             if where and points:
-                has_own |= not supports
-                rarity = rarity_of(keyword.frequency) if rules.by_rarity and not supports else ""
+                has_own |= not has_sign
+                rarity = rarity_of(keyword.frequency) if rules.by_rarity and not has_sign else ""
                 match = _match(keyword.keyword, where, points / _UNIT, rarity)
                 if by_place:
                     match["place"] = place
@@ -334,7 +335,7 @@ class Scorer:
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
         text = _Text(title, abstract)
         points: dict[int, int] = {}
-        support: dict[int, int] = {}
+        moved: dict[int, int] = {}  # by keywords with a sign
         about: set[int] = set()
         excluded: set[int] = set()
         found: list[tuple[Collection[Sought], Collection[Sought]]] = [
@@ -351,12 +352,12 @@ class Scorer:
                     points[rule] = points.get(rule, 0) + given.at(place or "repeated")
                     if not given.by_place or place != "mention":
                         about.add(rule)
-                for rule, given in self._support.get(sought, ()):
-                    support[rule] = support.get(rule, 0) + given.at(place or "repeated")
+                for rule, given in self._signed.get(sought, ()):
+                    moved[rule] = moved.get(rule, 0) + given.at(place or "repeated")
                 if sought in self._excluded:
                     excluded.update(self._excluded[sought])
-        for rule in points.keys() & support.keys():
-            points[rule] += support[rule]
+        for rule in points.keys() & moved.keys():
+            points[rule] += moved[rule]
         return _ByRule(points, about, excluded)
 
 
@@ -413,18 +414,21 @@ def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "
     return found
 
 
-def _supports(keyword: Keyword, rules: Rules) -> bool:
-    """Whether a keyword only adds to papers with another one; the seed bot has no such thing."""
-    return keyword.keyword.lstrip().startswith(SUPPORT) and not rules.substring
+def _has_sign(keyword: Keyword, rules: Rules) -> bool:
+    """Whether a keyword only moves papers with another one; the seed bot has no such thing."""
+    return keyword.keyword.lstrip().startswith(SIGNS) and not rules.substring
 
 
 def _keyword_points(keyword: Keyword, rules: Rules) -> _Points:
     """The points of a keyword outside the title, and in it."""
     weight, bonus = keyword.weight, keyword.title_bonus
-    as_written = bool(author_of(keyword.keyword)) or _supports(keyword, rules)
+    has_sign = _has_sign(keyword, rules)
+    as_written = bool(author_of(keyword.keyword)) or has_sign
     if rules.by_rarity and not as_written:
         factor = rarity_factor(keyword.frequency)
         weight, bonus = round(weight * factor, 1), round(bonus * factor, 1)
+    if has_sign and keyword.keyword.lstrip().startswith("-"):
+        weight, bonus = -weight, -bonus
     first = round(weight * _UNIT)
     return _Points(first, first + round(bonus * _UNIT), rules.by_place and not as_written)
 

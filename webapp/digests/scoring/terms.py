@@ -26,7 +26,7 @@ import re2
 from webapp.papers import folding
 
 AUTHOR = "author:"  # the prefix of a keyword for an author
-SUPPORT = "+"  # the prefix of one that only adds points to papers with another
+SIGNS = ("+", "-")  # prefixes of keywords that only move papers with another one up or down
 MAX_KEYWORD = 100  # characters
 MAX_REGEX = 200
 MAX_PROGRAM = 1_000  # RE2 instructions of one regular expression
@@ -158,7 +158,9 @@ def term(keyword: str, *, substring: bool = False) -> Term:
     if substring:
         _check_length(keyword, MAX_KEYWORD)
         return Term(Kind.SUBSTRING, f"({re2.escape(keyword.lower())})")
-    keyword = keyword.strip().removeprefix(SUPPORT).lstrip()
+    keyword = keyword.strip()
+    if keyword.startswith(SIGNS):
+        keyword = keyword[1:].lstrip()
     if keyword.startswith("/"):
         return _regex(keyword)
     _check_length(keyword, MAX_KEYWORD)
@@ -168,7 +170,9 @@ def term(keyword: str, *, substring: bool = False) -> Term:
 
 def keyword_name(keyword: str) -> str:
     """A short name of a keyword: its first synonym, or the author."""
-    keyword = keyword.removeprefix("learned:").removeprefix(SUPPORT)
+    keyword = keyword.removeprefix("learned:")
+    if keyword.startswith(SIGNS):
+        keyword = keyword[1:].lstrip()
     if keyword.casefold().startswith(AUTHOR):
         return f"by {keyword[len(AUTHOR) :].strip()}"
     return keyword if keyword.startswith("/") else keyword.partition("|")[0].strip()
