@@ -32,6 +32,7 @@ FILES = (
     "digests/test_build.py",
     "digests/test_daily.py",
     "digests/test_views.py",
+    "learning/test_similar.py",
     "operate/test_backup.py",
     "operate/test_checks.py",
     "pages/test_kept_paper_page.py",

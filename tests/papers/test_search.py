@@ -14,7 +14,7 @@ from tests.papers.test_store import entry
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
-from webapp.papers.search import MAX_PAGES, PAGE, filters, index, search, spelling
+from webapp.papers.search import MAX_PAGES, PAGE, filters, search, spelling
 from webapp.papers.search.query import Query, Term, parse, words_of
 from webapp.papers.store import store_batch
 
@@ -306,17 +306,6 @@ def test_small_words_count_little() -> None:
     stored(3, "Agents", "Retrieval for the many, of the few, on the way, to the end.")
     stored(4, "Of, for, on and to the", "Agents. Retrieval.")
     assert found("agents of the retrieval for") == [3, 4]
-
-
-def test_papers_share_a_phrase_only_with_all_its_words() -> None:
-    """PostgreSQL's index lacks small words: of "each task" it has a word that most papers have."""
-    stored(1, "Each task has a draft model", "Abstract.")
-    stored(2, "Tasks", "A task, and a model of another draft.")
-    keys = {paper.arxiv_id[-1]: paper.pk for paper in Paper.objects.all()}
-    assert index.sharing([], ["draft model"], 10) == [keys["1"]]
-    assert keys["2"] not in index.sharing([], ["each task"], 10)
-    assert keys["2"] not in index.sharing(["each", "task"], [], 10)
-    assert index.sharing([], ["each task", "draft model"], 10) == [keys["1"]]
 
 
 def test_of_papers_about_alike_the_newer_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

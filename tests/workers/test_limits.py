@@ -9,7 +9,7 @@ from workers.site.app import app as site
 
 LONG_ONES = {
     "site.poll", "site.enrich", "site.link", "site.learn_all", "site.mail", "site.tidy",
-    "site.summaries", "site.summarise", "site.best_since", "site.vectors",
+    "site.summaries", "site.summarise", "site.best_since", "site.vectors", "site.postings",
     "site.read_tables", "site.read_tables_of",
 }  # fmt: skip
 

@@ -14,3 +14,24 @@ class PaperVector(models.Model):
     encoder = models.CharField(max_length=200)  # its name; another encoder's vectors are made anew
     version = models.PositiveSmallIntegerField()  # of the paper
     values = models.BinaryField()
+
+
+class TermPostings(models.Model):
+    """Which papers of a block have a term among their strongest, the heaviest first.
+
+    `values` holds each paper's place in its block, uint16 [papers], and then its weight,
+    uint8 [papers].
+    """
+
+    pk = models.CompositePrimaryKey("term", "block")
+    term = models.CharField(max_length=60)
+    block = models.PositiveIntegerField()
+    values = models.BinaryField()
+
+
+class PostingsBlock(models.Model):
+    """A block of papers, by their keys, whose postings are made."""
+
+    block = models.PositiveIntegerField(primary_key=True)
+    until = models.PositiveIntegerField()  # the last key that they know
+    vocabulary = models.CharField(max_length=64)  # made with another one, they are made anew

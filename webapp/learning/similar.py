@@ -1,30 +1,39 @@
-"""Similar papers: candidates from the search index, ordered by TF-IDF."""
+"""Similar papers: the nearest of the whole index by TF-IDF, ordered by meaning too."""
 
+from webapp.learning import postings, vectors
 from webapp.learning.tfidf import dot, vector, weights
 from webapp.papers.models import Paper
-from webapp.papers.search import index
 
-WORDS = 6  # of the strongest, in whose pairs candidates are found
-PHRASES = 4
-CANDIDATES = 120  # read and compared
-LEAST = 0.1  # cosine below which two papers share only common words
+CANDIDATES = 100  # read and compared
+LEAST = 0.1  # cosine of TF-IDF below which two papers share only common words
+MEANING = 1.0  # what an encoder's cosine counts beside that of TF-IDF
 
 
 def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
     """At most `limit` papers like `paper`, the most similar first, each with its cosine (0 to 1).
 
-    Candidates are the latest papers that share two of its strongest words, or one of its strongest
-    pairs of adjacent words. Two queries.
+    Where an encoder is there, its cosines count as well in the order; a paper without a vector
+    counts as the average of the others. Of papers that are as similar the later comes first.
     """
     mine = vector(paper.title, paper.abstract)
-    strongest = sorted(mine, key=lambda term: (-mine[term], term))
-    words = [term for term in strongest if " " not in term][:WORDS]
-    phrases = [term for term in strongest if " " in term][:PHRASES]
-    keys = index.sharing(words, phrases, CANDIDATES)
-    found = Paper.objects.filter(pk__in=keys).exclude(pk=paper.pk).defer("authors", "categories")
-    alike = []
-    for one in found:
-        theirs, length = weights(one.title, one.abstract)  # dividing each weight would take longer
-        alike.append((dot(mine, theirs) / length, one))
-    ordered = sorted(alike, key=lambda pair: (-pair[0], -pair[1].pk))
-    return [pair for pair in ordered if pair[0] >= LEAST][:limit]
+    keys = [key for key in postings.nearest(mine, CANDIDATES + 1) if key != paper.pk][:CANDIDATES]
+    cosines: dict[int, float] = {}
+    texts = Paper.objects.filter(pk__in=keys).values_list("pk", "title", "abstract")
+    for key, title, abstract in texts:
+        theirs, length = weights(title, abstract)  # dividing each weight would take longer
+        cosine = dot(mine, theirs) / length
+        if cosine >= LEAST:
+            cosines[key] = cosine
+    meant = _meant(paper, list(cosines))
+    best = sorted(cosines, key=lambda key: (-cosines[key] - MEANING * meant.get(key, 0), -key))
+    papers = Paper.objects.in_bulk(best[:limit])
+    return [(cosines[key], papers[key]) for key in best[:limit] if key in papers]
+
+
+def _meant(paper: Paper, keys: list[int]) -> dict[int, float]:
+    """Each paper's cosine with `paper` by the encoder; nothing where it has no vector itself."""
+    known = vectors.of_papers([*keys, paper.pk])
+    mine = known.pop(paper.pk, None)
+    cosines = vectors.cosines_with(mine, known) if mine else {}
+    average = sum(cosines.values()) / len(cosines) if cosines else 0.0
+    return {key: cosines.get(key, average) for key in keys}

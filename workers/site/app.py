@@ -67,6 +67,7 @@ app.conf.beat_schedule = {
     "tables": _every(60.0, "site.read_tables"),
     "link": _every(60.0, "site.link"),
     "vectors": _every(60.0, "site.vectors"),
+    "postings": _every(60.0, "site.postings"),
     "learn": _every(60.0, "site.learn_all"),
     "mail": _every(300.0, "site.mail"),
     "tidy": _every(86_400.0, "site.tidy"),

@@ -13,7 +13,7 @@ from webapp.catalog import chips, linking
 from webapp.digests import backlog, entries
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
-from webapp.learning import vectors
+from webapp.learning import postings, vectors
 from webapp.learning.encoder import EncoderError
 from webapp.library import importing, learning
 from webapp.mail.deliver import deliver_due
@@ -31,7 +31,7 @@ from workers.site.app import BRIEF, app
 log = logging.getLogger(__name__)
 news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
-VECTOR_SECONDS = 20.0  # of each minute
+VECTOR_SECONDS, POSTINGS_SECONDS = 20.0, 10.0  # of each minute
 ENRICH_REQUESTS = 5  # per tick; further papers wait for the next
 
 
@@ -46,6 +46,7 @@ def poll() -> None:
         counts = ", ".join(f"{many} {kind}" for kind, many in row.counts.items() if many)
         news.info("%s %s: %s. %s", row.category, row.date, row.state, row.reason or counts)
     link_papers()  # so that the first page shows methods at once
+    index_papers()
 
 
 def _say_step(done: int, total: int, step: str) -> None:
@@ -111,6 +112,12 @@ def make_vectors() -> None:
         vectors.fill(VECTOR_SECONDS)
     except EncoderError as error:
         log.warning("Vectors of papers wait for the next tick: %s", error)
+
+
+@app.task(name="site.postings")
+def index_papers() -> None:
+    """Let similar papers be found among new ones, then among older ones."""
+    postings.make(POSTINGS_SECONDS)
 
 
 BRIEFLY = {"time_limit": BRIEF}

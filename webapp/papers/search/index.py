@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import combinations
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, Max
@@ -59,35 +58,6 @@ def having_any(sets: Sequence[Sequence[Term]], query: Query, limit: int) -> list
     wanted = " OR ".join(_fts(terms) for terms in sets)
     beside = _fts_beside(query.terms)
     return _sqlite(f"({wanted}){beside}", replace(query, terms=(*query.terms, *sets[0])), limit)
-
-
-def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
-    """Keys of the latest papers with two of `words`, or one of `phrases`, in any field.
-
-    Words are letters and digits only; those of a phrase are separated by blanks.
-    """
-    sequences = [(word,) for word in words] + [tuple(phrase.split()) for phrase in phrases]
-    if connection.vendor == "postgresql":  # it would find "each task" in every "task"
-        stop = _stop_words([word for sequence in sequences for word in sequence])
-        sequences = [sequence for sequence in sequences if not stop.intersection(sequence)]
-    single = [Term(sequence) for sequence in sequences if len(sequence) == 1]
-    terms = [[one, other] for one, other in combinations(single, 2)]
-    terms += [[Term(sequence)] for sequence in sequences if len(sequence) > 1]
-    if not terms:
-        return []
-    if connection.vendor == "postgresql":
-        ways = [_tsqueries(one, "<->")["paper.search"] for one in terms]
-        sought = {"paper.search": " | ".join(f"({way})" for way in ways)}
-        return _in_windows(sought, Query(), limit)
-    return _sqlite(" OR ".join(_fts(one) for one in terms), Query(tuple(terms[0])), limit)
-
-
-def _stop_words(words: Sequence[str]) -> set[str]:
-    """The words that PostgreSQL leaves out of its index."""
-    statement = """
-        SELECT word FROM unnest(%s::text[]) AS word WHERE ts_lexize('english_stem', word) = '{}'
-    """
-    return {word for (word,) in rows(statement, [list(words)])}
 
 
 def _keys(statement: str, values: Sequence[object]) -> list[int]:

@@ -1,0 +1,112 @@
+"""Which papers share a paper's heaviest terms: an inverted index of TF-IDF vectors.
+
+Each paper stands under its TERMS strongest terms only, and each term's papers are stored by weight
+(static pruning and impact order: Manning, Raghavan and Schütze, "Introduction to Information
+Retrieval", 2008, sections 7.1.3 and 7.1.5). So what a lookup reads does not grow with the number
+of papers, and of all papers, whatever their day, the nearest are found. Blocks of papers by their
+keys are made in the background, the latest first; only the last one is ever made again.
+"""
+
+import time
+from collections import defaultdict
+from functools import cache
+from hashlib import sha256
+from heapq import nlargest
+from struct import pack, unpack
+
+from django.db import transaction
+from django.db.models import Max
+
+from webapp.learning.models import PostingsBlock, TermPostings
+from webapp.learning.tfidf import DATA, Vector, vector
+from webapp.papers.models import Paper
+
+TERMS = 16  # of a paper that it stands under
+SOUGHT = 24  # of a paper that others are sought by
+BLOCK = 1 << 14  # papers: their places fit in two bytes
+READ = 4_000  # papers of a term that a lookup reads, the heaviest of each block
+SCALE = 255  # of weights, which are 0 to 1
+
+
+def nearest(mine: Vector, limit: int) -> list[int]:
+    """Keys of at most `limit` papers with the largest inner product, a later one first of equals.
+
+    The latest papers, as many at most, whose block is not made yet follow. Three queries.
+    """
+    blocks = PostingsBlock.objects.aggregate(last=Max("until"), block=Max("block"))
+    waiting = Paper.objects.filter(pk__gt=blocks["last"] or 0).order_by("-pk")
+    latest = list(waiting.values_list("pk", flat=True)[:limit])
+    if blocks["block"] is None:
+        return latest
+    each = -(-READ // (blocks["block"] + 1))
+    points: dict[int, float] = defaultdict(float)
+    terms = nlargest(SOUGHT, mine, key=lambda term: (mine[term], term))
+    rows = TermPostings.objects.filter(term__in=terms).values_list("term", "block", "values")
+    for term, block, values in rows:
+        factor, first, count = mine[term], block * BLOCK, len(values) // 3
+        read = min(count, each)
+        places = unpack(f"<{read}H", values[: 2 * read])
+        for place, weight in zip(places, values[2 * count : 2 * count + read], strict=True):
+            points[first + place] += factor * weight
+    best = nlargest(limit, ((total, key) for key, total in points.items()))
+    return list(dict.fromkeys([*(key for _, key in best), *latest]))
+
+
+def make(seconds: float) -> int:
+    """Make blocks that are missing, and the last one if papers came; how many were made.
+
+    It ends with the block during which the time is up.
+    """
+    last = Paper.objects.aggregate(last=Max("pk"))["last"]
+    if last is None:
+        return 0
+    made, end = 0, time.monotonic() + seconds
+    ready = dict(
+        PostingsBlock.objects.filter(vocabulary=fingerprint()).values_list("block", "until")
+    )
+    for block in range(last // BLOCK, -1, -1):
+        until = min(last, (block + 1) * BLOCK - 1)
+        if ready.get(block, -1) < until:
+            _make(block, until)
+            made += 1
+            if time.monotonic() > end:
+                break
+    return made
+
+
+@cache
+def fingerprint() -> str:
+    """A digest of the vocabulary and of what a block holds."""
+    return sha256((DATA / "vocabulary.json").read_bytes() + bytes([TERMS])).hexdigest()
+
+
+def _make(block: int, until: int) -> None:
+    first = block * BLOCK
+    papers = Paper.objects.filter(pk__gte=first, pk__lte=until)
+    by_term: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for key, title, abstract in papers.values_list("pk", "title", "abstract").iterator():
+        weights = vector(title, abstract)
+        for term in nlargest(TERMS, weights, key=lambda term: (weights[term], term)):
+            by_term[term].append((max(round(SCALE * weights[term]), 1), key - first))
+    made = [
+        TermPostings(term=term, block=block, values=_packed(by_term[term]))
+        for term in sorted(by_term)  # in one order, so that two at once do not wait for each other
+    ]
+    with transaction.atomic():
+        TermPostings.objects.filter(block=block).delete()
+        TermPostings.objects.bulk_create(
+            made,
+            batch_size=1_000,
+            update_conflicts=True,
+            unique_fields=["term", "block"],
+            update_fields=["values"],
+        )
+        PostingsBlock.objects.update_or_create(
+            block=block, defaults={"until": until, "vocabulary": fingerprint()}
+        )
+
+
+def _packed(papers: list[tuple[int, int]]) -> bytes:
+    papers.sort(reverse=True)
+    places = pack(f"<{len(papers)}H", *(place for _, place in papers))
+    return places + bytes(weight for weight, _ in papers)
