@@ -5,7 +5,6 @@ neither Django nor Celery is imported here.
 """
 
 import os
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -130,9 +129,10 @@ def data_path() -> Path:
 
 
 def data_directory() -> Path:
-    """The data directory, created if needed and closed to other users.
+    """The data directory, created if needed; what is made there is closed to other users.
 
-    A process that writes there calls this first: loading the site alone changes nothing. Raises
+    A process that writes there calls this first: loading the site alone changes nothing. Nor does
+    it change who may read what was there before; `manage.py doctor` says where others may. Raises
     SettingError if it cannot be written.
     """
     path = data_path()
@@ -143,10 +143,4 @@ def data_directory() -> Path:
         raise SettingError(f"ASSAY_DATA={str(path)!r}: {error.strerror}") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise SettingError(f"ASSAY_DATA={str(path)!r}: this user may not write there")
-    # Older versions left files that others may read.
-    for one in (path, *path.iterdir()):
-        with suppress(OSError):  # deleted meanwhile, or another user's
-            mode = one.lstat().st_mode
-            if mode & 0o077 and not one.is_symlink():
-                one.chmod(mode & 0o700)
     return path

@@ -234,10 +234,16 @@ def test_first_commands_at_once_make_one_database_that_is_closed_to_others(
     assert migrations(new) == migrations(data)
 
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (new, *new.iterdir())}
-    assert modes.pop("new") == "0o700"
+    # What was there before stays as it is: it may be shared on purpose.
+    before = {name: modes.pop(name) for name in ("new", "folder", "older")}
+    assert before == {"new": "0o755", "folder": "0o755", "older": "0o644"}
     assert "assay.sqlite3" in modes
-    assert modes.pop("folder") == "0o700"
     assert set(modes.values()) <= {"0o600", "0o700"}  # files, folders
+
+
+def test_a_directory_that_is_made_is_closed_to_others(tmp_path: Path) -> None:
+    assert command(tmp_path / "new", "sign_in_link").returncode == 0
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(

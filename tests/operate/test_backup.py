@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import tarfile
@@ -16,6 +17,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
@@ -189,6 +191,9 @@ def test_what_is_refused(tmp_path: Path, settings: Any, monkeypatch: pytest.Monk
     back_up(file)
     with tarfile.open(file) as archive:
         assert not [name for name in archive.getnames() if "connections" in name]
+    User.objects.create(username="ada")
+    usage = shutil.disk_usage(tmp_path)._replace(free=100_000_000)  # a small disk
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     garbage, cut, foreign = tmp_path / "garbage", tmp_path / "cut", tmp_path / "foreign"
     garbage.write_bytes(b"no backup")
     cut.write_bytes(file.read_bytes()[:-500])
@@ -203,7 +208,10 @@ def test_what_is_refused(tmp_path: Path, settings: Any, monkeypatch: pytest.Monk
     data = ("database", "tables/papers_paper")
     spoiled = repacked(file, tmp_path / "spoiled", lambda m: None, spoil=data)
     holed = repacked(file, tmp_path / "holed", lambda m: None, spoil=data, keep=4096)
+    hostile = hostile_files(file, tmp_path)
+    before = list(User.objects.values_list("username", flat=True))
     for source, words in {
+        **hostile,
         tmp_path / "none": "There is no file",
         garbage: "is no backup, or a damaged one",
         cut: "is no backup, or a damaged one",
@@ -216,8 +224,12 @@ def test_what_is_refused(tmp_path: Path, settings: Any, monkeypatch: pytest.Monk
         spoiled: "cannot be restored, and nothing was changed",
         holed: "is damaged|nothing was changed",
     }.items():
-        with pytest.raises(BackupError, match=words):
+        with pytest.raises(BackupError, match=words) as refusal:
             restore(source)
+        assert "\n" not in str(refusal.value)
+        assert list(User.objects.values_list("username", flat=True)) == before
+    assert not [*settings.DATA_DIR.glob(".restore-*"), *settings.DATA_DIR.glob("*.restored*")]
+    monkeypatch.undo()
     with pytest.raises(BackupError, match="is there already"):
         back_up(file)
     late = tmp_path / "late"
@@ -237,6 +249,69 @@ def test_what_is_refused(tmp_path: Path, settings: Any, monkeypatch: pytest.Monk
     Heartbeat.objects.create(kind="beat", name="beat", at=timezone.now())
     with pytest.raises(BackupError, match="A site is running"):
         restore(file)
+
+
+def hostile_files(file: Path, tmp_path: Path) -> dict[Path, str]:
+    """Files that mean harm, each with what is said of it."""
+    again = tmp_path / "again"
+    with tarfile.open(again, "w:gz") as archive:
+        for _ in range(2):
+            archive.addfile(tarfile.TarInfo("manifest.json"), io.BytesIO())
+    link = tmp_path / "link"
+    with tarfile.open(link, "w:gz") as archive:
+        member = tarfile.TarInfo("secret_key")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member)
+    shape = repacked(file, tmp_path / "shape", lambda m: m.update(migrations=[["papers"], 3]))
+    no_date = repacked(file, tmp_path / "date", lambda m: m.pop("made_at"))
+    nested = repacked(file, tmp_path / "nested", lambda m: m.update(made_at=nest(500)))
+    fewer = repacked(file, tmp_path / "fewer", lambda m: m["migrations"].pop())
+    bomb = tmp_path / "bomb"
+    with tarfile.open(bomb, "w:gz", compresslevel=9) as archive:
+        member = tarfile.TarInfo("secret_key")
+        member.size = 200_000_000
+        archive.addfile(member, io.BytesIO(bytes(member.size)))
+    said = {
+        again: "it holds 'manifest.json'",
+        link: "it holds 'secret_key'",
+        shape: r"manifest is not sound: migrations\.0",
+        no_date: "manifest is not sound: made_at: Field required",
+        nested: "manifest is not sound",
+        bomb: "more than there is room for",
+    }
+    if connection.vendor == "sqlite":
+        said[fewer] = "not the one that its manifest"
+    return said
+
+
+def nest(depth: int) -> Any:
+    return [nest(depth - 1)] if depth else []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_of_other_tables_replaces_nothing(tmp_path: Path, settings: Any) -> None:
+    """Sound as a file, and its manifest says what it should."""
+    if connection.vendor == "postgresql":
+        pytest.skip("its tables are made by our own migrations")
+    file = tmp_path / "assay.backup"
+    back_up(file)
+    for name, change in {
+        "column": "ALTER TABLE digests_star DROP COLUMN created_at",
+        "table": "DROP TABLE digests_star",
+    }.items():
+        content = tmp_path / name
+        with tarfile.open(file) as archive:
+            archive.extractall(content, filter="data")
+        with closing(sqlite3.connect(content / "database.sqlite3")) as copy:
+            copy.create_function("index_words", 1, str)
+            copy.execute(change)
+        with tarfile.open(tmp_path / f"{name}.backup", "w:gz") as archive:
+            for path in filter(Path.is_file, content.rglob("*")):
+                archive.add(path, arcname=str(path.relative_to(content)))
+        User.objects.get_or_create(username="ada")
+        with pytest.raises(BackupError, match=r"table digests_star lacks .*created_at"):
+            restore(tmp_path / f"{name}.backup")
+        assert User.objects.get().username == "ada"
 
 
 def repacked(

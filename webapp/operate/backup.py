@@ -2,8 +2,8 @@
 
 It is a gzipped tar of `manifest.json`, `secret_key` and the database: a copy of the SQLite file, or
 a `COPY` file for each table of PostgreSQL. The site can go on writing meanwhile. Restoring is all
-or nothing: the file is checked first, then a SQLite file is renamed into place, or PostgreSQL's
-tables are replaced in one transaction.
+or nothing: the file is checked and a copy of it migrated first; then a SQLite file is renamed into
+place, or PostgreSQL's tables are replaced in one transaction.
 """
 
 import json
@@ -17,9 +17,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psycopg
+from django.apps import apps
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
@@ -29,8 +30,10 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from psycopg import sql
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from assay_common.files import write_whole
+from webapp.database import DatabaseError as UnusableDatabaseError
 from webapp.database import bring_up_to_date, unknown_migrations
 from webapp.operate.heartbeats import SILENCE
 from webapp.operate.models import Heartbeat
@@ -47,6 +50,17 @@ MEMBER = re.compile(
 
 class BackupError(CommandError):
     """A backup cannot be made or restored; the message says why and what to do."""
+
+
+class Manifest(BaseModel):
+    """What a backup says of itself."""
+
+    model_config = ConfigDict(strict=True)
+
+    format: int
+    database: str  # the kind
+    made_at: str
+    migrations: list[tuple[str, str]]  # app and name, of all that were applied
 
 
 def back_up(target: Path) -> int:
@@ -82,7 +96,7 @@ def new_file(target: Path) -> Iterator[Path]:
         raise BackupError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
+def restore(source: Path, *, force: bool = False) -> Manifest:
     """Replace the database and the secret key by those of a backup; its manifest.
 
     Raises BackupError if the file is not a backup, is damaged, or was made on another kind of
@@ -92,17 +106,19 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
         refuse_while_running()
     with _unpacked(source) as content:
         manifest = _manifest(content)
-        if manifest["database"] != connection.vendor:
+        if manifest.database != connection.vendor:
             raise BackupError(
-                f"{source} is of {manifest['database']}, and this site keeps its data in "
+                f"{source} is of {manifest.database[:20]}, and this site keeps its data in "
                 f"{connection.vendor}: set DATABASE_URL to a database of that kind."
             )
         _refuse_newer(manifest)
         try:
             _RESTORE[connection.vendor](content, manifest)
-        except (sqlite3.DatabaseError, psycopg.Error, DatabaseError, ValueError) as error:
-            reason = f"{source} cannot be restored, and nothing was changed: {error}"
-            raise BackupError(reason) from error
+        except UNUSABLE as error:
+            reason = " ".join(str(error).split())[:300]
+            raise BackupError(
+                f"{source} cannot be restored, and nothing was changed: {reason}"
+            ) from error
         if (content / SECRET).exists():  # without it sessions and workers' keys are not valid
             write_whole(settings.DATA_DIR / SECRET, (content / SECRET).read_bytes(), mode=0o600)
     bring_up_to_date()
@@ -110,18 +126,25 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
     return manifest
 
 
+# What the databases, JSON and the disk raise of a file that is not sound.
+UNUSABLE = (
+    *(sqlite3.Error, psycopg.Error, DatabaseError, UnusableDatabaseError),
+    *(ValueError, TypeError, KeyError, RecursionError, OSError),
+)
+
+
 def _dump(content: Path) -> None:
     applied = sorted(MigrationRecorder(connection).applied_migrations())
     _DUMP[connection.vendor](content)
     if (settings.DATA_DIR / SECRET).exists():  # else it is in ASSAY_SECRET_KEY
         shutil.copyfile(settings.DATA_DIR / SECRET, content / SECRET)
-    manifest = {
-        "format": FORMAT,
-        "database": connection.vendor,
-        "made_at": timezone.now().isoformat(),
-        "migrations": [list(key) for key in applied],
-    }
-    (content / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    manifest = Manifest(
+        format=FORMAT,
+        database=connection.vendor,
+        made_at=timezone.now().isoformat(),
+        migrations=applied,
+    )
+    (content / "manifest.json").write_text(manifest.model_dump_json(indent=1))
 
 
 def _dump_sqlite(content: Path) -> None:
@@ -150,17 +173,56 @@ def _dump_postgresql(content: Path) -> None:
                 target.writelines(rows)
 
 
-def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
+def _restore_sqlite(content: Path, manifest: Manifest) -> None:
     if not (content / DATABASE).exists():
         raise BackupError("The backup lacks its database.")
-    database = Path(connection.settings_dict["NAME"])
     with closing(sqlite3.connect(content / DATABASE)) as copy:
         (answer,) = copy.execute("PRAGMA quick_check").fetchone()
+        applied = copy.execute("SELECT app, name FROM django_migrations").fetchall()
     if answer != "ok":
         raise BackupError(f"The backup's database is damaged: {answer}")
+    if {*applied} != {*manifest.migrations}:
+        raise BackupError("The backup's database is not the one that its manifest describes.")
+    database = Path(connection.settings_dict["NAME"])
     draft = database.with_name(f"{database.name}.restored")
-    shutil.copyfile(content / DATABASE, draft)
-    draft.chmod(0o600)
+    try:
+        shutil.copyfile(content / DATABASE, draft)
+        draft.chmod(0o600)
+        with _connected_to(draft):
+            bring_up_to_date()
+            _refuse_other_tables()
+        _replace_sqlite(database, draft)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+
+
+@contextmanager
+def _connected_to(file: Path) -> Iterator[None]:
+    """Within, the site's connection is one to another file of SQLite."""
+    connection.close()
+    name, connection.settings_dict["NAME"] = connection.settings_dict["NAME"], str(file)
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = name
+
+
+def _refuse_other_tables() -> None:
+    """Raises BackupError unless each model has its table with all of its columns."""
+    with connection.cursor() as cursor:
+        present = set(connection.introspection.table_names(cursor))
+        for model in apps.get_models(include_auto_created=True):
+            table, columns = model._meta.db_table, set[str]()
+            if table in present:
+                described = connection.introspection.get_table_description(cursor, table)
+                columns = {column.name for column in described}
+            if lacking := sorted({str(f.column) for f in model._meta.concrete_fields} - columns):
+                raise BackupError(f"The backup's table {table} lacks {', '.join(lacking)}.")
+
+
+def _replace_sqlite(database: Path, draft: Path) -> None:
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     # Move the log into the present file, so that a kill before the rename loses nothing.
@@ -171,7 +233,6 @@ def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
     except DatabaseError:
         busy = 0  # the present file is damaged: there is nothing to keep
     if busy:
-        draft.unlink()
         raise BackupError("Another process is using the database: stop it and try again.")
     connection.close()
     draft.replace(database)
@@ -179,7 +240,7 @@ def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _restore_postgresql(content: Path, manifest: dict[str, Any]) -> None:
+def _restore_postgresql(content: Path, manifest: Manifest) -> None:
     """Recreate the tables as of the backup's migrations and copy their rows, in one transaction."""
     with transaction.atomic(), connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
@@ -221,9 +282,9 @@ def _columns(table: str) -> list[str]:
     return [name for (name,) in found]
 
 
-def _last_migrations(manifest: dict[str, Any]) -> dict[str, str]:
+def _last_migrations(manifest: Manifest) -> dict[str, str]:
     """The last migration of each app that the backup had applied, by app."""
-    had = {tuple(key) for key in manifest["migrations"]}
+    had = {*manifest.migrations}
     executor = MigrationExecutor(connection)
     replacements = executor.loader.replacements
     had |= {new for new, one in replacements.items() if had.issuperset(one.replaces)}
@@ -231,10 +292,9 @@ def _last_migrations(manifest: dict[str, Any]) -> dict[str, str]:
     return {one.app_label: one.name for one, _ in plan if (one.app_label, one.name) in had}
 
 
-def _refuse_newer(manifest: dict[str, Any]) -> None:
-    had = ((app, name) for app, name in manifest["migrations"])
+def _refuse_newer(manifest: Manifest) -> None:
     # Without a connection: the present database may be damaged, or of a newer Assay.
-    if newer := unknown_migrations(MigrationLoader(None), had):
+    if newer := unknown_migrations(MigrationLoader(None), manifest.migrations):
         raise BackupError(
             f"The backup was made by a newer Assay (it has {', '.join(newer)}): "
             "update the code, then restore it."
@@ -266,7 +326,7 @@ def _unpacked(source: Path) -> Iterator[Path]:
             _unpack(source, Path(folder))
         except FileNotFoundError:
             raise BackupError(f"There is no file {source}.") from None
-        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError) as error:
             raise BackupError(f"{source} is no backup, or a damaged one: {error}") from error
         yield Path(folder)
 
@@ -274,11 +334,16 @@ def _unpacked(source: Path) -> Iterator[Path]:
 def _unpack(source: Path, folder: Path) -> None:
     """Extract the files that a backup has and no others, and verify the checksum at the end."""
     (folder / "tables").mkdir()
+    free = shutil.disk_usage(folder).free // 2  # SQLite's file is copied once more
     with tarfile.open(source, "r:gz") as archive:
         for member in archive:
-            stream = archive.extractfile(member) if MEMBER.fullmatch(member.name) else None
-            if stream is None:
+            is_ours = member.isreg() and MEMBER.fullmatch(member.name)
+            stream = archive.extractfile(member) if is_ours else None
+            if stream is None or (folder / member.name).exists():
                 raise BackupError(f"{source} is no backup of Assay: it holds {member.name[:80]!r}.")
+            free -= member.size
+            if free < 0:
+                raise BackupError(f"{source} holds more than there is room for on this disk.")
             with (folder / member.name).open("wb") as file:
                 shutil.copyfileobj(stream, file, PIECE)
         assert archive.fileobj
@@ -286,16 +351,18 @@ def _unpack(source: Path, folder: Path) -> None:
             pass
 
 
-def _manifest(content: Path) -> dict[str, Any]:
+def _manifest(content: Path) -> Manifest:
     """The manifest. Raises BackupError if this Assay cannot read it."""
     try:
-        manifest = cast("dict[str, Any]", json.loads((content / "manifest.json").read_text()))
-        if manifest["format"] != FORMAT:
-            raise BackupError(
-                f"The backup has format {manifest['format']}; this Assay reads {FORMAT}."
-            )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BackupError(f"The file is no backup of Assay: {error}") from error
+        manifest = Manifest.model_validate_json((content / "manifest.json").read_bytes())
+    except FileNotFoundError:
+        raise BackupError("The file is no backup of Assay: it has no manifest.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:80]
+        raise BackupError(f"The backup's manifest is not sound: {where}: {first['msg']}") from None
+    if manifest.format != FORMAT:
+        raise BackupError(f"The backup has format {manifest.format}; this Assay reads {FORMAT}.")
     return manifest
 
 

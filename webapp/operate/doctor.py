@@ -68,7 +68,8 @@ def _data_directory() -> Iterator[Finding]:
         yield Finding("note", free, "A year of arXiv takes about 5 GiB.")
     else:
         yield Finding("good", free)
-    for path in (folder, folder / "secret_key", settings.CONNECTIONS_FILE):
+    files = ("secret_key", "assay.sqlite3")
+    for path in (folder, *(folder / name for name in files), settings.CONNECTIONS_FILE):
         if path.exists() and path.stat().st_mode & 0o077:
             what = f"Other users of this machine may look into {path}"
             yield Finding("problem", what, f"chmod go= {path}")

@@ -20,4 +20,4 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         manifest = restore(options["file"], force=options["force"])
-        self.stdout.write(f"Restored the backup of {manifest['made_at']}. Start the site.")
+        self.stdout.write(f"Restored the backup of {manifest.made_at}. Start the site.")
