@@ -21,6 +21,7 @@ READERS = {
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:remove-list", "library:zotero", "pages:first-steps"),
     *("mail:account", "mail:confirm", "mail:searches", "readers:account", "readers:export"),
+    "readers:sign-out-elsewhere",
     *("runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from tests.runs import scenes
 from tests.runs.saying import queued
@@ -232,6 +235,38 @@ class TestTokensPage:
         refused = client.post(self.ADDRESS, {"name": "x"}).content.decode()
         assert "Choose what the token may do." in refused
         assert not Token.objects.exists()
+
+    def test_when_a_token_expires_is_chosen_shown_and_said(
+        self, client: Client, reader: User
+    ) -> None:
+        client.force_login(reader)
+        page = client.get(self.ADDRESS).content.decode()
+        assert re.search(r'<option value="90"\s+selected', page)
+        client.post(self.ADDRESS, {"name": "x", "scopes": "runs", "days": "30"})
+        short = Token.objects.get()
+        assert short.expires_at is not None
+        assert timedelta(days=29) < short.expires_at - timezone.now() < timedelta(days=31)
+        assert f"{short.expires_at:%Y-%m-%d}" in client.get(self.ADDRESS).content.decode()
+        client.post(self.ADDRESS, {"name": "y", "scopes": "runs", "days": "never"})
+        assert Token.objects.exclude(pk=short.pk).get().expires_at is None
+        refused = client.post(self.ADDRESS, {"name": "z", "scopes": "runs", "days": "9999999999"})
+        assert "Choose when the token expires." in refused.content.decode()
+        assert Token.objects.count() == 2
+
+    def test_an_expired_token_is_refused_in_words(self, client: Client, reader: User) -> None:
+        token = tokens.make(reader, "old", ["runs", "library"], days=30)
+        program = Program(token)
+        assert program.get(RUNS).status_code == 200
+        Token.objects.update(expires_at=timezone.now())
+        for answer in (program.post(RUNS, WANTED), program.get("/api/v1/library")):
+            assert answer.status_code == 401
+            assert answer["Content-Type"] == "application/problem+json"
+            assert "This token expired on" in answer.json()["detail"]
+        assert not Run.objects.exists()
+        client.force_login(reader)
+        assert "expired" in client.get(self.ADDRESS).content.decode()
+        with pytest.raises(tokens.ExpiredError, match=r"expired on .*/account/tokens/"):
+            tokens.find(token)
 
     def test_strangers_are_led_to_the_sign_in(self, client: Client) -> None:
         assert client.get(self.ADDRESS)["Location"].startswith("/sign-in/")

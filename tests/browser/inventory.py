@@ -92,6 +92,7 @@ PAGES = [
 NOT_PAGES = {
     *("catalog:decide", "library:star", "readers:sign-out", "readers:language"),  # POST only
     *("library:entry", "library:leave", "library:remove-list"),  # POST only
+    "readers:sign-out-elsewhere",  # POST only
     *("library:starred", "library:export", "readers:export"),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),

@@ -61,7 +61,9 @@ def _reader() -> Any:
     )
     for key in ("b" * 32, "Z" * 32, "a" * 32, "0" * 32):  # languages sort them differently
         Session.objects.create(session_key=key, session_data="x", expire_date=NOW)
-    Token.objects.create(reader=reader, name="notebook", token_hash="0" * 64, scopes=["library"])
+    Token.objects.create(
+        reader=reader, name="notebook", token_hash="0" * 64, scopes=["library"], expires_at=NOW
+    )
     Preference.objects.create(reader=reader, language="zh-hans")
     SignInLink.objects.create(reader=reader, token_hash="1" * 64, expires_at=NOW)
     return reader

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, announce, paper, profile
@@ -152,3 +155,39 @@ def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> Non
     alone = {"categories": "cs.LG", "keywords": "", "liked": liked}
     client.post("/first-steps/", alone)
     assert Profile.objects.filter(owner=ada, ranking="learned").exists()
+
+
+def test_signing_out_everywhere_else_ends_every_other_session_and_link(
+    client: Client, admin: User
+) -> None:
+    laptop, other_reader = Client(), Client()
+    laptop.force_login(admin)
+    other_reader.force_login(factories.make_reader("ada"))
+    unused = links.make_link(admin)
+    theirs = links.make_link(User.objects.get(username="ada"))
+    assert Client().post("/account/sign-out/")["Location"].startswith("/sign-in/")
+    assert client.get("/account/sign-out/").status_code == 405
+    before = client.cookies["sessionid"].value
+
+    page = client.post("/account/sign-out/", follow=True)
+    assert page.redirect_chain == [("/account/", 302)]
+    assert "Every other browser is signed out." in page.content.decode()
+    assert client.cookies["sessionid"].value != before  # it may have been stolen
+    assert client.get("/account/").status_code == 200
+    assert laptop.get("/account/")["Location"].startswith("/sign-in/")
+    assert links.redeem(unused) is None
+    assert other_reader.get("/account/").status_code == 200
+    assert links.redeem(theirs)
+
+
+def test_a_session_ends_thirty_days_after_the_sign_in_however_often_it_is_used(
+    client: Client, admin: User
+) -> None:
+    ends = client.session.get_expiry_date()
+    assert timedelta(days=29.9) < ends - timezone.now() < timedelta(days=30.1)
+    [row] = Session.objects.all()
+    Session.objects.update(expire_date=timezone.now() + timedelta(seconds=60))
+    assert client.get("/account/").status_code == 200
+    assert Session.objects.get(pk=row.pk).expire_date < timezone.now() + timedelta(days=1)
+    Session.objects.update(expire_date=timezone.now())
+    assert client.get("/account/")["Location"].startswith("/sign-in/")

@@ -242,13 +242,16 @@ class _Verifier:
     """Verifies the API's tokens, for the package `mcp`."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The token with its scopes; None if it is unknown or revoked."""
+        """The token with its scopes; None if it is unknown, revoked or has expired."""
         return await sync_to_async(self._found)(token)
 
     @staticmethod
     def _found(token: str) -> AccessToken | None:
         close_old_connections()
-        found = tokens.find(token)
+        try:
+            found = tokens.find(token)
+        except tokens.ExpiredError:
+            found = None
         close_old_connections()
         if found is None:
             return None

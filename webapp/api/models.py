@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import User
 from django.db import models
+from django.utils import timezone
 
 
 class Token(models.Model):
@@ -12,6 +13,7 @@ class Token(models.Model):
     token_hash = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)  # of tokens.SCOPES
     created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)  # null: never
     used_at = models.DateTimeField(null=True, blank=True)
     # The rate limit: requests in the current minute (since 1970), over all processes.
     minute = models.BigIntegerField(default=0)
@@ -22,3 +24,8 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it is refused by now."""
+        return self.expires_at is not None and self.expires_at <= timezone.now()

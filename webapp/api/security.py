@@ -5,6 +5,7 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from webapp.api import tokens
+from webapp.api.models import Token
 from webapp.api.problems import ProblemError
 
 
@@ -17,7 +18,7 @@ class Bearer(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
         """The reader of a valid token. Raises ProblemError without the scope or over the limit."""
-        found = tokens.find(token)
+        found = _found(token)
         if found is None:
             return None
         if self.scope not in found.scopes:
@@ -31,6 +32,14 @@ class Bearer(HttpBearer):
         return found.reader
 
 
+def _found(token: str) -> Token | None:
+    """The row of a token, if it is known. Raises ProblemError for one that has expired."""
+    try:
+        return tokens.find(token)
+    except tokens.ExpiredError as error:
+        raise ProblemError(401, str(error)) from None
+
+
 def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
     """Who asks for something public: the reader of a token with the scope, else a visitor.
 
@@ -39,9 +48,9 @@ def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return AnonymousUser()
-    found = tokens.find(token.strip())
+    found = _found(token.strip())
     if found is None:
-        raise ProblemError(401, "This token is unknown, expired or was revoked.")
+        raise ProblemError(401, "This token is unknown or was revoked.")
     reader = Bearer(scope).authenticate(request, token.strip()) if scope in found.scopes else None
     return reader or AnonymousUser()
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from secrets import token_urlsafe
 
 from django.contrib.auth.models import User
@@ -10,20 +11,31 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.api.models import Token
-from webapp.readers.links import hashed
+from webapp.readers.links import hashed, page_address
 
 PREFIX = "assay_"  # so that a leaked token can be recognised
 A_MINUTE = 60  # requests with a token
 SCOPES = {"runs": "request and cancel runs", "library": "read and change the library"}
 MOST = 20  # tokens per reader
+LIFETIMES = (30, 90, 365)  # days that a reader may choose from, or never
+DAYS = 90  # what is chosen unless the reader says otherwise
 
 
 class RefusedError(Exception):
     """A token cannot be created; the message tells the reader why and what to do."""
 
 
-def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
-    """A new token of `reader`, of which only the hash is stored. Raises RefusedError."""
+class ExpiredError(Exception):
+    """A token has expired; the message says when, and where to create another."""
+
+
+def make(
+    reader: User, name: str, scopes: Sequence[str] = ("runs",), days: int | None = DAYS
+) -> str:
+    """A new token of `reader`, of which only the hash is stored; None of `days` is for ever.
+
+    Raises RefusedError.
+    """
     if not scopes:
         raise RefusedError(_("Choose what the token may do."))
     if Token.objects.filter(reader=reader).count() >= MOST:
@@ -34,14 +46,21 @@ def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
         name=name.strip()[:64] or "token",
         token_hash=hashed(token),
         scopes=[one for one in SCOPES if one in scopes],
+        expires_at=timezone.now() + timedelta(days=days) if days else None,
     )
     return token
 
 
 def find(token: str) -> Token | None:
-    """The row of a token; None if it is unknown or its reader inactive."""
+    """The row of a token; None if it is unknown or its reader inactive. Raises ExpiredError."""
     tokens = Token.objects.select_related("reader")
-    return tokens.filter(token_hash=hashed(token), reader__is_active=True).first()
+    found = tokens.filter(token_hash=hashed(token), reader__is_active=True).first()
+    if found and found.has_expired:
+        raise ExpiredError(
+            f"This token expired on {found.expires_at:%Y-%m-%d}: create another at "
+            f"{page_address('api:tokens')}"
+        )
+    return found
 
 
 def revoke(reader: User, pk: int) -> bool:

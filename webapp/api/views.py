@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_safe
@@ -32,7 +33,11 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
     if request.method == "POST":
         try:
             scopes = request.POST.getlist("scopes")
-            made = tokens.make(reader, request.POST.get("name", ""), scopes)
+            days = request.POST.get("days", str(tokens.DAYS))
+            if days not in {"never", *map(str, tokens.LIFETIMES)}:
+                raise tokens.RefusedError(_("Choose when the token expires."))
+            lifetime = None if days == "never" else int(days)
+            made = tokens.make(reader, request.POST.get("name", ""), scopes, lifetime)
         except tokens.RefusedError as error:
             messages.error(request, str(error))
     context = {
@@ -40,6 +45,8 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
         "made": made,
         "a_minute": tokens.A_MINUTE,
         "scopes": tokens.SCOPES.items(),
+        "lifetimes": tokens.LIFETIMES,
+        "days": tokens.DAYS,
     }
     return render(request, "api/tokens.html", context)
 

@@ -4,17 +4,19 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
 from webapp import connections
 from webapp.readers import links
+from webapp.readers.models import SignInLink
 from webapp.ui.input import number_in
 from webapp.ui.pages import for_readers
 
@@ -54,6 +56,20 @@ def readers(request: HttpRequest, reader: User) -> HttpResponse:
     everyone = User.objects.order_by("username")[:MAX_READERS]
     context = {"everyone": everyone, "made": made}
     return render(request, "readers/readers.html", context)
+
+
+@for_readers("POST")
+def sign_out_elsewhere(request: HttpRequest, reader: User) -> HttpResponse:
+    """End every session of the reader but this one, and void links that were not used yet."""
+    with transaction.atomic():
+        # Nobody knows it or signs in by it, but Django ends the sessions of another password.
+        reader.set_unusable_password()
+        reader.save(update_fields=["password"])
+        SignInLink.objects.filter(reader=reader, used_at=None).delete()
+        update_session_auth_hash(request, reader)
+        request.session.save()
+    messages.success(request, _("Every other browser is signed out."))
+    return redirect("readers:account")
 
 
 @transaction.atomic

@@ -10,5 +10,6 @@ urlpatterns = [
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("language/", views.language, name="language"),
     path("account/data.json", account.export, name="export"),
+    path("account/sign-out/", account.sign_out_elsewhere, name="sign-out-elsewhere"),
     path("account/readers/", account.readers, name="readers"),
 ]
