@@ -1,11 +1,14 @@
 """docs/architecture.md holds: its diagram and tables match the packages that exist."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
 
 import grimp
 import pytest
+
+from webapp.ui.hooks import AnsweredTwiceError, Hook, NamedHooks
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
@@ -109,3 +112,77 @@ def test_templates_follow_the_arrows_of_the_code(app: str) -> None:
     for path in (ROOT / "templates" / app).rglob("*.*"):
         above = {name for name in named_in(path.read_text()) if height[name] >= height[app]}
         assert above <= {app}, f"{path.relative_to(ROOT)} names what stands beside or above {app}"
+
+
+MUTATING = {"append", "extend", "insert", "update", "setdefault", "pop", "clear", "add"}
+
+
+def reassigned(tree: ast.Module, app: str) -> list[str]:
+    """What a module of `app` changes of modules elsewhere: attributes, items, lists, tables."""
+    theirs = {
+        name.asname or name.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+        for source in [getattr(node, "module", None) or name.name]
+        if source.partition(".")[0] in {"webapp", "methods", "workers", "assay_common"}
+        and f"{source}.".split(".")[:2] != ["webapp", app]
+    }
+
+    def is_theirs(node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in theirs
+
+    changed: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            flat = [part for one in targets for part in getattr(one, "elts", [one])]
+            changed += [one for one in flat if not isinstance(one, ast.Name) and is_theirs(one)]
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in MUTATING:
+            changed += [called] if is_theirs(called.value) else []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr":
+            changed += [one for one in node.args[:1] if is_theirs(one)]
+    return [ast.unparse(one) for one in changed]
+
+
+def test_nothing_outside_an_app_changes_what_its_modules_hold() -> None:
+    """What an app adds to another it answers by a hook (webapp/ui/hooks.py)."""
+    paths = [*(ROOT / "webapp").rglob("*.py"), *(ROOT / "workers").rglob("*.py")]
+    assert {
+        str(path.relative_to(ROOT)): changes
+        for path in paths
+        if (changes := reassigned(ast.parse(path.read_text()), path.relative_to(ROOT).parts[1]))
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from webapp.ui import personal\npersonal.shelf_of = 1",
+        "from webapp.papers.search import filters\nfilters['method'] = 1",
+        "from webapp.papers import search\nsearch.orders_by_meaning.append(1)",
+        "def ready():\n    from webapp.papers import queries as q\n    q.a, q.b = 1, 2",
+        "from webapp.papers import queries\nsetattr(queries, 'shown', 1)",
+    ],
+)
+def test_a_slot_that_is_filled_from_outside_is_seen(code: str) -> None:
+    assert reassigned(ast.parse(code), "catalog")
+    assert not reassigned(ast.parse(code), "papers") or "personal" in code
+
+
+def test_a_hook_has_one_answer_at_most() -> None:
+    hook = Hook(lambda value: value)
+    assert hook(1) == 1
+    hook.answer(double := lambda value: 2 * value)
+    hook.answer(double)
+    assert hook(1) == 2
+    with pytest.raises(AnsweredTwiceError):
+        hook.answer(lambda value: value)
+    named = NamedHooks[[int], int]()
+    named.answer("a", double)
+    with pytest.raises(AnsweredTwiceError):
+        named.answer("a", lambda value: value)
+    assert list(named) == ["a"]

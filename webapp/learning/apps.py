@@ -11,4 +11,4 @@ class LearningConfig(AppConfig):
         from webapp.learning import vectors  # noqa: PLC0415 - models are ready only now
         from webapp.papers import search  # noqa: PLC0415 - as above
 
-        search.orders_by_meaning.append(vectors.by_meaning)
+        search.order_by_meaning.answer(vectors.by_meaning)

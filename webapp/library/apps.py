@@ -7,11 +7,12 @@ class LibraryConfig(AppConfig):
     name = "webapp.library"
 
     def ready(self) -> None:
-        """Connect the receivers that learn from changes, and answer for readers' shelves."""
+        """Connect the receivers that learn from changes, and answer for shelves and models."""
         # Importing connects the receivers, which need the models.
         from webapp.digests.profiles import forms, views  # noqa: PLC0415
         from webapp.library import learning, queries, zotero  # noqa: F401, PLC0415
         from webapp.ui import personal  # noqa: PLC0415
 
-        personal.shelf_of = queries.shelf_of
-        forms.sources_of, views.model_for = learning.sources, learning.model_for
+        personal.shelf_of.answer(queries.shelf_of)
+        forms.sources_of.answer(learning.sources)
+        views.model_for.answer(learning.model_for)

@@ -7,7 +7,7 @@ the reader's shelf may only be used on that paper's page.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from secrets import token_hex
 from types import SimpleNamespace
@@ -16,6 +16,8 @@ from typing import NamedTuple
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from django.template.loader import render_to_string
+
+from webapp.ui.hooks import Hook
 
 _NONCE = token_hex(8)  # so that no paper's text can contain a mark
 _MARK = re.compile(rf"{_NONCE}:(\w+):(\d*):([^;]*);")
@@ -30,8 +32,10 @@ class Shelf(NamedTuple):
     read: AbstractSet[int] = frozenset()
 
 
-# The library app sets its own function here.
-shelf_of: Callable[[User, Sequence[int]], Shelf] = lambda _reader, _keys: Shelf()  # noqa: E731
+@Hook
+def shelf_of(_reader: User, _keys: Sequence[int], /) -> Shelf:
+    """Which of the papers with these keys are on a reader's shelf: the library knows."""
+    return Shelf()
 
 
 def share(request: HttpRequest) -> None:

@@ -1,7 +1,7 @@
 """The form of a profile, with lists as lines of text."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +22,16 @@ from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
 from webapp.papers.search import filters
 from webapp.papers.search.query import MAX_QUERY, TERM, Term, category_word, parse
+from webapp.ui.hooks import Hook
 from webapp.ui.language import current_language
 
-# The lists and tags of a reader as (source, label), as `Profile.learn_from` names them; `library`
-# replaces it.
-sources_of: Callable[[int | None], Sequence[tuple[str, str]]] = lambda _owner: ()  # noqa: E731
+
+@Hook
+def sources_of(_owner: int | None, /) -> Sequence[tuple[str, str]]:
+    """The lists and tags of a reader as (source, label), as `Profile.learn_from` names them."""
+    return ()
+
+
 MAX_TEXT = 20_000  # characters of a list
 # Fields whose stored values the form shows unchanged.
 AS_STORED = (

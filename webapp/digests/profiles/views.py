@@ -1,7 +1,5 @@
 """The pages of profiles: create, change and delete them."""
 
-from collections.abc import Callable
-
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -20,11 +18,16 @@ from webapp.digests.profiles.validation import ProfileError, rules_of, save_sett
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
+from webapp.ui.hooks import Hook
 from webapp.ui.pages import for_readers, reader_of
 
-# What is learned from a reader, trained now if it is not known; `library` replaces it.
-model_for: Callable[[int | None, str], Learned | None] = lambda _owner, _source: None  # noqa: E731
 MAX_PROFILES = 20  # of one reader
+
+
+@Hook
+def model_for(_owner: int | None, _source: str, /) -> Learned | None:
+    """What is learned from a reader, trained now if it is not known."""
+    return None
 
 
 @require_safe

@@ -7,7 +7,7 @@
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -23,6 +23,7 @@ from webapp.papers.search.marking import Marked, marked
 from webapp.papers.search.query import Query, Term, category_word, parse
 from webapp.papers.search.ranking import by_rare_words, by_relevance
 from webapp.papers.search.words import STOP_WORDS, rarity, telling_sets
+from webapp.ui.hooks import Hook, NamedHooks
 
 PAGE = 25  # papers
 MAX_PAGES = 40
@@ -38,12 +39,16 @@ SEARCHED = ("papers", "methods", "vectors")  # the revisions on which a search's
 COUNTED = 1_000  # matches; above that a page says "more than"
 
 Order = Literal["relevance", "newest"]
-# Order keys of papers by how near they are to a question: added by an app above.
-orders_by_meaning: list[Callable[[str, list[int]], list[int]]] = []
 QUESTION = 4  # words of a query that is ordered by meaning
 MEANT = 50  # papers that are ordered so, of those with all words
 # Fields that other apps define, by name: each maps a value to the keys of its papers.
-filters: dict[str, Callable[[str], list[int]]] = {}
+filters = NamedHooks[[str], list[int]]()
+
+
+@Hook
+def order_by_meaning(_question: str, keys: list[int], /) -> list[int]:
+    """The keys of papers, the nearest to a question first, where there is an encoder."""
+    return keys
 
 
 @dataclass(frozen=True)
@@ -201,9 +206,7 @@ def _nearest(query: Query, best: list[int]) -> list[int]:
 
 def _by_meaning(terms: list[Term], keys: list[int]) -> list[int]:
     question = " ".join(word for term in terms for word in term.words)
-    for order in orders_by_meaning:
-        keys = order(question, keys)
-    return keys
+    return order_by_meaning(question, keys)
 
 
 def _listed_by_day(keys: list[int]) -> list[int]:
