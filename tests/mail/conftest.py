@@ -21,8 +21,19 @@ class Inbox:
         self.mails: list[EmailMessage] = []
         self.refuse = False
         self.meanwhile: Callable[[], object] = int
+        self.sessions: list[int] = []  # the connection of each mail
+        self.one_a_session = False  # further mails of a connection end it
 
-    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+    async def handle_MAIL(  # noqa: N802
+        self, server: Any, session: Any, envelope: Any, address: str, options: list[str]
+    ) -> str:
+        if self.one_a_session and session.peer[1] in self.sessions:
+            server.transport.close()
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
         await asyncio.to_thread(self.meanwhile)
         if self.refuse:
             return "451 Try again later"
@@ -30,6 +41,7 @@ class Inbox:
         assert isinstance(mail, EmailMessage)
         assert [mail["To"]] == envelope.rcpt_tos
         self.mails.append(mail)
+        self.sessions.append(session.peer[1])
         return "250 OK"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,6 +19,7 @@ from django.utils import timezone
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
 from tests.mail.conftest import Inbox
+from tests.processes import forked, wait_for
 from webapp.catalog.models import MethodLink
 from webapp.digests.build import build
 from webapp.digests.models import Profile
@@ -199,6 +203,92 @@ def test_while_a_mail_server_takes_its_time_others_write_and_nobody_sends_it_twi
     assert second == [0]
     assert len(inbox.mails) == 1
     assert Delivery.objects.get().leased_until is None
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_was_stopped_sends_nothing_that_another_has_sent(
+    inbox: Inbox, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped when it has the lease, before it sends; goes on when its successor has sent."""
+    asked(reader, profile=days(reader))
+    real = deliver._new_lines
+
+    def stopped(delivery: Delivery) -> Any:
+        found = real(delivery)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return found
+
+    def work() -> None:
+        monkeypatch.setattr(deliver, "_new_lines", stopped)
+        deliver.deliver_due()
+
+    worker = forked(work)
+    wait_for(lambda: state_of(worker.pid) == "T", 30, "its stop")
+    assert deliver.deliver_due() == 0  # the lease holds
+    Delivery.objects.update(leased_until=timezone.now())
+    assert deliver.deliver_due() == 1
+    os.kill(worker.pid or 0, signal.SIGCONT)
+    worker.join(30)
+    assert worker.exitcode == 0
+    assert len(inbox.mails) == 1
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_was_stopped_ends_no_lease_of_its_successor(
+    inbox: Inbox, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(reader, profile=days(reader))
+
+    def stopped(_: Delivery) -> Any:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        raise OSError("the network is gone")
+
+    def work() -> None:
+        monkeypatch.setattr(deliver, "_new_lines", stopped)
+        deliver.deliver_due()
+
+    worker = forked(work)
+    wait_for(lambda: state_of(worker.pid) == "T", 30, "its stop")
+    Delivery.objects.update(leased_until=timezone.now())
+    third: list[int] = []
+
+    def meanwhile() -> None:  # while the successor sends
+        inbox.meanwhile = int
+        os.kill(worker.pid or 0, signal.SIGCONT)
+        worker.join(30)
+        third.append(deliver.deliver_due())
+        connection.close()
+
+    inbox.meanwhile = meanwhile
+    assert deliver.deliver_due() == 1
+    assert third == [0]
+    assert len(inbox.mails) == 1
+
+
+def state_of(pid: int | None) -> str:
+    """The state of a process, as the kernel names it: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_batch_takes_one_connection(inbox: Inbox, reader: User) -> None:
+    days(reader)
+    for words in ("tuesday", "sparse", "attention"):
+        asked(reader, q=words)
+    assert deliver.deliver_due() == 3
+    assert len(set(inbox.sessions)) == 1
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_server_that_takes_one_mail_by_a_connection_gets_all(inbox: Inbox, reader: User) -> None:
+    days(reader)
+    for words in ("tuesday", "sparse", "attention"):
+        asked(reader, q=words)
+    inbox.one_a_session = True
+    assert deliver.deliver_due() == 3
+    assert len(inbox.mails) == len(set(inbox.sessions)) == 3
 
 
 @pytest.mark.usefixtures("clock")

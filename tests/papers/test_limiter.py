@@ -45,11 +45,11 @@ def test_the_place_is_leased_for_less_than_a_restart_may_take(settings: Settings
     settings.ARXIV_SECONDS = 3
     with limiter.slot(patience=0):
         row = ArxivSlot.objects.annotate(now=Now()).get()
-        assert row.holder
-        lease = (row.held_until - row.now).total_seconds()
+        assert row.lease
+        lease = (row.leased_until - row.now).total_seconds()
         assert limiter.LEASE - 2 < lease <= limiter.LEASE
     row = ArxivSlot.objects.annotate(now=Now()).get()
-    assert row.holder == ""
+    assert row.lease == ""
     assert 2.9 < (row.free_at - row.now).total_seconds() <= 3
 
 
@@ -78,6 +78,6 @@ def test_an_error_in_the_request_gives_the_place_back(settings: Settings) -> Non
 def test_a_place_that_was_lost_is_not_given_back_twice(settings: Settings) -> None:
     settings.ARXIV_SECONDS = 0
     with limiter.slot(patience=0):
-        ArxivSlot.objects.update(holder="another", held_until=Now() + timedelta(seconds=50))
-    assert ArxivSlot.objects.get().holder == "another"
+        ArxivSlot.objects.update(lease="another", leased_until=Now() + timedelta(seconds=50))
+    assert ArxivSlot.objects.get().lease == "another"
     assert connection.in_atomic_block  # the test's own transaction, nothing of the limiter's

@@ -56,6 +56,26 @@ def test_one_a_reader() -> None:
     assert dispatch() == [first, other]
 
 
+def test_readers_take_turns() -> None:
+    """Sixty runs of fifteen readers kept the sixteenth waiting until all had been measured."""
+    now = timezone.now()
+    readers = [User.objects.create_user(f"reader{n}") for n in range(15)]
+    for at, reader in enumerate(readers * 4):
+        saying.queued(reader, queued_at=now + timedelta(seconds=at))
+    late = saying.queued(User.objects.create_user("late"), queued_at=now + timedelta(hours=1))
+    last = Run.objects.filter(reader=readers[0]).latest("queued_at")
+    assert (place(late).ahead, place(last).ahead) == (15, 3 + 14 * 3 + 1)
+    saying.live_worker("one")
+    order = []
+    while sent := dispatch():
+        [run] = sent
+        order.append(run.reader)
+        Run.objects.filter(pk=run.pk).update(state=State.SUCCEEDED)
+    assert order[:16] == [*readers, late.reader]
+    assert order[16:31] == readers
+    assert len(order) == 61
+
+
 def test_a_job_is_signed_for_each_worker_that_may_take_it(sent: list[tuple[Run, dict]]) -> None:
     run = saying.queued(params={"steps": 3}, seed=5)
     workers = [saying.live_worker(name) for name in ("one", "two")]

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from tests.readers.test_at_once import at_once, both_wait
+from webapp import leases
 from webapp.database import exclusive
 from webapp.papers.models import Paper
 from webapp.summaries import budget, queue
@@ -29,7 +30,7 @@ def test_two_workers_take_one_place(
 ) -> None:
     settings.SUMMARY_CONCURRENCY = 1
     one, other = requested(paper, "en", "zh")
-    both_wait(monkeypatch, queue, "uuid4")  # which is called between counting and taking
+    both_wait(monkeypatch, leases, "uuid4")  # which is called between counting and taking
     at_once(lambda: queue.take(one.pk), lambda: queue.take(other.pk))
     assert Summary.objects.filter(state=Summary.State.RUNNING).count() == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from django.core.management import call_command
@@ -46,7 +46,7 @@ def summarise() -> None:
 def test_a_killed_batch_is_finished_without_doing_anything_twice(
     papers: None, model: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "LEASE", timedelta(seconds=2))
+    monkeypatch.setattr(queue, "LEASE", 2.0)
     model.by_title = {"Paper number 2": "stall"}
     batch = forked(summarise)
     wait_for(lambda: model.summaries_asked == 3, 60, "the third paper")

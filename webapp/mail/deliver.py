@@ -5,18 +5,19 @@ from collections.abc import Sequence
 from datetime import date as Date
 from datetime import timedelta
 from email.utils import parseaddr
-from smtplib import SMTPException
+from smtplib import SMTPException, SMTPServerDisconnected
 from typing import TypedDict
 
 from django.core import signing
-from django.core.mail import EmailMultiAlternatives
-from django.db.models import Q, QuerySet
+from django.core.mail import EmailMultiAlternatives, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
+from django.db.models import QuerySet
 from django.template.loader import render_to_string
-from django.utils import timezone, translation
+from django.utils import translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
-from webapp import connections
+from webapp import connections, leases
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, score_terms
 from webapp.leases import renewed
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 SETTLED = timedelta(minutes=30)  # since a day's last category came
 PAUSES: dict[str, timedelta] = {"daily": timedelta(days=1), "weekly": timedelta(days=7)}
-LEASE = timedelta(minutes=1)  # of a delivery, renewed while its mail is sent
+LEASE = 60.0  # seconds, of a delivery; renewed while its mail is sent
 MOST = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
 
@@ -51,38 +52,42 @@ class Line(TypedDict):
 
 
 def deliver_due() -> int:
-    """Send every mail that is due; how many went out. One that fails waits for the next call."""
+    """Send every mail that is due by one connection; how many went out.
+
+    One that fails waits for the next call.
+    """
     if not connections.mail_host():
         return 0
-    sent = 0
+    sent, mail = 0, get_connection()
     for pk in Delivery.objects.filter(reader__is_active=True).values_list("pk", flat=True):
         try:
-            sent += _deliver(pk)
+            sent += _deliver(pk, mail)
         except (SMTPException, OSError) as error:
             log.warning("Mail not sent, tried again at the next tick: %s", error)
+            mail.close()  # the next one opens another
         except Exception:
             log.exception("Delivery %s cannot be mailed", pk)  # and keeps no other back
+    mail.close()
     return sent
 
 
-def _deliver(pk: int) -> bool:
+def _deliver(pk: int, mail: BaseEmailBackend) -> bool:
     """One delivery, under a lease: two workers do not send it twice. Raises SMTPException, OSError.
 
     No transaction is open meanwhile: a mail server that takes its time would keep every writer
     waiting. A process killed between mail and record sends it again, with the same Message-ID.
     """
     row = Delivery.objects.filter(pk=pk)
-    free = Q(leased_until=None) | Q(leased_until__lte=timezone.now())
-    if not (_due(row) and row.filter(free).update(leased_until=timezone.now() + LEASE)):
+    token = leases.take(row, LEASE) if _due(row) else ""
+    if not token:
         return False
+    held = row.filter(lease=token)
     try:
-        with renewed(
-            lambda: row.update(leased_until=timezone.now() + LEASE), LEASE.total_seconds()
-        ):
+        with renewed(lambda: leases.renew(held, LEASE), LEASE):
             delivery = _due(row)  # unless another worker has sent it meanwhile
-            return delivery is not None and _send_new(delivery)
+            return delivery is not None and _send_new(delivery, held, mail)
     finally:
-        row.update(leased_until=None)
+        leases.release(held)
 
 
 def _due(row: QuerySet[Delivery]) -> Delivery | None:
@@ -93,15 +98,18 @@ def _due(row: QuerySet[Delivery]) -> Delivery | None:
     return delivery if since >= PAUSES[delivery.frequency] else None
 
 
-def _send_new(delivery: Delivery) -> bool:
+def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBackend) -> bool:
     """Send what is new, if anything is, and record how far it has been; whether it was sent."""
     with translation.override(Preference.language_of(delivery.reader)):
         until, lines = _new_lines(delivery)
         if listed := any(not line["also_mentioned"] for line in lines):
-            _send(delivery, until, lines)
+            # Whoever was stopped meanwhile leaves it to the worker that has it now, or had it.
+            if not leases.renew(held.filter(sent_until=delivery.sent_until), LEASE):
+                return False
+            _send(delivery, until, lines, mail)
     if not listed and delivery.frequency == Delivery.Frequency.DAILY:
         return False  # the day may still come
-    # Its reader may have ended it, or gone, while it was sent.
+    # Its reader may have ended it, or gone, while it was sent. A lost lease takes nothing back.
     row = Delivery.objects.filter(pk=delivery.pk)
     row.update(sent_until=until, looked_on=eastern_date(now()))
     return listed
@@ -174,7 +182,7 @@ def _day(day: Date) -> str:
     return date_format(day, gettext("j F"))
 
 
-def _send(delivery: Delivery, until: Date, lines: Sequence[Line]) -> None:
+def _send(delivery: Delivery, until: Date, lines: Sequence[Line], mail: BaseEmailBackend) -> None:
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
     sender = parseaddr(connections.current().mail_from)[1]
@@ -202,4 +210,10 @@ def _send(delivery: Delivery, until: Date, lines: Sequence[Line]) -> None:
         },
     )
     message.attach_alternative(render_to_string("mail/digest.html", context), "text/html")
-    message.send()
+    mail.open()
+    try:
+        mail.send_messages([message])
+    except SMTPServerDisconnected:  # some take a few mails by one connection
+        mail.close()
+        mail.open()
+        mail.send_messages([message])

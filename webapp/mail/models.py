@@ -6,9 +6,10 @@ from django.utils.translation import gettext_lazy as _
 
 from assay_common.text import one_line
 from webapp.digests.models import Profile
+from webapp.leases import Leased
 
 
-class Delivery(models.Model):
+class Delivery(Leased):
     """A profile's digest, or what a search finds, mailed to a reader daily or weekly."""
 
     class Frequency(models.TextChoices):
@@ -21,7 +22,6 @@ class Delivery(models.Model):
     frequency = models.CharField(max_length=6, choices=Frequency.choices)
     sent_until = models.DateField()  # the last day announced that was mailed or looked at
     looked_on = models.DateField()  # the day of the last mail or look
-    leased_until = models.DateTimeField(null=True, blank=True)  # while a worker sends it
 
     class Meta:
         ordering = ("pk",)

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
+from webapp.leases import Leased
 from webapp.papers.days import has_batch
 from webapp.papers.repositories import repository
 
@@ -216,9 +217,7 @@ class Announcement(models.Model):
         return AnnounceType(self.type).precedence, -self.version
 
 
-class ArxivSlot(models.Model):
+class ArxivSlot(Leased):
     """The single slot for requests to arXiv, shared by all processes and machines: row 1."""
 
-    holder = models.CharField(max_length=64, blank=True)
-    held_until = models.DateTimeField()
     free_at = models.DateTimeField()  # no request starts earlier

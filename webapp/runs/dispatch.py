@@ -1,4 +1,4 @@
-"""Dispatches queued runs: at most one run to each live worker, and one for each reader.
+"""Dispatches queued runs: at most one run to each live worker, and one for each reader in turn.
 
 Runs wait in the database rather than in the broker, so the site controls their order and the
 readers' limits until a worker is free.
@@ -13,7 +13,7 @@ from methods import protocol
 from webapp.runs import broker, states
 from webapp.runs.keys import key_of
 from webapp.runs.models import MIB, WITH_WORKER, Run, State, Worker
-from webapp.runs.queries import live_workers
+from webapp.runs.queries import live_workers, waiting
 from webapp.runs.times import START
 
 
@@ -75,7 +75,6 @@ def _claim(device: str) -> Run | None:
 
 
 def _next(device: str) -> Run | None:
-    """The oldest queued run whose reader has no other with a worker."""
+    """The first waiting run whose reader has no other with a worker."""
     occupied = Run.objects.filter(state__in=WITH_WORKER, reader__isnull=False).values("reader")
-    queue = Run.objects.filter(state=State.QUEUED, device=device).exclude(reader__in=occupied)
-    return queue.order_by("queued_at", "id").first()
+    return waiting(device).exclude(reader__in=occupied).first()

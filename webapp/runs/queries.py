@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
@@ -67,13 +67,34 @@ class Place:
     workers: int
 
 
+def waiting(device: str) -> QuerySet[Run]:
+    """The queued runs of a device: those of the reader who was served longest ago first.
+
+    Readers take turns: however many runs others have queued, each waits for one of each of them.
+    """
+    of_reader = Run.objects.filter(reader=OuterRef("reader"), dispatched_at__isnull=False)
+    served = Subquery(of_reader.order_by("-dispatched_at").values("dispatched_at")[:1])
+    queued = Run.objects.filter(state=State.QUEUED, device=device)
+    return queued.order_by(served.asc(nulls_first=True), "queued_at", "id")
+
+
 def place(run: Run) -> Place | None:
     """The place of a queued run; None for any other."""
     if run.state != State.QUEUED:
         return None
-    earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
-    ahead = Run.objects.filter(earlier, state=State.QUEUED, device=run.device)
-    return Place(ahead.count(), live_workers().filter(device=run.device).count())
+    queues: dict[object, list[UUID]] = {}  # of each reader, in the order of their turns
+    for key, reader in waiting(run.device).values_list("pk", "reader"):
+        queues.setdefault(reader or key, []).append(key)
+    mine = queues.get(run.reader_id or run.pk, [])
+    if run.pk not in mine:  # it has just left the queue
+        return None
+    ahead, rounds = mine.index(run.pk), mine.index(run.pk) + 1
+    for keys in queues.values():
+        if keys is mine:
+            rounds -= 1  # the next ones come after it in its own round
+        else:
+            ahead += min(len(keys), rounds)
+    return Place(ahead, live_workers().filter(device=run.device).count())
 
 
 def behind_own(run: Run, where: Place | None) -> bool:

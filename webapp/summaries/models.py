@@ -3,6 +3,7 @@
 from django.db import models
 
 from webapp.claims.grounding import State
+from webapp.leases import Leased
 from webapp.papers.models import Paper
 
 
@@ -41,7 +42,7 @@ class FullText(models.Model):
         return "\n\n".join(f"{s['title']}\n{s['text']}".strip() for s in self.sections)
 
 
-class Summary(models.Model):
+class Summary(Leased):
     """One model's summary of one version under one prompt, in one language."""
 
     class State(models.TextChoices):
@@ -62,8 +63,6 @@ class Summary(models.Model):
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
     reason = models.TextField(blank=True)  # why it failed or waits
     attempt = models.PositiveSmallIntegerField(default=0)
-    lease = models.CharField(max_length=36, blank=True)  # who runs it
-    leased_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)  # the server asked us to wait
     requested_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
-from uuid import uuid4
+from datetime import datetime
 
 from django.conf import settings
 from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
+from webapp import leases
 from webapp.database import exclusive
 from webapp.leases import renewed
 from webapp.papers.models import Paper
@@ -18,7 +19,7 @@ from .client import Server
 from .models import Summary
 
 State = Summary.State
-LEASE = timedelta(seconds=30)  # renewed while it runs; a killed worker's summary waits as long
+LEASE = 30.0  # seconds; renewed while it runs; a killed worker's summary waits as long
 MAX_ATTEMPTS = 4
 
 
@@ -61,25 +62,20 @@ def _may_run() -> QuerySet[Summary]:
 
 def take(summary_id: int) -> Summary | None:
     """waiting → running, for one worker; None where all places are taken or another has it."""
-    now, mine = timezone.now(), _may_run().filter(id=summary_id)
+    mine = _may_run().filter(id=summary_id)
     with exclusive("summaries.take"):
-        running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=now).count()
+        running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=Now()).count()
         if running >= settings.SUMMARY_CONCURRENCY:
             return None
-        taken = mine.update(
-            state=State.RUNNING,
-            lease=str(uuid4()),
-            leased_until=now + LEASE,
-            attempt=F("attempt") + 1,
-            reason="",
-        )
+        started = {"state": State.RUNNING, "attempt": F("attempt") + 1, "reason": ""}
+        taken = leases.take(mine, LEASE, **started)
     return Summary.objects.select_related("paper").get(id=summary_id) if taken else None
 
 
 def keep_lease(summary: Summary) -> AbstractContextManager[None]:
     """Renew the lease of what `take` gave while it is made."""
     held = Summary.objects.filter(id=summary.id, lease=summary.lease)
-    return renewed(lambda: held.update(leased_until=timezone.now() + LEASE), LEASE.total_seconds())
+    return renewed(lambda: leases.renew(held, LEASE), LEASE)
 
 
 def finish(summary: Summary, state: State, reason: str = "", **values: object) -> bool:
@@ -119,11 +115,11 @@ def retry(summaries: QuerySet[Summary]) -> int:
 
 def sweep() -> int:
     """running → waiting (or failed) where the worker was lost; how many."""
-    lost = Summary.objects.filter(state=State.RUNNING, leased_until__lte=timezone.now())
+    lost = Summary.objects.filter(state=State.RUNNING, leased_until__lte=Now())
     return sum(put_back(s, "the worker was lost while it ran", None) for s in lost)
 
 
 def _leave(summary: Summary, state: State, reason: str, **values: object) -> bool:
     """running → another state and the lease with it, where the lease still holds."""
     held = Summary.objects.filter(id=summary.id, state=State.RUNNING, lease=summary.lease)
-    return bool(held.update(state=state, reason=reason, lease="", leased_until=None, **values))
+    return leases.release(held, state=state, reason=reason, **values)
