@@ -51,7 +51,7 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
         page = text(client, f"/papers/{paper}/")
         related = page.index("A related method")
         marked = re.findall(
-            "<mark>([^<]*)</mark>", client.get(f"/papers/{paper}/").content.decode()
+            "<mark[^>]*>([^<]*)</mark>", client.get(f"/papers/{paper}/").content.decode()
         )
         assert number in marked
         assert "Assay carries a related method, not this one" in page[related:]

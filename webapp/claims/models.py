@@ -64,3 +64,52 @@ class ReportedValue(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.metric} on {self.benchmark} {self.text}"
+
+
+class AbstractReading(models.Model):
+    """That the abstract of a paper was read for numbers, in which version and by which rules."""
+
+    paper = models.OneToOneField(Paper, on_delete=models.CASCADE, related_name="abstract_reading")
+    version = models.PositiveSmallIntegerField()
+    rules = models.CharField(max_length=16)  # webapp.claims.abstracts.fingerprint
+    read_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.paper_id}v{self.version}"
+
+
+class AbstractNumber(models.Model):
+    """A number of an abstract whose quantity is known, in the words of the abstract."""
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="abstract_numbers")
+    metric = models.CharField(max_length=80)  # its usual name
+    relation = models.CharField(max_length=8)  # level, gain, loss, share, within, ratio
+    benchmark = models.CharField(max_length=80, blank=True)
+    against = models.CharField(max_length=80, blank=True)  # a comparator
+    stage = models.CharField(max_length=20, blank=True)
+    name = models.CharField(max_length=200)  # the metric in the abstract's words
+    direction = models.CharField(max_length=6, blank=True)
+    subject = models.CharField(max_length=300, blank=True)
+    baseline = models.CharField(max_length=300, blank=True)
+    setting = models.CharField(max_length=300, blank=True)
+    text = models.CharField(max_length=80)  # as it is written
+    value = models.DecimalField(max_digits=30, decimal_places=12, null=True)  # None for a range
+    quote = models.TextField()
+    start = models.PositiveIntegerField()  # of the number in the abstract
+    end = models.PositiveIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["metric", "relation", "paper"])]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.text}"
+
+
+class Comparator(models.Model):
+    """What papers compare with, besides those of comparators.toml: a name and how it is written."""
+
+    name = models.CharField(max_length=80, unique=True)
+    written = models.TextField(help_text="One way to write it a line, in small letters.")
+
+    def __str__(self) -> str:
+        return self.name

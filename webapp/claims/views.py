@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from webapp.claims import queries
+from webapp.claims import numbers_across, queries
 from webapp.claims.models import ReportedValue
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
@@ -25,21 +25,72 @@ A_PAGE = 50
 IN_FEED = 50
 FILTERS = ("own", "q")
 MAX_ROWS = 5000  # of a CSV file
+NUMBER_COLUMNS = (
+    *("arxiv_id", "title", "metric", "number", "direction", "whose", "against", "setting"),
+    *("quote", "address"),
+)
 COLUMNS = ("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table", "address")
 
 
 @require_safe
 def quantities(request: HttpRequest) -> HttpResponse:
-    """Every quantity that tables of stored papers report, the commonest first; or one of them."""
+    """Every quantity that stored papers report, the commonest first; or one of them."""
     asked = request.GET.get("benchmark") or request.GET.get("metric")
-    page = _quantity if asked else _index
+    page = _numbers if request.GET.get("relation") else _quantity if asked else _index
     return respond(request, revision("quantities", "papers", "sample"), lambda: page(request))
 
 
 def _index(request: HttpRequest) -> HttpResponse:
     q = request.GET.get("q", "").strip()[:80]
     page = Paginator(queries.quantities(q), A_PAGE).get_page(request.GET.get("page"))
-    return render(request, "claims/quantities.html", {"q": q, "page": page})
+    said = numbers_across.scopes(q)
+    shown = [
+        {"title": numbers_across.title(row), "query": numbers_across.query(row), **row}
+        for row in said[:A_PAGE]
+    ]
+    context = {"q": q, "page": page, "said": shown, "said_all": said.count()}
+    return render(request, "claims/quantities.html", context)
+
+
+def _scope(request: HttpRequest) -> dict[str, str]:
+    return {name: request.GET.get(name, "")[:80] for name in numbers_across.SCOPE}
+
+
+def _numbers(request: HttpRequest) -> HttpResponse:
+    """What abstracts report of one quantity."""
+    scope = _scope(request)
+    order = "largest" if request.GET.get("order") == "largest" else "newest"
+    found = numbers_across.numbers(scope, order)
+    page = Paginator(found, A_PAGE).get_page(number_in(request.GET.get("page", "")) or 1)
+    if not page.paginator.count:
+        raise Http404("No stored paper's abstract reports this.")
+    context = {
+        "title": numbers_across.title(scope),
+        "scope": scope,
+        "order": order,
+        "orders": (("newest", "Newest first"), ("largest", "Largest first")),
+        "page": page,
+        "papers": found.values("paper").distinct().count(),
+        "query": numbers_across.query(scope),
+    }
+    return render(request, "claims/numbers.html", context)
+
+
+def _numbers_csv(request: HttpRequest) -> HttpResponse:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(NUMBER_COLUMNS)
+    for row in numbers_across.numbers(_scope(request))[:MAX_ROWS]:
+        address = request.build_absolute_uri(reverse("papers:paper", args=[row.paper.arxiv_id]))
+        writer.writerow(
+            _harmless(str(field))
+            for field in (
+                *(row.paper.arxiv_id, row.paper.title, row.name, row.text, row.direction),
+                *(row.subject, row.baseline, row.setting, row.quote),
+                f"{address}#number-{row.start}",
+            )
+        )
+    return attachment(text.getvalue(), "text/csv; charset=utf-8", "quantity.csv")
 
 
 def _quantity(request: HttpRequest) -> HttpResponse:
@@ -73,6 +124,8 @@ def _quantity(request: HttpRequest) -> HttpResponse:
 @require_safe
 def quantity_csv(request: HttpRequest) -> HttpResponse:
     """The values of a quantity as CSV, the newest first."""
+    if request.GET.get("relation"):
+        return _numbers_csv(request)
     values = _asked(request)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")

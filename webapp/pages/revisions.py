@@ -71,6 +71,7 @@ WATCHES = [
     ),
     Watch("claims_reportedvalue", f"{_OF_PAPER} UNION SELECT 'quantities'"),
     Watch("learning_papervector", "SELECT 'vectors' AS scope", key="paper_id"),
+    Watch("claims_abstractnumber", f"{_OF_PAPER} UNION SELECT 'quantities'"),
     # Of a profile that is deleted only the row itself is left.
     Watch(
         "digests_profile",

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from webapp.catalog import chips, linking
+from webapp.claims import abstracts
 from webapp.digests import backlog, entries
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
@@ -100,9 +101,10 @@ def read_tables() -> None:
 
 @app.task(name="site.link")
 def link_papers() -> None:
-    """Link new papers to the methods they concern, and refresh the digests' chips."""
+    """Link new papers to the methods they concern, refresh chips, read numbers of abstracts."""
     linking.link_new()
     chips.refresh()
+    abstracts.read_new()
 
 
 @app.task(name="site.vectors")

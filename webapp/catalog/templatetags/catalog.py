@@ -4,6 +4,7 @@ from typing import Any
 
 import nh3
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -11,6 +12,7 @@ from assay_common.quantities import number
 from webapp.catalog import queries, reading
 from webapp.catalog.verdicts import Figure
 from webapp.claims.extraction.marks import with_marks
+from webapp.claims.numbers_across import links_of
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import PaperSummaryView
@@ -36,9 +38,11 @@ def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> 
 
 @register.simple_tag
 def marked_abstract(paper: Paper, view: PaperSummaryView) -> SafeString:
-    """The abstract with its reported numbers marked."""
+    """The abstract with its reported numbers marked, each linked to others that report it."""
     html = sanitised(paper.abstract_html)
-    return mark_safe(with_marks(html, paper.abstract, view.rule_claims))  # noqa: S308
+    page = reverse("claims:quantities")
+    links = {start: f"{page}?{query}" for start, query in links_of(paper).items()}
+    return mark_safe(with_marks(html, paper.abstract, view.rule_claims, links))  # noqa: S308
 
 
 @register.inclusion_tag("catalog/similar.html")

@@ -55,6 +55,16 @@ class RuleClaim:
         number = f"{value}{self.unit}" if self.unit in {"×", "%"} else f"{value} {self.unit}"
         return f"{self.extent} {number}".strip()
 
+    @property
+    def said(self) -> str:
+        """The number as its tuple says it: "30% less", "within 1%", "97% of it", "71.2%"."""
+        if self.relation == "share":
+            return f"{self.shown} of it"
+        if self.relation == "within":
+            return f"within {self.shown}"
+        is_in_the_name = self.metric.startswith("faster") or "speed" in self.metric
+        return self.shown if is_in_the_name else f"{self.shown} {self.direction}".strip()
+
 
 def claims_of(abstract: str) -> list[RuleClaim]:
     """The outcomes that an abstract reports, in reading order."""

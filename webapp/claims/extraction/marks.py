@@ -1,7 +1,7 @@
 """An abstract's HTML with the numbers that it reports marked in place."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from .claims import RuleClaim
@@ -10,10 +10,13 @@ _PARTS = re.compile(r"(<[^>]*>)")
 _TEX = re.compile(r"\\[a-zA-Z]+|[\\{}$]")
 
 
-def with_marks(html: str, abstract: str, claims: Sequence[RuleClaim]) -> str:
+def with_marks(
+    html: str, abstract: str, claims: Sequence[RuleClaim], links: Mapping[int, str]
+) -> str:
     """The sanitised HTML of an abstract, each claim's number in a `mark`, in reading order.
 
-    A number that stands in a formula, whose HTML is other than its text, stays as it is.
+    `links` has the addresses of numbers by their start. A number that stands in a formula, whose
+    HTML is other than its text, stays as it is.
     """
     parts = _PARTS.split(html)
     is_formula = _formulas(parts)
@@ -25,11 +28,16 @@ def with_marks(html: str, abstract: str, claims: Sequence[RuleClaim]) -> str:
             if at % 2 or is_formula[at] or not written:
                 continue
             if found := number.search(parts[at], start if at == index else 0):
-                marked = f"<mark>{found[0]}</mark>"
+                marked = _marked(found[0], claim.start, links.get(claim.start, ""))
                 parts[at] = parts[at][: found.start()] + marked + parts[at][found.end() :]
                 index, start = at, found.start() + len(marked)
                 break
     return "".join(parts)
+
+
+def _marked(written: str, start: int, link: str) -> str:
+    mark = f'<mark id="number-{start}">{written}</mark>'
+    return f'<a class="quantity" href="{escape(link)}">{mark}</a>' if link else mark
 
 
 def _formulas(parts: Sequence[str]) -> list[bool]:

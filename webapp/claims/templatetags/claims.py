@@ -1,9 +1,13 @@
 """The tables of a paper, for its page."""
 
+from collections.abc import Sequence
+
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from webapp.claims.extraction.claims import RuleClaim
+from webapp.claims.numbers_across import links_of
 from webapp.claims.tables.grid import Cell
 from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
@@ -15,6 +19,13 @@ register = template.Library()
 def tables_of_paper(paper: Paper) -> ShownTables:
     """What was read of a paper's tables."""
     return tables_of(paper)
+
+
+@register.simple_tag
+def tuples(paper: Paper, claims: Sequence[RuleClaim]) -> list[tuple[RuleClaim, str]]:
+    """The numbers of an abstract of which it is sure what they are of, each with its quantity."""
+    links = links_of(paper)
+    return [(claim, links.get(claim.start, "")) for claim in claims if claim.metric]
 
 
 @register.filter
