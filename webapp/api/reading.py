@@ -82,6 +82,7 @@ def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
         for value in shown.table.values
     ]
     return {
+        "position": shown.stored.position,
         "number": shown.title,
         "caption": shown.stored.caption,
         "main": is_main,

@@ -223,6 +223,13 @@ class QuantityName(Schema):
     metric: str
 
 
+class ReportedName(QuantityName):
+    """What a number measures: whose, on what, by what, and in which setting."""
+
+    subject: str
+    setting: str
+
+
 class TableValue(Schema):
     """A number of a table, in the words of the table."""
 
@@ -239,7 +246,7 @@ class TableValue(Schema):
     column: int
     cell: str = Field(description="The fragment of its cell on the paper's page here.")
     link: str = Field(description="Its cell on arXiv's page.")
-    quantity: QuantityName | None = Field(
+    quantity: ReportedName | None = Field(
         None, description="What it measures, where its own table names every field."
     )
 
@@ -247,7 +254,8 @@ class TableValue(Schema):
 class TableSchema(Schema):
     """A table of a paper as its page shows it: the main results first."""
 
-    number: str
+    position: int = Field(description="Its place on arXiv's page, from 0.")
+    number: str = Field(description="As the paper calls it: Table 3.")
     caption: str
     main: bool = Field(description="The paper's main results.")
     own_found: bool = Field(description="Whether the paper's own row or column is known.")

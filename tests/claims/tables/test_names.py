@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.claims.tables.test_reading import FORMS, tables_of
-from webapp.claims.tables.names import benchmark, is_own, metric, names_of, reported
+from webapp.claims.tables.names import benchmark, is_own, is_own_head, metric, names_of, reported
 
 
 def row(*cells: str) -> str:
@@ -40,6 +40,37 @@ def test_a_benchmark_over_metrics() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("caption", "heads", "told_of"),
+    [
+        # Beside the benchmark, in brackets or not, with a setting.
+        ("Results.", ("Method", "GSM8K (acc.)"), ("GSM8K", "accuracy", "")),
+        ("Results.", ("Method", "MMLU (5-shot, Acc)"), ("MMLU", "accuracy", "5-shot")),
+        ("Results.", ("Method", "HumanEval pass@1"), ("HumanEval", "pass@1", "")),
+        ("Results.", ("Method", "PPL (WikiText-2) ↓"), ("WikiText-2", "perplexity", "")),
+        # A further sentence that says what is reported; the corner of the table.
+        ("Results. We report accuracy.", ("Method", "GSM8K"), ("GSM8K", "accuracy", "")),
+        ("Results. All numbers are accuracy (%).", ("M", "GSM8K"), ("GSM8K", "accuracy", "")),
+        ("Scores. Values are in terms of F1.", ("M", "SQuAD"), ("SQuAD", "F1", "")),
+        ("Results.", ("Accuracy", "GSM8K"), ("GSM8K", "accuracy", "")),
+    ],
+)
+def test_where_a_metric_may_stand(
+    caption: str, heads: tuple[str, ...], told_of: tuple[str, str, str]
+) -> None:
+    assert told(caption, row(*heads), row("Wren", "41"), row("Tit", "42"))[:1] == [
+        ("Wren", *told_of, "41")
+    ]
+
+
+def test_what_the_table_calls_a_data_set_is_one() -> None:
+    rows = row("Dataset", "Wren", "Tit"), row("Nestling-3", "41", "42"), row("Average", "1", "2")
+    assert told("Accuracy.", *rows) == [
+        ("Wren", "Nestling-3", "accuracy", "", "41"),
+        ("Tit", "Nestling-3", "accuracy", "", "42"),
+    ]
+
+
 def test_rows_are_benchmarks_and_columns_are_methods() -> None:
     rows = row("Data", "Wren", "Tit"), row("GSM8K", "41", "42"), row("MATH-500", "11", "12")
     assert told("Accuracy.", *rows)[:2] == [
@@ -54,6 +85,10 @@ def test_rows_are_benchmarks_and_columns_are_methods() -> None:
         # No metric is named, or only in a sentence about something else.
         ("Results.", (row("Method", "GSM8K"), row("Wren", "41"))),
         ("Results. BLINK uses accuracy.", (row("Method", "GSM8K"), row("Wren", "41"))),
+        # Another part of a benchmark; two metrics; a metric of something else.
+        ("Accuracy.", (row("Method", "MATH (level 5)"), row("Wren", "41"))),
+        ("Results. We report accuracy and F1.", (row("M", "GSM8K"), row("Wren", "41"))),
+        ("Results. Training used accuracy.", (row("M", "GSM8K"), row("Wren", "41"))),
         # Two benchmarks in the caption, a head that is neither.
         ("On GSM8K and MATH.", (row("Method", "Acc."), row("Wren", "41"))),
         ("Accuracy on GSM8K.", (row("Method", "Easy", "Hard"), row("Wren", "41", "2"))),
@@ -93,4 +128,13 @@ def test_the_own_row() -> None:
         assert is_own(label, names), label
     for label in (["w/o Heron"], ["Herons"], ["Wren"], ["- Heron"], ["Wren + Heron"], []):
         assert not is_own(label, names), label
+    introduced = (
+        "We introduce Lark 3, a family of models. It is named LARK-X. We propose Sparse nests."
+    )
+    assert names_of("Lark 3", introduced) == ["Lark 3", "LARK-X"]
+    assert names_of("NeSt – A Nest", "It is fast.") == ["NeSt"]
+    assert is_own(["org/NeSt-1.1B"], ["NeSt"])
+    assert not is_own(["NeSt-nodedup"], ["NeSt"])
+    assert is_own_head(["Open Models", "Lark 3.1 8B"], ["Lark 3"])
+    assert not is_own_head(["Open Models", "Lark 2 8B"], ["Lark 3"])
     assert names_of("On the cost of attention", "We study LLMs and GSM8K.") == []

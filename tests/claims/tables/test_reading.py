@@ -176,3 +176,67 @@ def test_a_hostile_table_takes_linear_time_and_room() -> None:
     value_of("±" * 300)
     value_of("1 (" * 100)
     assert time.process_time() - before < 4.0
+
+
+def grid(*rows: str) -> Table:
+    """A table of rows whose cells stand between bars; "=" before a row is a line over it."""
+
+    def cell(text: str, css: str) -> str:
+        return f"<td class='ltx_td {css}'>{text}</td>"
+
+    body = "".join(
+        "<tr class='ltx_tr'>"
+        + "".join(
+            cell(text.strip(), "ltx_border_t" if line[0] == "=" else "")
+            for text in line.lstrip("=").split("|")
+        )
+        + "</tr>"
+        for line in rows
+    )
+    (table,) = tables_of(f"<table class='ltx_tabular'>{body}</table>")
+    return table
+
+
+def told(table: Table) -> list[tuple[str, str, str]]:
+    return [("/".join(v.row_label), "/".join(v.head_path), v.cell.text) for v in table.values]
+
+
+def test_labels_behind_an_empty_first_column() -> None:
+    """A column of skills that only the rows of blocks fill, by a dash."""
+    table = grid(
+        "Skill | | A | B", "=– | Math | |", " | GSM8K | 1 | 2", "– | Chat | |", " | Arena | 3 | –",
+        "– | Safety | 4 | 5",
+    )  # fmt: skip
+    assert told(table) == [
+        *[("Math/GSM8K", "A", "1"), ("Math/GSM8K", "B", "2"), ("Chat/Arena", "A", "3")],
+        *[("Safety", "A", "4"), ("Safety", "B", "5")],
+    ]
+
+
+def test_a_label_above_empty_cells_holds_for_them() -> None:
+    table = grid("Kind | Set | n", "=Math | GSM | 1", " | AIME | 2", "Code | MBPP | 3", "All | | 6")
+    assert [label for label, _, _ in told(table)] == ["Math/GSM", "Math/AIME", "Code/MBPP", "All"]
+    broken = grid("Kind | Set | n", "=Chat &amp; | Arena | 1", "Search | NQ | 2", " | TriviaQA | 3")
+    assert [label for label, _, _ in told(broken)] == [
+        "Chat & Search/Arena",
+        "Chat & Search/NQ",
+        "Chat & Search/TriviaQA",
+    ]
+    middle = grid("Kind | Set | n", "= | GSM | 1", "Math | AIME | 2", " | MATH | 3")
+    assert [label for label, _, _ in told(middle)] == ["GSM", "Math/AIME", "MATH"]
+
+
+def test_a_dash_behind_a_name_is_a_missing_value_and_no_block() -> None:
+    table = grid("Method | A | B", "=Wren | – | –", "Tit | 1 | 2")
+    assert [label for label, _, _ in told(table)] == ["Tit", "Tit"]
+
+
+def test_numbers_under_a_whole_row_of_words_are_values() -> None:
+    table = grid("Run | First | Second", "Ranks | 64 | 16", "=Devices | 512 | 128")
+    assert told(table)[:2] == [("Ranks", "First", "64"), ("Ranks", "Second", "16")]
+
+
+def test_powers_of_ten() -> None:
+    math = r"<math alttext='3.0\\times 10^{-4}'></math>".replace("\\\\", "\\")
+    table = grid("Rate | A", f"Peak | {math}", "Low | 2.5·10^3")
+    assert [v.value for v in table.values] == [Decimal("0.00030"), Decimal("2500")]

@@ -253,7 +253,8 @@ def plain_tex(tex: str) -> str:
         return _COMMANDS.get(name, "" if _IS_STYLE.match(name) else name)
 
     text = _COMMAND.sub(said, tex)
-    text = re.sub(r"[_^]\s*\{?\s*(±|[+-])", r"\1", text)  # a spread set small
+    # A spread set small; the power of ten keeps its sign.
+    text = re.sub(r"(?<!10)(?<!10\})[_^]\s*\{?\s*(±|[+-])", r"\1", text)
     text = re.sub(r"[{}]|(?<=\d)\s+(?=[±%])|(?<=±)\s+", "", text.replace("_{", "_"))
     return re.sub(r"\^(?=[*†‡↑↓])", "", text)
 

@@ -6,24 +6,27 @@ words, and is given a metric or a data set only where one of them names it (`nam
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
 from .grid import Cell, Grid
 
 _NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
+_POWER = r"\s?[×·]\s?10\^(?P<power>[-+−]?\d{1,3})"
 _SPREAD = r"(?P<spread>(?:\d+(?:\.\d+)?|\.\d+))"
 _UNIT = r"(?P<unit>%|×|x|K|M|B|T|k|ms|s|min|h|GB|MB|GiB|MiB|dB|Hz|fps|pp|pts?|°)?"
 _MARKS = r"[*†‡§¶↑↓\s]*"
 # One value, and what may stand beside it: its spread, a change, a mark.
 _VALUE = re.compile(
-    rf"{_MARKS}(?P<sign>[×x$€£]\s?)?(?P<number>{_NUMBER}(?:[eE][-+]?\d+)?)\s?{_UNIT}{_MARKS}"
+    rf"{_MARKS}(?P<sign>[×x$€£]\s?)?(?P<number>{_NUMBER}(?:[eE][-+]?\d+)?)"
+    rf"(?:{_POWER})?\s?{_UNIT}{_MARKS}"
     rf"(?:±\s?{_SPREAD}\s?%?)?{_MARKS}"
     rf"(?:\(\s*(?:±\s?(?P<inner>\d+(?:\.\d+)?)|(?P<note>[^()]{{1,24}}))\s*%?\))?{_MARKS}"
 )
 _NUMERIC = re.compile(r"\d")
 _WORDS = re.compile(r"[^\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡$]")
+_DASHES = {"-", "–", "—", "--"}
 _NOTHING = {"", "-", "–", "—", "n/a", "na", "none", "oom", "✓", "✗", "×", "/"}
 MAX_HEAD_ROWS = 6
 MAX_STUB_COLUMNS = 5
@@ -56,6 +59,8 @@ def value_of(text: str) -> tuple[Decimal, str, Decimal | None, str] | None:
     if match is None or not _NUMERIC.search(match["number"]):
         return None
     number = Decimal(match["number"].replace(",", "").replace("−", "-"))
+    if match["power"]:
+        number = number.scaleb(int(match["power"].replace("−", "-")))
     spread = match["spread"] or match["inner"]
     sign = (match["sign"] or "").strip()
     unit = "×" if "x" in {sign, match["unit"]} else sign or match["unit"] or ""
@@ -106,21 +111,33 @@ class Table:
 
     def is_block(self, row: int) -> bool:
         """Whether a row only names the rows that follow: it says one thing."""
+        return bool(self._block_name(row))
+
+    def _block_name(self, row: int) -> str:
+        """What a block's row says; a dash before it says nothing, one behind it is a value."""
         cells = self.grid.distinct(row)
-        return (
-            len(cells) == 1
-            and value_of(cells[0].text) is None
-            and (cells[0].columns > 1 or cells[0].column == 0)
-        )
+        while len(cells) > 1 and cells[0].text in _DASHES and cells[0].column == 0:
+            cells = cells[1:]
+        if len(cells) != 1 or value_of(cells[0].text) is not None:
+            return ""
+        leads = not any(cell and cell.text for cell in self.grid.rows[row][1 : cells[0].column])
+        is_first = cells[0].column <= 1 and leads
+        return cells[0].text if cells[0].columns > 1 or is_first else ""
 
     def _looks_like_values(self, row: int, ruled: int | None) -> bool:
         """Whether a row holds values: numbers behind its first cell, and no rule says otherwise."""
         if ruled is not None and row < ruled:
             cells = self.grid.distinct(row)
-            return sum(self._is_number(cell) for cell in cells) > len(cells) / 2 and row > 1
+            is_numeric = sum(self._is_number(cell) for cell in cells) > len(cells) / 2
+            return is_numeric and (row > 1 or self._is_whole_head())
         cells = [cell for cell in self.grid.distinct(row) if cell.column > 0 and cell.row == row]
         said = [cell for cell in cells if cell.text.lower() not in _NOTHING]
         return bool(said) and sum(self._is_number(cell) for cell in said) >= len(said) / 2
+
+    def _is_whole_head(self) -> bool:
+        """Whether the first row alone heads every column, by words, under a line of its own."""
+        cells = self.grid.distinct(0)
+        return len(cells) == self.grid.width and not any(self._is_number(cell) for cell in cells)
 
     def _continues(self, row: int) -> bool:
         """Whether a row without a rule over it divides what the row above it spans."""
@@ -160,7 +177,9 @@ class Table:
     def _stub_end(self, start: int, end: int) -> int:
         column = start + 1
         last = min(end - 1, start + MAX_STUB_COLUMNS)
-        if not self._is_wordy(start) and not self._counts(start):
+        while column < last and not self._body(column - 1):
+            column += 1  # a column that says nothing, before the labels
+        if not self._is_wordy(column - 1) and not self._counts(column - 1):
             return column
         while column < last and (
             self._is_wordy(column)
@@ -201,6 +220,19 @@ class Table:
         return True
 
     @cached_property
+    def _beside_blocks(self) -> set[int]:
+        """The few rows of values that begin with a dash as the rows of blocks do."""
+        rows = [row for row in range(self.head_rows, len(self.grid.rows)) if not self.is_block(row)]
+        firsts = [(row, self.grid.rows[row][0]) for row in rows]
+        dashed = {row for row, cell in firsts if cell is not None and cell.text in _DASHES}
+        return dashed if len(dashed) < len(rows) / 2 else set()
+
+    @property
+    def stub_heads(self) -> tuple[str, ...]:
+        """What stands over the row labels: "Method", "Dataset"; the innermost of each column."""
+        return tuple(text for c in self.stubs[0] for text in self.head_path(c)[-1:])
+
+    @cached_property
     def values(self) -> list[Value]:
         """Every number of the body that is one value, in reading order; a spanning cell once."""
         return list(self._values())
@@ -210,7 +242,7 @@ class Table:
         head = [self.head_path(column) for column in range(self.grid.width)]
         for row in range(self.head_rows, len(self.grid.rows)):
             if self.is_block(row):
-                block = (self.grid.distinct(row)[0].text,)
+                block = (self._block_name(row),)
                 continue
             if self._is_second_head(row):
                 head = [
@@ -219,6 +251,8 @@ class Table:
                 ]
                 block = ()
                 continue
+            if row in self._beside_blocks:
+                block = ()
             for column, label in self._labelled(row):
                 cell = self.grid.rows[row][column]
                 if cell is None or (cell.row, cell.column) != (row, column):
@@ -250,11 +284,33 @@ class Table:
         """The columns of a row that hold values, each with the label of its part of the row."""
         ends = [stub.start for stub in self.stubs[1:]] + [self.grid.width]
         for stub, end in zip(self.stubs, ends, strict=True):
-            cells = self.grid.rows[row][stub.start : stub.stop]
+            cells = [*self.grid.rows[row][stub.start : stub.stop]]
+            if len(stub) > 1 and cells[1] and cells[1].text:
+                cells[0] = self._group_of(row, stub.start)
             texts = [cell.text for cell in cells if cell and cell.text.lower() not in _NOTHING]
             label = tuple(text for i, text in enumerate(texts) if i == 0 or text != texts[i - 1])
             for column in range(stub.stop, end):
                 yield column, label
+
+    def _group_of(self, row: int, column: int) -> Cell | None:
+        """The label of the group that a row belongs to: its own first cell's, or one above it.
+
+        None where the first row of the block has none: there labels stand in the middle. A label
+        written over two rows, "Chat &" and "Search" below it, is one.
+        """
+        block = [row]
+        while block[0] > self.head_rows and not self.is_block(block[0] - 1):
+            block.insert(0, block[0] - 1)
+        labels = {r: cell for r in block if (cell := self.grid.rows[r][column]) and cell.text}
+        if not labels or block[0] not in labels:
+            return self.grid.rows[row][column]
+        at = max(labels)
+        below = self.grid.rows[at + 1][column] if at + 1 < len(self.grid.rows) else None
+        if labels[at].text.endswith("&") and below is not None and below.text:
+            return replace(labels[at], text=f"{labels[at].text} {below.text}")
+        if at - 1 in labels and labels[at - 1].text.endswith("&"):
+            return replace(labels[at], text=f"{labels[at - 1].text} {labels[at].text}")
+        return labels[at]
 
     def markdown(self) -> str:
         """The table as rows of Markdown under one row of heads, spanning cells filled in."""
@@ -263,7 +319,7 @@ class Table:
         for row in range(self.head_rows, len(self.grid.rows)):
             cells = self.grid.rows[row]
             if self.is_block(row):
-                lines.append(_row([self.grid.distinct(row)[0].text]))
+                lines.append(_row([self._block_name(row)]))
             else:
                 lines.append(_row([cell.text if cell is not None else "" for cell in cells]))
         return "\n".join(lines)

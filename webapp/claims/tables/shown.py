@@ -11,7 +11,7 @@ from webapp.claims.models import PaperTable, ReportedValue, TableReading
 from webapp.papers.models import Paper
 
 from .grid import Cell
-from .names import direction, is_own, names_of
+from .names import direction, is_own, is_own_head, names_of
 from .reading import Table, Value
 from .store import unpacked
 
@@ -141,7 +141,7 @@ class ShownTable:
         return {
             value.cell.column
             for value in self.table.values
-            if is_own(value.head_path[:1], self.names)
+            if is_own_head(value.head_path, self.names)
         }
 
     @property

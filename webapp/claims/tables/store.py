@@ -11,7 +11,7 @@ from webapp.claims.models import PaperTable, ReportedValue, TableReading
 from webapp.papers.models import Paper
 
 from .grid import Cell, Grid, grids_of
-from .names import Reported, is_own, names_of, reported
+from .names import Reported, is_own, is_own_head, names_of, reported
 from .reading import Table
 
 MAX_VALUES = 3000  # of one paper
@@ -77,7 +77,7 @@ def _row(paper: Paper, names: list[str], table: PaperTable, result: Reported) ->
         unit=result.value.unit,
         row=cell.row,
         column=cell.column,
-        is_own=is_own([*result.value.row_label, result.subject], names),
+        is_own=is_own(result.value.row_label, names) or is_own_head(result.value.head_path, names),
     )
 
 
