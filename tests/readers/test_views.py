@@ -81,3 +81,13 @@ def test_the_page_tells_how_to_come_by_a_link(client: Client) -> None:
     answer = client.get(reverse("readers:sign-in"))
     assert answer.status_code == 200
     assert "manage.py sign_in_link" in answer.content.decode()
+
+
+def test_a_sign_in_makes_another_session_key(client: Client) -> None:
+    """Whoever planted the key of a session in a browser does not share what it then may do."""
+    links.administrator()
+    client.force_login(links.new_reader("ada"))
+    planted = client.cookies["sessionid"].value
+    client.post(reverse("readers:use-link", args=[links.make_link(links.administrator())]))
+    assert signed_in(client)
+    assert client.cookies["sessionid"].value != planted

@@ -33,7 +33,7 @@ WORDS = {
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """200 and the version while this process answers, whatever else is down."""
-    return HttpResponse(f"ok {__version__}\n", content_type="text/plain")
+    return HttpResponse(f"ok {__version__}\n", content_type="text/plain; charset=utf-8")
 
 
 @never_cache

@@ -96,6 +96,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/runs.html", context)
 
 
+@cache_control(private=True, no_store=True)  # it says what is left of a reader's own limits
 @require_http_methods(["GET", "HEAD", "POST"])
 def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     """The form of a benchmark; a valid submission queues a run and redirects to its page."""
