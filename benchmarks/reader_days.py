@@ -1,16 +1,22 @@
-"""What a reader is shown on real days: every figure is read from pages, as they read them.
+"""What a reader is shown on real days: every figure is read over HTTP, as a browser would.
 
     python -m benchmarks.reader_days --papers PAPERS.jsonl [--days 5] [--likes 3 5 7 10 20]
+                                     [--wanted WANTED.txt]
 
 PAPERS.jsonl holds lines {"id", "title", "abstract", "categories", "day"} of real papers; fetch them
-yourself, for instance from a public mirror of arXiv's metadata. A topic is a group of arXiv
-categories other than the largest (topics.toml), so that what is on topic is not decided by the
-words that rank. A reader of it names papers of the days before in First steps, and reads the pages
-of the last days. Prints, each with a 95 % interval (bootstrap over topics):
+yourself, for instance from a public mirror of arXiv's metadata. The last days are announced on a
+new site, which a server in this process gives at a socket. A reader of each narrow topic
+(reader_topics.toml, where a rule says which papers are on it) names papers of the days before in
+First steps, and reads the pages of the last days. Prints, with 95 % intervals (bootstrap over
+topics):
 
     shown on topic   papers on topic among the first ten of each page, of as many as could be there
     kept             papers that a profile shows by its keywords alone, and with likes, too
     empty pages      days with announcements whose page shows no paper
+    default list     rows of the site's own list by the weightiest place of a keyword, and of those
+                     that stand folded; with --wanted (lines of an identifier and a grade above 0)
+                     how many of them are wanted
+    questions        as `benchmarks.questions`, those whose paper is in the file
 """
 
 import json
@@ -20,20 +26,26 @@ import random
 import re
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from benchmarks import questions
 from benchmarks.figures import Figure, arguments, report
 from benchmarks.large_site import empty_site
 from benchmarks.learned_ranking import interval
 
 PAST = 20  # days before, from which liked papers are drawn
 TOP = 10
-TOPICS = tomllib.loads(Path(__file__).with_name("topics.toml").read_text("utf-8"))
+SHARE = 100 * 80 / 93  # of the papers on topic that could be among the first ten, at five likes
+PLACES = ("title", "proposal", "repeated", "mention")
+TOPICS = tomllib.loads(Path(__file__).with_name("reader_topics.toml").read_text("utf-8"))
 Row = dict[str, Any]
+Days = dict[date, list[Row]]
 
 
 def main() -> int:
@@ -41,19 +53,26 @@ def main() -> int:
     parser = arguments(__doc__, days=5)
     parser.add_argument("--papers", type=Path, required=True)
     parser.add_argument("--likes", type=int, nargs="+", default=[3, 5, 7, 10, 20])
+    parser.add_argument("--wanted", type=Path, help="identifiers with grades, read by eye")
     options = parser.parse_args()
-    os.environ["ASSAY_HOSTS"] = "testserver"
+    graded = options.wanted.read_text().split() if options.wanted else []
+    wanted = {name for name, grade in zip(graded[::2], graded[1::2], strict=True) if int(grade)}
+    os.environ["ASSAY_HOSTS"] = "127.0.0.1"
     with empty_site():
         logging.disable(logging.WARNING)  # of the broker, which no worker needs here
-        from django.core.management import call_command
-
-        call_command("collectstatic", interactive=False, verbosity=0)
         days = store(options.papers, PAST + options.days)
         read = sorted(days)[-options.days :]
-        return report(figures(days, read, options.likes))
+        with questions.served() as address:
+            return report(
+                [
+                    *default_list(address, read, wanted),
+                    *topics(address, days, read, options.likes),
+                    *asked(address, days),
+                ]
+            )
 
 
-def store(source: Path, count: int) -> dict[date, list[Row]]:
+def store(source: Path, count: int) -> Days:
     """Keep the last `count` days of a file as announced; their papers by day."""
     from django.utils import timezone
 
@@ -84,62 +103,114 @@ def store(source: Path, count: int) -> dict[date, list[Row]]:
     return dict(days)
 
 
-def figures(days: dict[date, list[Row]], read: list[date], likes: list[int]) -> Iterator[Figure]:
-    """Every figure, by number of likes."""
+def default_list(address: str, read: list[date], wanted: set[str]) -> Iterator[Figure]:
+    """The site's own list by place, from the API."""
+    from webapp.digests.build import build
+
+    build(read)
+    rows: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    for day in read:
+        answer = httpx.get(f"{address}/api/v1/digests/site", params={"date": str(day)}, timeout=60)
+        answer.raise_for_status()
+        entries = answer.json()["entries"]
+        listed = [entry for entry in entries if not entry["also_mentioned"]]
+        for entry in entries:
+            places = {match.get("place") for match in entry["matches"]}
+            place = min(places.intersection(PLACES), key=PLACES.index)
+            folded = entry["also_mentioned"]
+            kinds = ["folded"] if folded else ["whole list", place]
+            kinds += ["top ten"] * (entry in listed[:TOP])
+            for kind in kinds:
+                rows[kind] += 1
+                hits[kind] += entry["paper"]["id"] in wanted
+    for kind in ("whole list", "top ten", *PLACES, "folded"):
+        of = f"{hits[kind]} wanted" if wanted else ""
+        yield Figure(f"default list: {kind}", rows[kind], "rows", beside=of)
+
+
+def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iterator[Figure]:
+    """What readers of narrow topics are shown, by number of likes."""
     past = [row for day in days if day not in read for row in days[day]]
     for count in likes:
         shown, kept, empty, found, possible = [], [], 0, 0, 0
         for topic, meant in TOPICS.items():
-            wanted = set(meant["categories"])
-            mine = [row["id"] for row in past if wanted & set(row["categories"])]
+            mine = [row["id"] for row in past if on_topic(row, meant["phrases"])]
             if len(mine) < count:
                 continue
             liked = random.Random(f"{topic} {count}").sample(mine, count)
-            reader = Reader(f"{topic}-{count}")
+            reader = Reader(address, f"{topic}-{count}")
             by_rules = reader.makes([], meant["keywords"])  # nothing is saved yet
             by_likes = reader.makes(liked, [])
             by_both = reader.makes(liked, meant["keywords"])
             shares, both = [], []
             for day in read:
-                on_topic = {row["id"] for row in days[day] if wanted & set(row["categories"])}
+                on = {row["id"] for row in days[day] if on_topic(row, meant["phrases"])}
                 page = reader.reads(by_likes, day)
                 empty += not page
-                hits = len(on_topic.intersection(page[:TOP]))
-                found, possible = found + hits, possible + min(TOP, len(on_topic))
-                if on_topic:
-                    shares.append(hits / min(TOP, len(on_topic)))
-                alone = set(reader.reads(by_rules, day))
-                if alone:
+                hits = len(on.intersection(page[:TOP]))
+                found, possible = found + hits, possible + min(TOP, len(on))
+                if on:
+                    shares.append(hits / min(TOP, len(on)))
+                if alone := set(reader.reads(by_rules, day)):
                     both.append(len(alone & set(reader.reads(by_both, day))) / len(alone))
             shown.append(shares)
-            kept.append(both)
+            kept += both
         name = f"{count:2d} likes"
         mean, low, high = interval([[100 * share for share in one] for one in shown if one])
-        beside = f"{low:.0f} to {high:.0f}; {found} of {possible} in {len(shown)} topics"
-        yield Figure(f"{name}: shown on topic", mean, "%", beside=beside)
-        yield Figure(f"{name}: kept", min(min(o) for o in kept if o) * 100, "% at least", 100, True)
+        share = 100 * found / max(possible, 1)
+        beside = (
+            f"{found} of {possible} in {len(shown)} topics; mean of topics {mean:.0f} "
+            f"({low:.0f} to {high:.0f})"
+        )
+        target = SHARE if count == 5 else None
+        yield Figure(f"{name}: shown on topic", share, "%", target, True, beside)
+        yield Figure(f"{name}: kept", 100 * min(kept), "% at least", 100, True)
         yield Figure(f"{name}: empty pages", empty, "", 0)
 
 
-class Reader:
-    """A reader with a browser of their own."""
+def asked(address: str, days: Days) -> Iterator[Figure]:
+    """The questions of which the site has the paper."""
+    there = {row["id"] for day in days.values() for row in day}
+    known = {paper: text for paper, text in questions.questions("second").items() if paper in there}
+    if known:
+        yield questions.figure(address, known)
 
-    def __init__(self, name: str) -> None:
+
+def on_topic(row: Row, phrases: list[str]) -> bool:
+    """Whether a phrase is in the title, or twice in the abstract."""
+    expression = re.compile("|".join(phrases), re.IGNORECASE)
+    return bool(expression.search(row["title"])) or len(expression.findall(row["abstract"])) > 1
+
+
+class Reader:
+    """A reader with a browser of their own, signed in."""
+
+    def __init__(self, address: str, name: str) -> None:
+        from django.conf import settings
         from django.contrib.auth.models import User
         from django.test import Client
 
-        self.client = Client()
-        self.client.force_login(User.objects.create_user(name))
+        signing = Client()
+        signing.force_login(User.objects.create_user(name))
+        session = signing.cookies[settings.SESSION_COOKIE_NAME].value
+        cookies = {settings.SESSION_COOKIE_NAME: session}
+        self.client = httpx.Client(base_url=address, cookies=cookies, timeout=120)
 
     def makes(self, liked: list[str], keywords: list[str]) -> str:
         """Create a profile in First steps; the address of its page."""
+        form = self.client.get("/first-steps/").text
+        (token,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)) or {""}
         asked = {"categories": "cs.LG", "keywords": "\n".join(keywords), "liked": " ".join(liked)}
-        return str(self.client.post("/first-steps/", asked)["Location"])
+        answer = self.client.post("/first-steps/", data=asked | {"csrfmiddlewaretoken": token})
+        return str(answer.headers["Location"])
 
     def reads(self, address: str, day: date) -> list[str]:
-        """The identifiers on the page of a day, in order."""
-        page = self.client.get(f"{address}{day}/").content.decode()
-        return re.findall(r'id="p-([\d.]+)"', page)
+        """The identifiers in the list of a day, in order, without those that stand folded."""
+        page = self.client.get(f"{address}{day}/")
+        page.raise_for_status()
+        listed = page.text.partition('id="also-mentioned"')[0]
+        return re.findall(r'id="p-([\d.]+)"', listed)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from datetime import timedelta
 import django
 
 ROBOT = ("robot manipulation", "A policy for robot grasping and manipulation.")
-WORDS = ("translation quality", "Human evaluation of machine translation quality.")
+WORDS = ("translation quality", "We present a human evaluation of machine translation quality.")
 
 
 def main(step: str, back: str = "8") -> None:

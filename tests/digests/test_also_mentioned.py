@@ -128,4 +128,4 @@ def test_a_preview_counts_what_the_list_shows(client: Client, site: Profile) -> 
         "matching": "rarity", "min_score": "0", "size": "5", "language": "en", "ranking": "rules",
     }  # fmt: skip
     preview = text(client.post(f"/profiles/{site.slug}/", asked))
-    assert '<span class="num">1 → 1</span>' in preview
+    assert '<span class="num">1 → 1</span> papers (1 more mentions a keyword)' in preview

@@ -28,6 +28,7 @@ class DayChange:
     date: Date
     before: int  # papers in the digest by the old rules
     after: int
+    mentioned: int  # papers that stand folded behind the list, by the new rules
     added: Sequence[Change]
     dropped: Sequence[Change]
     moved: Sequence[Change]
@@ -51,15 +52,16 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
     changes = []
     for day in days:
         kept = scorer.kept(day.candidates)
-        after = _ranked(day, new, kept[0], shown_new)
-        before = {} if old is None else _ranked(day, old, kept[1], shown_old)
-        changes.append(_compare(day.date, before, after))
+        after, mentioned = _ranked(day, new, kept[0], shown_new)
+        before = {} if old is None else _ranked(day, old, kept[1], shown_old)[0]
+        changes.append(_compare(day.date, before, after, mentioned))
     return changes[::-1]
 
 
 def _ranked(
     day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
-) -> dict[int, DigestEntry]:
+) -> tuple[dict[int, DigestEntry], int]:
+    """The papers of the list, by primary key, and the number of those behind it."""
     ranked, _further = rank_unseen(day, rules, kept, shown)
     shown.update(day.announced[one.at].paper.pk for one in ranked)
     entries = [
@@ -67,11 +69,11 @@ def _ranked(
         for rank, one in enumerate(ranked, 1)
         if one.standing is Standing.ABOUT
     ]
-    return {entry.paper_id: entry for entry in entries}
+    return {entry.paper_id: entry for entry in entries}, len(ranked) - len(entries)
 
 
 def _compare(
-    date: Date, before: dict[int, DigestEntry], after: dict[int, DigestEntry]
+    date: Date, before: dict[int, DigestEntry], after: dict[int, DigestEntry], mentioned: int
 ) -> DayChange:
     coming = [after[paper] for paper in after if paper not in before]
     going = [before[paper] for paper in before if paper not in after]
@@ -80,6 +82,7 @@ def _compare(
         date,
         len(before),
         len(after),
+        mentioned,
         [Change(f"+ {entry.rank}", entry) for entry in coming],
         [Change(f"− {entry.rank}", entry) for entry in going],
         [Change(f"{old}→{entry.rank}", entry) for old, entry in staying if old != entry.rank],
