@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import date
 from pathlib import Path
 
 import feedparser
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from webapp.claims.models import ReportedValue
@@ -127,3 +129,18 @@ def test_a_spreadsheet_takes_no_field_for_a_formula(client: Client) -> None:
     add("2512.00004", "=1+1", FORMS.read_text())
     text = client.get(f"/quantities.csv?{QUERY}").content.decode()
     assert ",'=1+1," in text
+
+
+def test_a_command_counts_what_several_papers_report(two: tuple[Paper, Paper]) -> None:
+    def told(*options: str) -> str:
+        out = io.StringIO()
+        call_command("quantities", *options, stdout=out)
+        return out.getvalue()
+
+    Paper.objects.update(announced_on=date(2026, 3, 30))
+    add("2512.00004", "Wren", FORMS.read_text())
+    assert "2 papers, tables of 2 read, 2 quantities; 0 reported by 3 papers or more" in told()
+    Paper.objects.filter(arxiv_id="2512.00004").update(announced_on=date(2026, 3, 1))
+    assert "2026-03-01 to 2026-03-30: 3 papers" in told()
+    assert "3 papers    18 values  accuracy: GSM8K" in told()
+    assert "; 0 reported" in told("--days", "29")

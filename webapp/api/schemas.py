@@ -374,6 +374,10 @@ class MethodClaim(Schema):
     high: float | None = Field(None, alias="figure.high")
     unit: str
     hardware: str = Field("", alias="measurement.row.hardware")
+    run: UUID | None = Field(None, alias="measurement.run.pk", description="Where it was measured.")
+    setting: str = Field("", alias="claim.setting")
+    quote: str = Field("", alias="claim.quote", description="The source's own words.")
+    finding: str = Field("", alias="claim.finding", description="What we found of it.")
 
 
 class LibraryItem(Schema):
