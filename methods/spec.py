@@ -35,7 +35,8 @@ Stage = Literal["kernel", "layer", "prefill", "first token", "decode", "training
 Ruling = Literal["reproduced", "partly", "not reproduced", "refuted", "inconclusive"]
 
 PRESETS: Mapping[str, str] = {
-    "smoke": "seconds on a CPU: shows that everything runs",
+    "quick": "two minutes on a CPU: one question, answered with an interval",
+    "smoke": "seconds on a CPU: shows that everything runs, and measures nothing",
     "standard": "minutes on a CPU: the figures of the README",
     "full": "for a GPU: the sizes of the paper",
 }
@@ -264,6 +265,7 @@ class Benchmark:
 
     ``entry`` names a function ``(ctx: Context, params: P) -> None`` and ``memory``, where given,
     one ``(params: P, device: str) -> int``: the estimated peak in bytes, without allocating.
+    ``presets`` are those of :data:`PRESETS`; ``quick`` only where two minutes answer a question.
     ``version`` rises when old and new results stop being comparable. ``measures`` says of each
     series that may stand beside numbers of other papers what it is of; one that it leaves out
     never does.
@@ -281,7 +283,8 @@ class Benchmark:
     measures: Mapping[str, Measure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _require(set(self.presets) == set(PRESETS), f"{self.slug}: presets must be {list(PRESETS)}")
+        named, needed = set(self.presets), set(PRESETS) - {"quick"}
+        _require(needed <= named <= set(PRESETS), f"{self.slug}: presets must be {list(PRESETS)}")
         for preset in self.presets.values():
             _require(isinstance(preset, self.params), f"{self.slug}: presets are {self.params}")
 
@@ -415,8 +418,9 @@ def read_method(spec: str) -> Method:
     ]
     for slug, one in declared["benchmarks"].items():
         model = named(one["params"])
-        presets = {name: {} for name in PRESETS} | one.get("presets", {})
-        sizes = {name: model.model_validate(values) for name, values in presets.items()}
+        given = one.get("presets", {})
+        offered = [name for name in PRESETS if name != "quick" or name in given]
+        sizes = {name: model.model_validate(given.get(name, {})) for name in offered}
         one |= {"slug": slug, "params": model, "presets": sizes}
     declared["benchmarks"] = list(declared["benchmarks"].values())
     return Method(**declared)

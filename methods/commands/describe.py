@@ -14,7 +14,7 @@ from assay_common.quantities import number
 from assay_common.terminal import table
 
 from .. import registry
-from ..spec import PRESETS, Benchmark, Claim, Method
+from ..spec import Benchmark, Claim, Method
 
 HELP = "describe a method, its claims and its benchmarks"
 _WIDTH = 100
@@ -75,10 +75,10 @@ def _benchmark(method: Method, benchmark: Benchmark) -> str:
     rows = []
     for info in benchmark.parameters():
         unit = f" ({info.unit})" if info.unit else ""
-        presets = [_value(getattr(benchmark.presets[preset], info.name)) for preset in PRESETS]
+        presets = [_value(getattr(preset, info.name)) for preset in benchmark.presets.values()]
         rows.append((info.name, info.help + unit, info.allowed, *presets))
     title = f"{method.slug}.{benchmark.slug} — {benchmark.title}"
-    parameters = table(("parameter", "help", "allowed", *PRESETS), rows)
+    parameters = table(("parameter", "help", "allowed", *benchmark.presets), rows)
     return "\n".join([title, textwrap.fill(benchmark.description, _WIDTH), parameters])
 
 

@@ -38,7 +38,7 @@ class TrainingParams(_Learning):
 class LatencyParams(TimedParams):
     """Parameters of `latency`."""
 
-    size: Literal["tiny", "scaled", "7b"] = parameter("scaled", "Sizes of the model.")
+    size: Literal["tiny", "small", "scaled", "7b"] = parameter("scaled", "Sizes of the model.")
     text: int = parameter(100, "Words beside the image.", unit="tokens", ge=2, le=2048)
     batches: tuple[Annotated[int, Field(ge=1, le=64)], ...] = parameter(
         (1, 8), "Rows read together.", unit="rows", min_length=1, max_length=4

@@ -87,8 +87,8 @@ def watch(browser: Browser, address: str) -> None:
     sign_in(page, address, "ada")
 
     page.goto(f"{address}/methods/sparse_attention/run/latency/")
-    expect(page.get_by_role("radio", name="smoke")).to_be_checked()
-    # As many processes as a verdict needs, and less to do in each than the smoke preset: without
+    expect(page.get_by_role("radio", name="quick")).to_be_checked()
+    # As many processes as a verdict needs, and less to do in each than the quick preset: without
     # the peers that each would import transformers for.
     page.get_by_text("Parameters and seed").click()
     small = {"lengths": "64, 128", "d_head": "16", "backward_up_to": "0", "linear_peers_up_to": "0"}

@@ -387,3 +387,35 @@ def test_a_day_has_an_address_as_markdown_and_is_chosen_by_date(client: Client) 
     assert chosen["Location"] == f"/digest/{factories.DAY}/"
     for odd in ("2026-13-45", "x", ""):
         assert client.get(f"/digest/?date={odd}").status_code == 200
+
+
+def test_a_category_that_a_profile_has_just_asked_for_is_being_fetched(client):
+    profile(categories=["cs.RO"])
+    page = text(client.get("/category/cs.RO/"))
+    assert "cs.RO is being fetched" in page
+    assert "no such category" not in page
+    assert "no such category" in text(client.get("/category/cs.XX/"))
+
+
+def test_a_row_says_how_many_reasons_it_has_no_room_for_and_what_they_add_up_to(client):
+    entry = factories.make_day(1).entries.get()
+    points = [2.0, 1.5, 4.0, -0.5]
+    entry.matches = [
+        {"keyword": f"word{number}", "where": ["title"], "points": one}
+        for number, one in enumerate(points)
+    ]
+    entry.save()
+    page = text(client.get("/"))
+    assert re.search(r"\+2 more <b>\+3\.5</b>", page)
+    assert all(f"word{number}" in page for number in range(4)), "the others are folded, not lost"
+    Digest.objects.update(fingerprint="another")
+    entry.matches = entry.matches[:2]
+    entry.save()
+    assert "more <b>" not in text(client.get("/"))
+
+
+def test_a_row_links_to_the_authors_code(client):
+    entry = factories.make_day(1).entries.get()
+    entry.paper.comment = "Code: https://github.com/ada/lindqvist"
+    entry.paper.save()
+    assert 'href="https://github.com/ada/lindqvist"' in text(client.get("/"))

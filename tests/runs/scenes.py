@@ -39,8 +39,8 @@ def fields(reader: User | None = None, **more: object) -> dict[str, object]:
         "reader": reader,
         "method": METHOD,
         "benchmark": BENCHMARK,
-        "preset": "smoke",
-        "params": benchmark.resolve("smoke", {"batch": 2}).model_dump(mode="json"),
+        "preset": "quick",
+        "params": benchmark.resolve("quick", {"batch": 2}).model_dump(mode="json"),
         **more,
     }
 

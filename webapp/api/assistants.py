@@ -201,7 +201,7 @@ class Assay:
         self,
         method: str,
         benchmark: str,
-        preset: Literal["smoke", "standard", "full"] = "smoke",
+        preset: Literal["quick", "smoke", "standard", "full"] = "smoke",
         params: dict[str, Any] | None = None,
         device: Literal["cpu", "gpu"] = "cpu",
         key: str = "",

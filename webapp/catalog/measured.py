@@ -100,7 +100,12 @@ def standing(method: Method) -> list[Measurement]:
 
 
 def current(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Of each series on each class of hardware the one that counts most."""
+    """Of each series on each class of hardware the one that counts most.
+
+    A smoke run shows that everything runs: it is too short to answer anything.
+    """
+    smoke = StandingMeasurement.Rank.SMOKE
+    measurements = [one for one in measurements if one.row.rank != smoke]
     kept = {one.place: one for one in sorted(measurements, key=lambda one: one.row.weight)}
     return [one for one in measurements if kept[one.place] is one]
 

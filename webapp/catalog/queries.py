@@ -1,6 +1,6 @@
 """What the pages of methods and papers read."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -14,6 +14,7 @@ from methods.spec import Mechanism, Method
 from webapp.catalog.comparable import Comparison, Reported, best, comparisons, is_ours
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
+from webapp.catalog.verdicts import Word
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.papers.models import Paper
 from webapp.runs.models import StandingMeasurement
@@ -42,6 +43,13 @@ class Carried:
     def answers(self) -> list[Answered]:
         """Every claim beside what was measured for it."""
         return answer(self.method, self.measurements)
+
+    @property
+    def verdicts(self) -> list[tuple[Word, int]]:
+        """How many claims have each verdict, in the order of `Word`; a claim counts once."""
+        words = {one.claim.id: one.verdict.word for one in reversed(self.answers)}
+        counts = Counter(words.values())
+        return [(word, counts[word]) for word in Word if counts[word]]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:

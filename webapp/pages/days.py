@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
+from webapp.digests.daily import categories_to_fetch
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
 from webapp.digests.scoring.learned import SURE
@@ -118,6 +119,8 @@ def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResp
         "previous": days[at + 1] if date and at + 1 < len(days) else None,
         "next": days[at - 1] if date and at > 0 else None,
         "listing": Listing.objects.filter(category=category, date=date).first() if date else None,
+        # A profile may be private, but what the site fetches is on the page of the intake.
+        "awaited": not days and category in categories_to_fetch(),
     }
     status = 200 if date else 404
     return render(request, "pages/category.html", context, status=status)

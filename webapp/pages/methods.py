@@ -11,15 +11,27 @@ from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
 from webapp.ui.revisions import revision
 
+LATEST = 2  # papers about a method, on the page of all
+
 
 @require_safe
 def methods(request: HttpRequest) -> HttpResponse:
-    """Every method, with its best measured figure and how many papers concern it."""
+    """Every method: its mechanism, its verdicts, its best figure, the latest papers about it."""
 
     def page() -> HttpResponse:
         counts = queries.paper_counts()
-        carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
-        return render(request, "pages/methods.html", {"carried": carried})
+        rows = [
+            {
+                "method": carried.method,
+                "mechanism": reading.mechanism(carried.method.slug),
+                "verdicts": carried.verdicts,
+                "best": carried.best,
+                "papers": counts.get(carried.method.slug, 0),
+                "latest": queries.papers_of(carried.method.slug)[:LATEST],
+            }
+            for carried in queries.all_carried()
+        ]
+        return render(request, "pages/methods.html", {"rows": rows})
 
     return respond(request, revision("methods", "papers", "sample"), page)
 
@@ -37,7 +49,9 @@ def method(request: HttpRequest, method: Method) -> HttpResponse:
 def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
     slug = carried.method.slug
     benchmarks = {one.slug: one for one in carried.method.benchmarks}
-    first = next(iter(benchmarks.values()), None)
+    # First what answers a question within minutes.
+    ordered = sorted(benchmarks.values(), key=lambda one: "quick" not in one.presets)
+    first = next(iter(ordered), None)
     months = queries.papers_by_month(slug)
     context = {
         "carried": carried,

@@ -1,7 +1,8 @@
 """Standing measurements: which run's series counts for a method on a hardware class.
 
 Anyone may run anything, so the settings count before the date: a smoke run never replaces another
-measurement, a run with changed settings never one of a preset, nor one that measured more points.
+measurement, a quick run or one with changed settings never one of a larger preset, nor one that
+measured more points.
 The row is written when a run is recorded, so any number of later runs leaves it in place.
 """
 
@@ -19,6 +20,8 @@ def rank_of(run: Run) -> StandingMeasurement.Rank:
     preset = found[1].presets.get(run.preset) if found else None
     if preset is None or run.preset == "smoke":
         return StandingMeasurement.Rank.SMOKE
+    if run.preset == "quick":  # it measures less than the standard preset
+        return StandingMeasurement.Rank.CHANGED
     usual = preset.model_dump(mode="json")
     # A parameter may be newer than the run: one that the run lacks is unchanged.
     changed = {**usual, **run.params} != usual

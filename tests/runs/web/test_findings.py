@@ -106,3 +106,14 @@ def test_tables_of_many_series_are_folded(client, count: int, opened: bool) -> N
         row.save()
     html = client.get(f"/runs/{run.pk}/").content.decode()
     assert ("<details open>" in html) is opened
+
+
+def test_a_smoke_run_has_no_headline_and_folds_its_numbers(client) -> None:
+    run = scenes.measured(preset="smoke")
+    assert "only shows that everything runs" in lines(run)["Headline"]
+    html = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "times as fast as" not in html[: html.index("<details>\n")]
+    assert html.index("Numbers of the smallest sizes, which mean nothing") < html.index("<svg")
+    assert "Numbers of the smallest sizes" not in client.get(
+        f"/runs/{scenes.measured().pk}/"
+    ).content.decode()

@@ -1,7 +1,9 @@
 """Template tags about digests, for templates of any app."""
 
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import lru_cache
+from typing import Any
 
 from django import template
 from django.db.models import Q
@@ -14,6 +16,7 @@ from webapp.papers.models import Paper
 
 register = template.Library()
 SCORES = 3  # of one paper, on its page
+REASONS = 2  # shown in a row of the list; the style sheet hides the others there
 
 
 @register.inclusion_tag("digests/why.html", takes_context=True)
@@ -28,6 +31,13 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
 
 
 register.filter(keyword_name)
+
+
+@register.filter
+def folded_reasons(matches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """How many of an entry's reasons a row has no room for, and their points together."""
+    folded = matches[REASONS:]
+    return {"count": len(folded), "points": sum(match["points"] for match in folded)}
 
 
 @register.filter

@@ -6,7 +6,6 @@ from django import template
 
 from assay_common.quantities import duration, number
 from methods import charts, registry
-from methods.spec import PRESETS
 from webapp.runs.web import actions
 from webapp.runs.web.present import place
 
@@ -19,7 +18,8 @@ for words in (charts.check_value, duration, charts.interval, number, place):
 def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> dict[str, Any]:
     """The form that runs a benchmark; for anonymous visitors how to sign in."""
     request = context["request"]
-    shown = {"user": request.user, "presets": PRESETS, "csrf_token": context.get("csrf_token")}
+    method, benchmark = registry.find(f"{method_slug}.{benchmark_slug}")
+    shown = {"user": request.user, "csrf_token": context.get("csrf_token")}
     if request.user.is_authenticated:
-        shown |= actions.form_context(request, *registry.find(f"{method_slug}.{benchmark_slug}"))
-    return shown
+        return shown | actions.form_context(request, method, benchmark)
+    return shown | {"presets": actions.about_presets(benchmark)}

@@ -28,7 +28,7 @@ def form_context(
         "benchmark": benchmark,
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
         "allowed": isinstance(user, User) and may_run(user, method.slug),
-        "presets": PRESETS,
+        "presets": about_presets(benchmark),
     }
 
 
@@ -41,6 +41,11 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
     preset = run.preset if run.preset in benchmark.presets else next(iter(benchmark.presets))
     changed = {PREFIX + p.name: p.value for p in parameters_of(run, preset) if p.changed}
     return {"preset": preset, "device": run.device, "seed": run.seed, **changed}
+
+
+def about_presets(benchmark: Benchmark) -> dict[str, str]:
+    """The presets of a benchmark, each with what it is for."""
+    return {name: PRESETS[name] for name in benchmark.presets}
 
 
 @for_readers("POST")

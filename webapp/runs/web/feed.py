@@ -53,7 +53,7 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
 
 def _item(site: Site, run: Run) -> Item:
     listed = listed_run(run)
-    found = headline(row.parsed() for row in run.series.all())
+    found = headline(run, (row.parsed() for row in run.series.all()))
     return site.item(
         f"run:{run.pk}",
         run.get_absolute_url(),

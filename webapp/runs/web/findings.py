@@ -14,6 +14,10 @@ STOPPED = {
     "time": gettext_noop("it ended when its time was up"),
     "most": gettext_noop("it ended after the maximum number of processes"),
 }
+NOTHING = gettext_noop(
+    "none: this preset only shows that everything runs. Its numbers are of the smallest sizes and "
+    "too short to mean anything."
+)
 
 
 def findings(
@@ -21,15 +25,17 @@ def findings(
 ) -> dict[str, str]:
     """The lines that a run's page begins with, by name."""
     lines = {
-        "Headline": headline(series),
+        "Headline": headline(run, series),
         "Checks": _checks(checks),
         "Doubts": _doubts(run, series),
     }
     return {name: line for name, line in lines.items() if line}
 
 
-def headline(series: Iterable[Series]) -> str:
-    """The headline of the first series that has a variant of ours."""
+def headline(run: Run, series: Iterable[Series]) -> str:
+    """The headline of the first series that has a variant of ours; a smoke run has none."""
+    if run.preset == "smoke":
+        return gettext(NOTHING)
     return next(filter(None, map(_headline, series)), "")
 
 
