@@ -74,6 +74,7 @@ LIMITS = {
     "runs": Limit(gettext_noop("requests for runs"), 60, HOUR, "reader"),
     "sign-in links": Limit(gettext_noop("requests for sign-in links"), 10, HOUR, "address"),
     "confirmations": Limit(gettext_noop("mails to confirm an address"), 5, DAY, "reader"),
+    "mails now": Limit(gettext_noop("mails sent at once"), 10, DAY, "reader"),
     "mailbox": Limit(
         gettext_noop("mails to an address that nobody has confirmed"), 3, DAY, "mail address"
     ),

@@ -56,6 +56,8 @@ PAGES = [
     Page("mail:account", "/account/mail/", signed_in=True),
     Page("mail:confirm", "/account/mail/confirm/none/", signed_in=True, status=404),
     Page("mail:unsubscribe", "/mail/end/none/", status=404),
+    Page("mail:preview", "/account/mail/999/", signed_in=True, status=404),
+    Page("library:save", "/save/none/", status=404),
     Page("readers:account", "/account/", signed_in=True),
     Page("readers:readers", "/account/readers/", signed_in=True, status=403),
     Page("papers:paper", "/papers/2603.00049/"),
@@ -109,6 +111,7 @@ NOT_PAGES = {
     *("api-1:api-root", "api-1:cancel", "api-1:create", "api-1:latest", "api-1:methods"),
     *("api-1:openapi-json", "api-1:results", "api-1:status"),
     *("api-1:papers", "api-1:paper", "api-1:profiles", "api-1:digest", "api-1:claims"),
+    *("api-1:tables", "api-1:quantities", "api-1:quantity_values"),
     *("api-1:library", "api-1:change", "ui:robots"),
     *("operate:healthz", "operate:readyz", "operate:metrics"),
 }

@@ -6,6 +6,7 @@ import json
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
@@ -51,8 +52,9 @@ def test_the_parts_stand_in_a_readers_order(client: Client, paper: Paper) -> Non
     factories.make_listing("cs.LG")
     factories.make_digest(factories.make_profile(), [paper])
     page = body(client, paper)
-    order = ['id="why"', 'id="abstract"', ">3.1x</mark>", "A related method", 'id="similar"',
-             "Read and keep", 'id="bibtex"', "<h2>Facts"]  # fmt: skip
+    order = ["arxiv.org/pdf/2603", "arxiv.org/html/2603", 'id="abstract"', ">3.1x</mark>",
+             'id="why"', "A related method", 'id="similar"', 'id="bibtex"',
+             "<h2>Facts"]  # fmt: skip
     places = [page.index(one) for one in order]
     assert places == sorted(places)
 
@@ -62,7 +64,7 @@ def test_the_score_stands_with_its_words(client: Client, paper: Paper) -> None:
     factories.make_listing("cs.LG")
     factories.make_digest(factories.make_profile(), [paper])
     why = body(client, paper)
-    why = why[why.index('id="why"') : why.index('id="abstract"')]
+    why = why[why.index('id="why"') : why.index('id="versions"')]
     entry = paper.digest_entries.get()
     assert f'Score <b class="num">{entry.score:g}</b>' in why
     for match in entry.matches:
@@ -147,7 +149,7 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
     assert citations.csl(paper)["note"] == "Withdrawn"
     assert client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["withdrawn"] is True
     assert "Withdrawn" in str(zotero._item(paper, ""))
-    assert "Withdrawn. Block" in deliver._line(paper, factories.DAY, "")["title"]
+    assert "Withdrawn. Block" in deliver._line(User(pk=1), paper, factories.DAY, "")["title"]
     digest = Digest.objects.get()
     written = [write(digest, digest_entries(digest)) for write in text_formats.FORMATS.values()]
     assert all("Withdrawn: Block" in one or '"withdrawn": true' in one for one in written)

@@ -111,7 +111,9 @@ def test_rss_says_what_readers_need(client: Client) -> None:
     assert guid is not None
     assert guid.get("isPermaLink") == "false"
     assert guid.text == "tag:testserver,2025:hep-th/9901001v1"
-    assert first.findtext("description") == "Score 4: sparse +1.5, attention +1.5, models +1"
+    assert first.findtext("description") == (
+        "We study language models. (Score 4: sparse +1.5, attention +1.5, models +1)"
+    )
     assert first.findtext("pubDate") == "Tue, 03 Mar 2026 05:00:00 +0000"
     assert "<mark" in (first.findtext("{http://purl.org/rss/1.0/modules/content/}encoded") or "")
     creators = [one.text or "" for one in channel.iter("{http://purl.org/dc/elements/1.1/}creator")]
@@ -308,7 +310,7 @@ def test_a_category_lists_all_that_was_announced_even_twice(client: Client) -> N
     assert [item["id"].split(":")[-1] for item in items] == [
         "2603.00001v2", "2603.00004v1", "hep-th/9901001v1",
     ]  # fmt: skip
-    assert items[0]["summary"] == "Announced as replacement in cs.CL"
+    assert items[0]["summary"] == "We study language models. (Announced as replacement in cs.CL)"
     one_day = get(client, f"/category/cs.CL.json?date={MONDAY}").json()["items"]
     assert len(one_day) == 2
 

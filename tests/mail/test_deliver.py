@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ from tests.processes import forked, wait_for
 from webapp.catalog.models import MethodLink
 from webapp.digests.build import build
 from webapp.digests.models import Profile
+from webapp.library.models import Star
 from webapp.mail import deliver
 from webapp.mail import views as mail_views
 from webapp.mail.models import Delivery
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Listing
+from webapp.readers.links import SAVED_WITHIN, save_address
 
 pytestmark = pytest.mark.django_db
 
@@ -153,10 +156,10 @@ def test_one_that_cannot_be_mailed_keeps_no_other_back(
     asked(reader, profile=days(reader))
     real = deliver._new_lines
 
-    def new_lines(delivery: Delivery) -> Any:
+    def new_lines(delivery: Delivery, sent_until: date) -> Any:
         if delivery == bad:
             raise ValueError("nobody thought of this")
-        return real(delivery)
+        return real(delivery, sent_until)
 
     monkeypatch.setattr(deliver, "_new_lines", new_lines)
     assert deliver.deliver_due() == 1
@@ -214,8 +217,8 @@ def test_a_worker_that_was_stopped_sends_nothing_that_another_has_sent(
     asked(reader, profile=days(reader))
     real = deliver._new_lines
 
-    def stopped(delivery: Delivery) -> Any:
-        found = real(delivery)
+    def stopped(delivery: Delivery, sent_until: date) -> Any:
+        found = real(delivery, sent_until)
         os.kill(os.getpid(), signal.SIGSTOP)
         return found
 
@@ -241,7 +244,7 @@ def test_a_worker_that_was_stopped_ends_no_lease_of_its_successor(
 ) -> None:
     asked(reader, profile=days(reader))
 
-    def stopped(_: Delivery) -> Any:
+    def stopped(_: Delivery, __: date) -> Any:
         os.kill(os.getpid(), signal.SIGSTOP)
         raise OSError("the network is gone")
 
@@ -441,3 +444,63 @@ def test_an_author_and_a_method_are_alerts(inbox: Inbox, reader: User, q: str) -
     assert deliver.deliver_due() == 1
     assert "papers/2603.00007/" in inbox.mails[0].get_body(["plain"]).get_content()
     assert "papers/2603.00008/" not in inbox.mails[0].get_body(["plain"]).get_content()
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_mail_says_what_is_proposed_and_saves_a_paper_without_a_session(
+    inbox: Inbox, reader: User
+) -> None:
+    shown = paper(
+        7,
+        "Sparse words",
+        announced_on=TUESDAY,
+        abstract="Large models are everywhere. We propose to read every second word. It helps.",
+        comment="Code: https://github.com/ada/words",
+    )
+    announce(TUESDAY, shown)
+    asked(reader, q="sparse")
+    assert deliver.deliver_due() == 1
+    text, html = (inbox.mails[0].get_body([kind]).get_content() for kind in ("plain", "html"))
+    for body in (text, html):
+        assert "We propose to read every second word." in body
+        assert "Large models are everywhere" not in body
+        assert "https://arxiv.org/pdf/2603.00007" in body
+        assert "https://github.com/ada/words" in body
+    link = next(line.split(": ")[1] for line in text.splitlines() if "Save: " in line)
+    path = link.removeprefix("https://site.example")
+    anonymous = Client(enforce_csrf_checks=True)
+    assert "Save this paper?" in anonymous.get(path).content.decode()
+    assert not Star.objects.exists(), "a scanner that follows links saves nothing"
+    for _ in range(2):
+        assert "Saved" in anonymous.post(path).content.decode()
+    assert [(one.reader, one.paper) for one in Star.objects.all()] == [(reader, shown)]
+    assert anonymous.post(path[:-3] + "xx/").status_code == 404
+    User.objects.filter(pk=reader.pk).update(is_active=False)
+    assert anonymous.post(path).status_code == 404
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_link_to_save_ends(inbox: Inbox, reader: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = paper(7)
+    path = save_address(reader, shown.arxiv_id).removeprefix("https://site.example")
+    later = time.time() + SAVED_WITHIN.total_seconds() + 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert Client().post(path).status_code == 404
+    assert not Star.objects.exists()
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_mail_is_previewed_and_sent_now(inbox: Inbox, reader: User, client: Client) -> None:
+    mine = asked(reader, profile=days(reader))
+    client.force_login(reader)
+    address = f"/account/mail/{mine.pk}/"
+    assert address in client.get("/account/mail/").content.decode()
+    assert "Sparse &lt;attention&gt; on Tuesday" in client.get(address).content.decode()
+    assert not inbox.mails
+    assert client.post(address).status_code == 302
+    assert deliver.deliver_due() == 1, "what is sent now keeps nothing back"
+    ids = {mail["Message-ID"] for mail in inbox.mails}
+    assert len(inbox.mails) == len(ids) == 2
+    other = Client()
+    other.force_login(factories.make_reader("other"))
+    assert other.get(address).status_code == other.post(address).status_code == 404

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from django.db.models import Case, Count, Max, When
-from django.db.models.functions import TruncMonth
+from django.db.models import Case, Count, Max, When, Window
+from django.db.models.functions import RowNumber, TruncMonth
 
 from methods import charts, registry
 from methods.spec import Mechanism, Method
@@ -125,6 +125,18 @@ def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
     links = links.alias(behind=Case(When(MethodLink.counting(), then=0), default=1))
     order = "behind", "-paper__announced_on", "-paper__arxiv_id"
     return list(links.order_by(*order)[:PAPERS_SHOWN])
+
+
+def latest_papers(most: int) -> dict[str, list[MethodLink]]:
+    """The latest papers about each method, at most so many. One query."""
+    newest_first = Window(
+        RowNumber(), partition_by="method", order_by=["-paper__announced_on", "-paper__arxiv_id"]
+    )
+    links = MethodLink.objects.filter(MethodLink.counting()).annotate(place=newest_first)
+    latest: dict[str, list[MethodLink]] = defaultdict(list)
+    for link in links.filter(place__lte=most).select_related("paper").order_by("place"):
+        latest[link.method].append(link)
+    return latest
 
 
 def papers_by_month(method: str) -> list[tuple[date, int]]:

@@ -17,10 +17,11 @@ from django.views.decorators.http import require_safe
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
 from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
-from webapp.digests.text_formats import score_terms
+from webapp.digests.text_formats import method_texts, score_terms
 from webapp.limits import spend, visitor
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
+from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import categories
 from webapp.papers.search import SEARCHED
 from webapp.papers.search import search as find
@@ -213,10 +214,12 @@ def paper_item(
     names = paper.author_names
     facts = " · ".join(filter(None, (", ".join(paper.categories), entry.announce_type, number)))
     gist = f"<p>{entry.gist_html}</p>" if entry.gist_html else ""
+    methods = ", ".join(method_texts(entry))
+    carried = f"<p>Methods that Assay carries: {escape(methods)}</p>" if methods else ""
     html = (
         f"<p>{escape(', '.join(names))}</p>{gist}"
         f"<p>{entry.abstract_html or paper.abstract_html}</p>{details}"
-        f"<p>{escape(reason)}<br>{escape(facts)}</p>"
+        f"<p>{escape(reason)}<br>{escape(facts)}</p>{carried}"
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'
     )
@@ -229,7 +232,7 @@ def paper_item(
         site.base + reverse("papers:paper", args=[paper.arxiv_id]),
         f"{ARXIV}/abs/{number}",
         plain(paper.marked_title),
-        f"{entry.gist} ({reason})" if entry.gist else reason,
+        f"{entry.gist or plain(informative_sentence(paper.abstract))} ({reason})",
         html,
         names,
         paper.categories,

@@ -103,6 +103,23 @@ def score_terms(entry: DigestEntry) -> str:
     return ", ".join(f"{_reason(match)} {match['points']:+g}" for match in entry.matches)
 
 
+def first_reason(entry: DigestEntry) -> str:
+    """The reason with the most points, and how many more there are: `Sparse +1.5 (1 more)`."""
+    if not entry.matches:
+        return f"{entry.score:g}"
+    match = max(entry.matches, key=lambda match: match["points"])
+    others = len(entry.matches) - 1
+    return f"{_reason(match)} {match['points']:+g}" + (f" ({others} more)" if others else "")
+
+
+def method_texts(entry: DigestEntry) -> list[str]:
+    """The methods that an entry's paper concerns, each with its figure, if one may stand there."""
+    return [
+        f"{chip['name']}: {chip['figure']}" if chip.get("figure") else chip["name"]
+        for chip in entry.chips
+    ]
+
+
 def _reason(match: dict[str, Any]) -> str:
     """What earned the points: the keyword, or the saved paper that is nearest."""
     name = keyword_name(match["keyword"])

@@ -9,6 +9,7 @@ urlpatterns: list[URLPattern] = [
     path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
     re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
     path("star/", views.star, name="star"),
+    path("save/<str:token>/", views.save, name="save"),
     path("library/leave/", views.leave, name="leave"),
     path("library/import/", views.import_, name="import"),
     path("library/zotero/", views.zotero_, name="zotero"),

@@ -2,12 +2,16 @@
 
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.core import signing
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
 
 from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero
@@ -17,6 +21,7 @@ from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.library.references import TooMuchError
 from webapp.limits import LimitReachedError, spend, visitor
 from webapp.papers import citations
+from webapp.readers.links import read_save_token
 from webapp.ui.input import number_in
 from webapp.ui.pages import asked_mark, back, for_readers
 
@@ -42,6 +47,22 @@ def star(request: HttpRequest, reader: User) -> HttpResponse:
     else:
         Star.objects.filter(reader=reader, paper=paper).delete()
     return back(request, "/", f"#p-{paper.arxiv_id}", starred=wanted)
+
+
+@csrf_exempt  # the token is the proof, and a mail program has no cookie
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def save(request: HttpRequest, token: str) -> HttpResponse:
+    """Save a paper from a mail: a button on GET, so that a scanner of links saves nothing."""
+    try:
+        reader, arxiv_id = read_save_token(token)
+    except (signing.BadSignature, User.DoesNotExist):
+        raise Http404("This link is no longer valid.") from None
+    paper = find_paper(arxiv_id)
+    if request.method == "POST":
+        Star.objects.get_or_create(reader=reader, paper=paper)
+    saved = Star.objects.filter(reader=reader, paper=paper).exists()
+    return render(request, "library/save.html", {"paper": paper, "saved": saved})
 
 
 @for_readers("POST")

@@ -8,6 +8,7 @@ from email.utils import parseaddr
 from smtplib import SMTPException, SMTPServerDisconnected
 from typing import TypedDict
 
+from django.contrib.auth.models import User
 from django.core import signing
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
@@ -19,14 +20,15 @@ from django.utils.translation import gettext, ngettext
 
 from webapp import connections, leases
 from webapp.digests.models import DigestEntry
-from webapp.digests.text_formats import authors, score_terms
+from webapp.digests.text_formats import authors, first_reason, method_texts
 from webapp.leases import renewed
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing, Paper
+from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import dates
 from webapp.papers.search import PAGE, search
-from webapp.readers.links import page_address
+from webapp.readers.links import page_address, save_address
 from webapp.readers.models import Preference
 from webapp.ui.markup import plain
 
@@ -46,8 +48,9 @@ class Line(TypedDict):
     address: str
     authors: str
     reason: str
-    code: str  # address of the authors' repository, or ""
-    gist: str
+    gist: str  # what is proposed or found, in a sentence
+    methods: str  # those of ours that it concerns, or ""
+    links: list[tuple[str, str]]  # (name, address)
     also_mentioned: bool  # it has a keyword, but is about something else
 
 
@@ -101,7 +104,7 @@ def _due(row: QuerySet[Delivery]) -> Delivery | None:
 def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBackend) -> bool:
     """Send what is new, if anything is, and record how far it has been; whether it was sent."""
     with translation.override(Preference.language_of(delivery.reader)):
-        until, lines = _new_lines(delivery)
+        until, lines = _new_lines(delivery, delivery.sent_until)
         if listed := any(not line["also_mentioned"] for line in lines):
             # Whoever was stopped meanwhile leaves it to the worker that has it now, or had it.
             if not leases.renew(held.filter(sent_until=delivery.sent_until), LEASE):
@@ -115,26 +118,46 @@ def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBacke
     return listed
 
 
-def _new_lines(delivery: Delivery) -> tuple[Date, list[Line]]:
-    """The last day that is looked at, and the papers announced since the last mail."""
-    since, until = delivery.sent_until + timedelta(days=1), _last_settled_day()
+def preview(delivery: Delivery) -> tuple[Date | None, list[Line]]:
+    """The last day whose announcements are complete, and the mail that it makes."""
+    day = _last_settled_day()
+    if day is None:
+        return None, []
+    return _new_lines(delivery, day - PAUSES[delivery.frequency])
+
+
+def send_now(delivery: Delivery) -> bool:
+    """Mail the preview, whatever was mailed before; False if there is nothing in it.
+
+    Raises SMTPException, OSError.
+    """
+    until, lines = preview(delivery)
+    if until and lines:
+        mail = get_connection()
+        try:
+            _send(delivery, until, lines, mail, again=now().strftime("-%H%M%S"))
+        finally:
+            mail.close()
+    return bool(lines)
+
+
+def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
+    """The last day that is looked at, and the papers announced after `sent_until`."""
+    since, until = sent_until + timedelta(days=1), _last_settled_day()
     if until is None or until < since:
-        return delivery.sent_until, []
+        return sent_until, []
+    reader = delivery.reader
     if delivery.profile is None:
-        found = _found(delivery.q, since, until)
-        return until, [_line(one, one.announced_on, one.primary_category) for one in found]
+        return until, [
+            _line(reader, paper, paper.announced_on, paper.primary_category)
+            for paper in _found(delivery.q, since, until)
+        ]
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
     return until, [
-        _line(
-            one.paper,
-            one.digest.date,
-            f"{one.score:g} = {score_terms(one)}",
-            one.gist,
-            also_mentioned=one.also_mentioned,
-        )
-        for one in entries.order_by("also_mentioned", "-digest__date", "rank")[:MOST]
+        _line(reader, entry.paper, entry.digest.date, first_reason(entry), entry)
+        for entry in entries.order_by("also_mentioned", "-digest__date", "rank")[:MOST]
     ]
 
 
@@ -164,17 +187,23 @@ def _last_settled_day() -> Date | None:
 
 
 def _line(
-    paper: Paper, day: Date | None, reason: str, gist: str = "", *, also_mentioned: bool = False
+    reader: User, paper: Paper, day: Date | None, reason: str, entry: DigestEntry | None = None
 ) -> Line:
-    """A paper as a mail shows it, in plain text."""
+    """A paper as a mail shows it, in plain text; saved by a link that needs no session."""
+    links = [
+        ("PDF", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
+        (gettext("Code"), paper.repository),
+        (gettext("Save"), save_address(reader, paper.arxiv_id)),
+    ]
     return {
-        "also_mentioned": also_mentioned,
+        "also_mentioned": entry is not None and entry.also_mentioned,
         "title": (gettext("Withdrawn.") + " ") * paper.withdrawn + plain(paper.title),
         "address": page_address("papers:paper", paper.arxiv_id),
         "authors": authors(paper),
         "reason": f"{_day(day)}, {reason}" if day else reason,
-        "code": paper.repository,
-        "gist": gist or f"{plain(paper.abstract)[:280].rstrip()} …",
+        "gist": (entry and entry.gist) or plain(informative_sentence(paper.abstract)),
+        "methods": ", ".join(method_texts(entry)) if entry else "",
+        "links": [(name, address) for name, address in links if address],
     }
 
 
@@ -182,7 +211,9 @@ def _day(day: Date) -> str:
     return date_format(day, gettext("j F"))
 
 
-def _send(delivery: Delivery, until: Date, lines: Sequence[Line], mail: BaseEmailBackend) -> None:
+def _send(
+    delivery: Delivery, until: Date, lines: Sequence[Line], mail: BaseEmailBackend, again: str = ""
+) -> None:
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
     sender = parseaddr(connections.current().mail_from)[1]
@@ -206,7 +237,7 @@ def _send(delivery: Delivery, until: Date, lines: Sequence[Line], mail: BaseEmai
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",  # RFC 8058
             "List-Id": f"Assay <delivery-{delivery.pk}.assay>",
             "Auto-Submitted": "auto-generated",
-            "Message-ID": f"<assay-{delivery.pk}-{until}@{sender.rpartition('@')[2]}>",
+            "Message-ID": f"<assay-{delivery.pk}-{until}{again}@{sender.rpartition('@')[2]}>",
         },
     )
     message.attach_alternative(render_to_string("mail/digest.html", context), "text/html")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from smtplib import SMTPException
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from django.core import signing
 from django.core.mail import send_mail
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
@@ -22,6 +23,7 @@ from django.views.decorators.http import require_http_methods
 from webapp import connections
 from webapp.digests.models import Profile
 from webapp.limits import LimitReachedError, of_mailbox, spend, visitor
+from webapp.mail import deliver
 from webapp.mail.deliver import UNSUBSCRIBE
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
@@ -106,6 +108,26 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
         status = 422 if form.is_bound else 200
         return render(request, "mail/account.html", context, status=status)
     return redirect("mail:account")
+
+
+@for_readers("GET", "HEAD", "POST")
+def preview(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
+    """The mail that the last complete day makes; POST sends it now, whatever was sent before."""
+    delivery = get_object_or_404(Delivery.objects.select_related("profile"), pk=pk, reader=reader)
+    if request.method == "POST" and reader.email and connections.mail_host():
+        spend("mails now", visitor(request))
+        try:
+            is_sent = deliver.send_now(delivery)
+        except (SMTPException, OSError) as error:
+            failed = gettext("The mail could not be sent: %(error)s")
+            messages.error(request, failed % {"error": error})
+        else:
+            sent = gettext("Mailed to %(address)s.") % {"address": reader.email}
+            messages.success(request, sent if is_sent else gettext("There is nothing to mail yet."))
+        return redirect("mail:preview", pk)
+    day, lines = deliver.preview(delivery)
+    context = {"delivery": delivery, "day": day, "lines": lines, "mail_on": connections.mail_host()}
+    return render(request, "mail/preview.html", context)
 
 
 @for_readers("GET", "HEAD")

@@ -19,7 +19,7 @@ def methods(request: HttpRequest) -> HttpResponse:
     """Every method: its mechanism, its verdicts, its best figure, the latest papers about it."""
 
     def page() -> HttpResponse:
-        counts = queries.paper_counts()
+        counts, latest = queries.paper_counts(), queries.latest_papers(LATEST)
         rows = [
             {
                 "method": carried.method,
@@ -27,7 +27,7 @@ def methods(request: HttpRequest) -> HttpResponse:
                 "verdicts": carried.verdicts,
                 "best": carried.best,
                 "papers": counts.get(carried.method.slug, 0),
-                "latest": queries.papers_of(carried.method.slug)[:LATEST],
+                "latest": latest.get(carried.method.slug, []),
             }
             for carried in queries.all_carried()
         ]

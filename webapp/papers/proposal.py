@@ -14,8 +14,25 @@ _DOES = (
 _PROPOSES = re.compile(
     rf"{_OWN}[^.]{{0,60}}?{_DOES}|\b(?:is|are) (?:proposed|introduced|presented)\b", re.IGNORECASE
 )
+# Without "we": "RoSA routes each head …" follows a name of the paper's own, and results have verbs.
+_FINDS = re.compile(
+    r"^(?:[A-Z][a-z]*[A-Z]\w*|[A-Z]\w*-[A-Z]\w*) \w+s\b"
+    r"|\b(?i:(?:results?|experiments?|findings?)\b.{0,40}\b(?:show|suggest|demonstrat|reveal))"
+    r"|\b(?i:outperform|achiev|improv|reduc|surpass|attain)(?:es|s|ed)\b"
+)
 
 
 def proposing_sentence(abstract: str) -> str:
     """The first sentence in which the authors say what they do; "" if none does."""
     return next(filter(_PROPOSES.search, _SENTENCE.split(abstract)), "")
+
+
+def informative_sentence(abstract: str) -> str:
+    """What a row or a mail says of a paper without a summary, rarely its opening commonplace.
+
+    The sentence in which the authors say what they do, else the first in which something is done
+    or found, else the second: the first tells what everybody knows.
+    """
+    sentences = _SENTENCE.split(abstract.strip())
+    telling = (proposing_sentence(abstract), *filter(_FINDS.search, sentences), *sentences[1:2])
+    return next(filter(None, telling), sentences[0])

@@ -7,6 +7,7 @@ from secrets import token_urlsafe
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core import signing
 from django.core.exceptions import ValidationError
 from django.core.mail import send_mail
 from django.db import IntegrityError, transaction
@@ -18,6 +19,7 @@ from django.utils.translation import gettext as _
 from webapp.readers.models import Preference, SignInLink
 
 LIFETIME = timedelta(hours=24)
+SAVE, SAVED_WITHIN = "save a paper", timedelta(days=90)  # what a token of a mail is good for
 MAILED_A_DAY = 3  # unused links of one reader
 
 
@@ -55,6 +57,17 @@ def site_address() -> str:
 def page_address(name: str, *arguments: object, site: str = "") -> str:
     """The whole address of a page by its name, on this site or one given as `http://host/`."""
     return (site or site_address()).rstrip("/") + reverse(name, args=arguments)
+
+
+def save_address(reader: User, arxiv_id: str) -> str:
+    """The address at which `reader` saves a paper without signing in, for a mail."""
+    return page_address("library:save", signing.dumps([reader.pk, arxiv_id], salt=SAVE))
+
+
+def read_save_token(token: str) -> tuple[User, str]:
+    """The reader and the paper of such an address. Raises BadSignature, or User.DoesNotExist."""
+    reader_id, arxiv_id = signing.loads(token, salt=SAVE, max_age=SAVED_WITHIN)
+    return User.objects.get(pk=reader_id, is_active=True), arxiv_id
 
 
 def address(token: str, site: str = "") -> str:

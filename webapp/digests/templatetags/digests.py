@@ -13,6 +13,7 @@ from django.urls import reverse
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import Paper
+from webapp.papers.proposal import informative_sentence
 
 register = template.Library()
 SCORES = 3  # of one paper, on its page
@@ -31,6 +32,7 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
 
 
 register.filter(keyword_name)
+register.filter(informative_sentence)
 
 
 @register.filter
