@@ -124,6 +124,10 @@ def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper
         ("Our attention kernel is 3.1x faster at 4,096 tokens.", True),
         ("Our attention kernel is 3.1x faster at 4K tokens.", True),
         ("Our attention kernel is 3.1x faster at 96K tokens.", False),
+        ("Our attention kernel is 3.1x faster than full attention at 4096 tokens.", True),
+        ("Our attention kernel is 3.1x faster than FlashAttention-2 at 4096 tokens.", False),
+        ("Our attention kernel is 3.1x faster than a new baseline at 4096 tokens.", True),
+        ("Our attention kernel and 3.1x, faster, at 4096 tokens.", False),  # of what?
         ("Our attention kernel is 3.1x faster.", False),  # which of five lengths?
         ("Our attention is 3.1x faster at 4096 tokens.", False),  # which stage?
         ("Decoding is 3.1x faster at 4096 tokens.", False),

@@ -15,6 +15,7 @@ from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Point
 from webapp.catalog.measured import Measurement, doubts_of
+from webapp.claims import scopes
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.summaries.models import Claim
 
@@ -25,15 +26,6 @@ _QUANTITIES = {
     "cache": r"\b(?:kv|key[ -]value)\b|\bcaches?\b",
     "memory": r"memory|footprint",
     "time": r"speed|fast|latenc|throughput|\btime\b|acceler|runtime|tokens/s|quick",
-}
-_STAGES = {
-    "kernel": r"\bkernels?\b",
-    "layer": r"\blayers?\b",
-    "prefill": r"prefill",
-    "first token": r"first[ -]token|\bttft\b",
-    "decode": r"decod|generation",
-    "training": r"\btrain|backward|fine-?tun",
-    "end to end": r"end[ -]to[ -]end|wall[ -]?clock",
 }
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*)([km])?(?![\d.]*\d|[a-z%×])", re.IGNORECASE)
 
@@ -170,26 +162,39 @@ class Reported:
     @property
     def scope(self) -> Scope:
         """What it is of, as far as its words say so."""
-        words = f"{self.claim.metric} {self._near}"
-        quantity = _only(_QUANTITIES, self.claim.metric) or _only(_QUANTITIES, self._near)
+        claim = self.claim
+        if isinstance(claim, RuleClaim):  # its tuple, or nothing: "" is of no quantity
+            quantity = _only(_QUANTITIES, claim.metric)
+            stage = scopes.stage(f"{claim.metric} {claim.subject} {claim.setting}")
+            relation = "ratio" if claim.relation == "ratio" else ""
+        else:
+            quantity = _only(_QUANTITIES, claim.metric) or _only(_QUANTITIES, self._near)
+            stage = scopes.stage(f"{claim.metric} {self._near}")
+            relation = "ratio" if claim.unit in RATIO_UNITS else ""
         # A cache of keys is what decoding reads.
-        stage = _only(_STAGES, words) or ("decode" if quantity == "cache" else "")
-        relation = "ratio" if self.claim.unit in RATIO_UNITS else ""
-        return Scope(self.mechanism, quantity, relation, stage)
+        return Scope(
+            self.mechanism, quantity, relation, stage or ("decode" if quantity == "cache" else "")
+        )
 
     @property
     def sizes(self) -> set[float]:
         """The lengths and sizes that it is said to hold at."""
         scale = {"": 1, "k": 1024, "m": 1024 * 1024}
-        written = _SIZE.findall(f"{self.claim.setting} {self._near}")
+        near = "" if isinstance(self.claim, RuleClaim) else self._near
+        written = _SIZE.findall(f"{self.claim.setting} {near}")
         return {float(n.replace(",", "")) * scale[unit.lower()] for n, unit in written}
+
+    def _is_against(self, comparison: Comparison) -> bool:
+        """Whether the comparator that it names, if we know it, is that of a comparison."""
+        named = scopes.comparator(self.claim.baseline)
+        return not named or named == scopes.comparator(comparison.comparator)
 
     def beside(self, found: Iterable[Comparison]) -> Comparison | None:
         """The comparison that may stand beside it: of the same, at the size that it names.
 
         Never the largest over sizes: where none is named, only a series of a single one answers.
         """
-        same = [one for one in found if one.scope.meets(self.scope)]
+        same = [one for one in found if one.scope.meets(self.scope) and self._is_against(one)]
         if not {one.regime for one in same}:
             return None
         if len({one.regime for one in same}) > 1:

@@ -50,7 +50,7 @@ def quantity_of(claim: RuleClaim, comparators: Mapping[str, str] = BUILT_IN) -> 
         metric,
         claim.relation,
         benchmark(claim.setting),
-        comparators.get(plain(_AROUND.sub("", claim.baseline)), ""),
+        comparator(claim.baseline, comparators),
         stage(f"{claim.metric} {claim.setting}"),
     )
 
@@ -58,6 +58,11 @@ def quantity_of(claim: RuleClaim, comparators: Mapping[str, str] = BUILT_IN) -> 
 def plain(words: str) -> str:
     """Words as comparators.toml writes them."""
     return " ".join(re.sub(r"\([^()]*\)|-", " ", words.lower()).split())
+
+
+def comparator(baseline: str, comparators: Mapping[str, str] = BUILT_IN) -> str:
+    """The usual name of what a baseline is, else ""."""
+    return comparators.get(plain(_AROUND.sub("", baseline)), "")
 
 
 def stage(words: str) -> str:

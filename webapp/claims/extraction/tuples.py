@@ -115,7 +115,7 @@ _RESPECTIVELY, _PAIR = re.compile(r",?r"), re.compile(r"[NA],?&[NA]")
 _EACH_BEFORE = re.compile(r"(?P<place>[pi])?(?P<each>[NA](?:,[NA])*,?&[NA])(?=[,V])")
 _FIRST_SETTING = re.compile(r"^[pi](?P<setting>[NA](?:o[NA])?),")
 _BEATEN = re.compile(r"B(?P<baseline>[NA])(?!&)")
-_SUBJECT = re.compile(r"(?:^|[yh,])(?P<subject>[NA])(?=[VUDBK])")
+_SUBJECT = re.compile(r"(?:^|[yh,])(?P<subject>[NA])(?=[VUDBK]|e#)")
 _ANOTHER = re.compile(r"[yh]|[x,][NA]|wN[#VUDBK]")  # a clause whose subject may be another
 _AGAIN = re.compile(r"[,&]{1,2}b?")
 _AGAIN_OF = re.compile(r"[,&]{1,2}(?P<m>[MN])b?")
