@@ -15,6 +15,7 @@ from kombu import Connection
 from kombu.exceptions import KombuError
 
 from webapp import connections
+from webapp.operate.failures import failing
 from webapp.operate.heartbeats import SILENCE, ages
 from webapp.operate.models import Heartbeat
 from webapp.runs.models import Device, Run, State
@@ -46,6 +47,7 @@ def readiness() -> list[Check]:
             if name != "summaries" or connections.current().summary_model
         ),
         *(_check(f"queue bench-{device}", _bench, device) for device in Device),
+        _check("tasks", _tasks),
     ]
 
 
@@ -83,6 +85,13 @@ def _last_answer(kind: Heartbeat.Kind, name: str) -> tuple[bool, str]:
     if age > SILENCE.total_seconds():
         return False, f"it last answered {age:.0f} s ago"
     return True, f"it answered {age:.0f} s ago"
+
+
+def _tasks() -> tuple[bool, str]:
+    """Tasks that raised when they last ran. What one reader asked for makes nothing unready."""
+    found = list(failing())
+    periodic = [one for one in found if one.periodic]
+    return not periodic, "; ".join(map(str, periodic or found)) or "none fails"
 
 
 def _bench(device: Device) -> tuple[bool, str]:

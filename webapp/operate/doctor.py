@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from webapp import connections
 from webapp.operate.checks import readiness
+from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date
 from webapp.papers.models import Listing
 from webapp.papers.queries import rows
@@ -112,7 +113,11 @@ def _processes() -> Iterator[Finding]:
     if not any(check.ok for check in checks if check.name in {"beat", "queue quick"}):
         yield Finding("note", "Assay is not running", "python3 manage.py up")
         return
+    for failure in failing():
+        yield Finding("problem", f"{failure}: {failure.error}", "The worker's log has the whole.")
     for check in checks:
+        if check.name == "tasks":
+            continue  # said above, with the error
         level: Level = "good" if check.ok else "problem"
         todo = "" if check.ok else "See its log: docs/operate.md, Monitoring."
         yield Finding(level, f"{check.name}: {check.detail}", todo)

@@ -7,6 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from webapp.digests.models import Digest, Profile
+from webapp.operate.failures import failing
 from webapp.operate.heartbeats import ages
 from webapp.operate.models import Heartbeat
 from webapp.papers.models import Listing, Paper
@@ -42,3 +43,11 @@ class Metrics(Collector):
             for name, seconds in ages(kind).items():
                 age.add_metric([kind.value, name], seconds)
         yield age
+        failures = GaugeMetricFamily(
+            "assay_task_failing_since_timestamp_seconds",
+            "Tasks that raised when they last ran, since when they do.",
+            labels=["task"],
+        )
+        for failure in failing():
+            failures.add_metric([failure.task], failure.since.timestamp())
+        yield failures

@@ -46,6 +46,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same data gives the same file, whenever 
 # Models that are not exported, and why nothing is lost: the site makes them anew.
 CACHES = {
     "health.Heartbeat": "which processes are alive now",
+    "health.Failure": "which tasks failed when they last ran",
     "papers.ArxivSlot": "whose turn it is to ask arXiv",
     "ui.Revision": "which kept pages are still current",
 }

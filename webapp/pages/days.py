@@ -12,6 +12,7 @@ from webapp.digests.daily import categories_to_fetch
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
 from webapp.digests.scoring.learned import SURE
+from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, dates
@@ -20,6 +21,7 @@ from webapp.ui.pages import reader_of, respond_shared
 from webapp.ui.revisions import revision
 
 PAPERS_A_PAGE = 50
+INTAKE = ("site.poll", "site.enrich")  # the tasks without which no paper comes
 
 
 @require_safe
@@ -32,11 +34,16 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
     if slug:
         profile_at(slug, reader)  # 404 where it is another's own
     listings = f"listings:{date}" if date else "listings"
-    shown = (revision(f"profile:{slug or ''}", listings, "sample"), Server.configured() is not None)
-    return respond_shared(request, shown, lambda: _render_digest(request, slug, date))
+    revisions = revision(f"profile:{slug or ''}", listings, "sample", "failures")
+    shown = (revisions, Server.configured() is not None)
+    # Where no task has ever failed nothing is looked up.
+    has_failed = any(scope == "failures" for scope, _token in revisions) and not date
+    return respond_shared(request, shown, lambda: _render_digest(request, slug, date, has_failed))
 
 
-def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+def _render_digest(
+    request: HttpRequest, slug: str | None, date: Date | None, has_failed: bool
+) -> HttpResponse:
     digest = queries.digest_at(slug, date)
     if digest is None:
         return _no_digest(request, slug, date)
@@ -71,6 +78,7 @@ def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) ->
         "views": VIEWS.items(),
         "listings": [row for row in listings if row.date == digest.date],
         "late": [] if date else queries.incomplete_after(listings, digest.date),
+        "fetching_fails": failing(*INTAKE).first() if has_failed else None,
         "previous": digest.previous,
         "next": digest.next,
     }
@@ -86,6 +94,7 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
     context = {
         "date": date,
         "today": eastern_date(now()),
+        "fetching_fails": failing(*INTAKE).first(),
         "profile": found,
         "previous": near[0],
         "next": near[1],

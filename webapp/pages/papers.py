@@ -14,6 +14,8 @@ from django.views.decorators.http import require_safe
 
 from webapp.digests.lookup import NotFoundError, check_version
 from webapp.limits import spend, visitor
+from webapp.operate.failures import failing
+from webapp.pages.days import INTAKE
 from webapp.papers import citations, queries
 from webapp.papers.changes import versions
 from webapp.papers.days import eastern_date, now
@@ -133,6 +135,7 @@ def intake(request: HttpRequest) -> HttpResponse:
     strip = dates[:STRIP_DAYS][::-1]
     context = {
         "page": page,
+        "fetching_fails": failing(*INTAKE).first(),
         "wanted": wanted,
         "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],
         "kinds": AnnounceType.values,

@@ -11,6 +11,7 @@ results           the public runs that succeeded
 quantities        what tables of papers report
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
+failures          which tasks fail in the background
 """
 
 from webapp.ui.revisions import Watch
@@ -43,6 +44,7 @@ _PROFILE = """
 """
 
 WATCHES = [
+    Watch("health_failure", "SELECT 'failures' AS scope", ("task", "since")),
     Watch("papers_paper", "SELECT 'papers' AS scope", _PAPER),
     Watch("papers_paperversion", "SELECT 'papers' AS scope"),
     Watch("papers_announcement", "SELECT 'papers' AS scope"),

@@ -1,15 +1,20 @@
-"""Shows `/readyz` that each queue is worked on: a token goes through it and is stored.
+"""Shows `/readyz` that each queue is worked on, and what fails.
 
-While a long task keeps tokens waiting, its worker stores heartbeats for the queue instead.
+A token goes through each queue and is stored. While a long task keeps tokens waiting, its worker
+stores heartbeats for the queue instead. A task that raises is kept until it succeeds.
 """
 
-from contextlib import ExitStack
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from celery.signals import task_postrun, task_prerun
+from celery.signals import task_failure, task_postrun, task_prerun, task_success
+from django.db import DatabaseError
 
 from webapp.leases import renewed
+from webapp.operate import failures
 from webapp.operate.heartbeats import SILENCE, store
 from webapp.operate.models import Heartbeat
 from workers.site.app import BRIEF, app
@@ -26,6 +31,7 @@ def _queue(task: Any) -> str:
     return str(task.request.delivery_info["routing_key"])
 
 
+log = logging.getLogger(__name__)
 _long = ExitStack()  # the heartbeats of the long task that runs; a worker runs one at a time
 
 
@@ -42,3 +48,24 @@ def _begin(task: Any, **_: object) -> None:
 @task_postrun.connect
 def _end(**_: object) -> None:
     _long.close()
+
+
+@task_failure.connect
+def _failed(sender: Any, exception: BaseException, **_: object) -> None:
+    periodic = {entry["task"] for entry in app.conf.beat_schedule.values()}
+    with _as_long_as_the_database_answers():
+        failures.record(sender.name, exception, sender.name in periodic)
+
+
+@task_success.connect
+def _succeeded(sender: Any, **_: object) -> None:
+    with _as_long_as_the_database_answers():
+        failures.forget(sender.name)
+
+
+@contextmanager
+def _as_long_as_the_database_answers() -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:  # `/readyz` says so itself
+        log.warning("What became of a task is not stored: %s", error)

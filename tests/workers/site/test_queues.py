@@ -28,6 +28,7 @@ OF = {
     "bulk": {
         *("site.link", "site.vectors", "site.learn_all", "site.summaries", "site.best_since"),
         "site.tidy",
+        "site.postings",
     },
     "arxiv": {
         *("site.poll", "site.enrich", "site.read_tables", "site.read_tables_of"),
