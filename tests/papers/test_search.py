@@ -353,7 +353,7 @@ def test_the_index_knows_a_paper_by_its_day(papers: None) -> None:
 def test_other_rooms_answer_for_their_fields(papers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     key = Paper.objects.get(arxiv_id="2603.00002").pk
     of_method = {"pruning": [key]}
-    monkeypatch.setitem(filters._answers, "method", lambda value: of_method.get(value, []))
+    monkeypatch.setitem(filters._answers, "method", lambda value, _reader: of_method.get(value, []))
     assert found("attention method:pruning") == [2]
     assert found("method:pruning") == [2]
     assert found("attention method:none") == []

@@ -130,8 +130,10 @@ class Assay:
         since: Date | None = None,
         order: Literal["relevance", "newest"] = "relevance",
     ) -> Answer:
-        """Find papers: words, "phrases", author:, cat:, method:, has:measured, after:."""
-        return dict(marked(self._ask("/papers", q=q, page=page, since=since, order=order)))
+        """Find papers: words, "phrases", OR, author:, cat:, method:, has:measured, after:; in your
+        own library (scope `library`) is:saved, is:unread, tag:, list:, note:."""
+        asked = {"q": q, "page": page, "since": since, "order": order}
+        return dict(marked(self._ask("/papers", own=True, **asked)))
 
     def paper(self, arxiv_id: str) -> Answer:
         """A paper, and each number it claims with the sentence and whether the paper's text
@@ -179,9 +181,9 @@ class Assay:
         """What a run measured: checks, series, environment, and the command that repeats it."""
         return dict(marked(self._ask(f"/runs/{run}/results", own=True)))
 
-    def library(self, show: Show = "saved", tag: str = "", page: int = 1) -> Answer:
-        """The papers you keep, with notes and tags. Needs the scope `library`."""
-        return dict(marked(self._ask("/library", own=True, show=show, tag=tag, page=page)))
+    def library(self, show: Show = "saved", tag: str = "", page: int = 1, q: str = "") -> Answer:
+        """The papers you keep, with notes and tags; `q` searches. Needs the scope `library`."""
+        return dict(marked(self._ask("/library", own=True, show=show, tag=tag, page=page, q=q)))
 
     def keep(
         self,

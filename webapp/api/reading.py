@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import date as Date
 from typing import Annotated, Any, Literal
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -12,6 +13,7 @@ from ninja import Path, Query, Router
 
 from methods import registry
 from webapp.api import schemas
+from webapp.api.problems import ProblemError
 from webapp.api.security import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
@@ -24,6 +26,7 @@ from webapp.library.models import LibraryEntry, Star
 from webapp.limits import spend, visitor
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, Results, search
+from webapp.papers.search.query import QueryError
 
 A_PAGE = 50  # papers of a library, or quantities, on a page
 papers_router = Router(tags=["papers"])
@@ -42,9 +45,15 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     since: Date | None = None,
     order: Literal["relevance", "newest"] = "relevance",
 ) -> Results:
-    """As on the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
+    """As on the search page: words, "phrases", OR, author:, cat:, method:, has:measured, after:;
+    with a token of the scope `library` also is:unread, tag:, list:, note:."""
     spend("searches", visitor(request))
-    return search(q, category or None, since, page, order)
+    asking = visitor_of(request, "library")
+    reader = asking if isinstance(asking, User) else None
+    found = search(q, category or None, since, page, order, reader=reader)
+    if found.problem:
+        raise ProblemError(400, found.problem)
+    return found
 
 
 @papers_router.get(
@@ -176,15 +185,21 @@ def claims(request: HttpRequest, slug: Name) -> Sequence[Answered]:
 
 
 @library_router.get("", response=schemas.LibraryPage, summary="Papers you keep")
-def library(
+def library(  # noqa: PLR0917 - each is a parameter of the address
     request: HttpRequest,
     page: PageNumber = 1,
     show: Literal["saved", "unread", "read", "notes", "left"] = "saved",
     tag: Annotated[str, Query(max_length=40)] = "",
+    q: Annotated[str, Query(max_length=400)] = "",
+    sort: Literal["added", "announced", "title", "relevance"] = "added",
 ) -> dict[str, Any]:
-    """A part of your library, latest first, fifty papers per page."""
+    """A part of your library, or what a search finds in it, fifty papers per page."""
     reader = reader_of(request)
-    kept = library_queries.keys(reader, library_queries.Choice(show, tag))
+    part = library_queries.Choice(show, tag)
+    try:
+        kept = library_queries.found(reader, part, q.strip(), sort)
+    except QueryError as error:
+        raise ProblemError(400, str(error)) from None
     shown = library_queries.papers(kept[(page - 1) * A_PAGE : page * A_PAGE])
     mine = LibraryEntry.objects.filter(reader=reader, paper__in=shown)
     entries = {one.paper_id: one for one in mine}

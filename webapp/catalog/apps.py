@@ -11,5 +11,5 @@ class CatalogConfig(AppConfig):
         from webapp.catalog import queries  # noqa: PLC0415 - models are ready only now
         from webapp.papers.search import filters  # noqa: PLC0415 - as above
 
-        filters.answer("method", queries.papers_about)
-        filters.answer("has", queries.papers_with)
+        filters.answer("method", lambda method, _reader: queries.papers_about(method))
+        filters.answer("has", lambda what, _reader: queries.papers_with(what))

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from django.db.models import Case, Count, Max, When, Window
 from django.db.models.functions import RowNumber, TruncMonth
+from django.utils.translation import gettext
 
 from methods import charts, registry
 from methods.spec import Mechanism, Method
@@ -17,6 +18,7 @@ from webapp.catalog.models import MethodLink
 from webapp.catalog.verdicts import Word
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.papers.models import Paper
+from webapp.papers.search.query import QueryError
 from webapp.runs.models import StandingMeasurement
 from webapp.summaries.models import Claim
 
@@ -162,9 +164,12 @@ def papers_about(method: str) -> list[int]:
 
 
 def papers_with(what: str) -> list[int]:
-    """Keys of the papers whose own mechanism was measured here, for `has:measured`."""
+    """Keys of the papers whose own mechanism was measured here, for `has:measured`.
+
+    Raises QueryError for anything else.
+    """
     if what != "measured":
-        return []
+        raise QueryError(gettext("A search knows “has:measured”, and no other “has:”."))
     places = StandingMeasurement.objects.values_list("method", "benchmark").distinct()
     measured = set(places)
     ids = {

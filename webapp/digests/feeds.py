@@ -137,7 +137,7 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
 def search(request: HttpRequest, suffix: str) -> HttpResponse:
     """The latest papers that match every term of a search, or if none does, that have some words.
 
-    404 for one that asks for nothing.
+    404 for one that asks for nothing, or for what a search does not have.
     """
     return feed_http.respond(request, suffix, revision(*SEARCHED), lambda: _search_source(request))
 
@@ -146,8 +146,8 @@ def _search_source(request: HttpRequest) -> FeedSource:
     q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
     spend("searches", visitor(request))
     results = find(q, category or None, order="newest", relax=False)
-    if results.query is None:
-        raise Http404(NO_LIST)
+    if results.query is None:  # a feed has no reader, so a reader's own fields are refused, too
+        raise Http404(results.problem or NO_LIST)
     name = " in ".join(one for one in (q, category) if one)
     reason = f"Found by “{name}”"
     if not results.papers:

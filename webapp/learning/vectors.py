@@ -75,18 +75,23 @@ def fill(seconds: float) -> int:
         return 0
     until, made = time.monotonic() + seconds, 0
     while time.monotonic() < until and (papers := list(islice(_missing(name), BATCH))):
-        texts = [f"{paper.title}. {paper.abstract}"[:CHARACTERS] for paper in papers]
-        PaperVector.objects.bulk_create(
-            [
-                PaperVector(paper=paper, encoder=name, version=paper.version, values=values)
-                for paper, values in zip(papers, encoder.encode(texts), strict=True)
-            ],
-            update_conflicts=True,
-            unique_fields=["paper"],
-            update_fields=["encoder", "version", "values"],
-        )
+        store(papers)
         made += len(papers)
     return made
+
+
+def store(papers: Sequence[Paper]) -> None:
+    """Make the vectors of these papers, again where they are there. Raises EncoderError."""
+    texts = [f"{paper.title}. {paper.abstract}"[:CHARACTERS] for paper in papers]
+    PaperVector.objects.bulk_create(
+        [
+            PaperVector(paper=paper, encoder=encoder.name(), version=paper.version, values=values)
+            for paper, values in zip(papers, encoder.encode(texts), strict=True)
+        ],
+        update_conflicts=True,
+        unique_fields=["paper"],
+        update_fields=["encoder", "version", "values"],
+    )
 
 
 def _missing(name: str) -> Iterable[Paper]:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
+from django.db.models import F
+from django.db.models.functions import Lower
 
 from webapp.digests.models import LearnedModel
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
+from webapp.papers.search import matching
 from webapp.ui.input import number_in
 from webapp.ui.personal import Shelf
 
@@ -70,6 +73,34 @@ def keys(reader: User, part: Choice) -> list[int]:
         "left": entries.filter(not_for_me=True),
     }
     return list(shown[part.show].values_list("paper", flat=True))
+
+
+SORTS = {
+    "added": "Last added",
+    "announced": "Last announced",
+    "title": "Title",
+    "relevance": "Most relevant",
+}
+
+
+def found(reader: User, part: Choice, q: str, sort: str) -> list[int]:
+    """The keys of a part's papers that match `q`, in the order of one of SORTS.
+
+    Without words no paper is more relevant: then the last added come first. Raises QueryError.
+    """
+    among = keys(reader, part)
+    matched = matching(q, among, reader) if q else among
+    if sort == "relevance":
+        return matched
+    if sort == "added":
+        wanted = set(matched)
+        return [key for key in among if key in wanted]
+    ordered = Paper.objects.filter(pk__in=matched)
+    if sort == "title":
+        ordered = ordered.order_by(Lower("title"), "pk")
+    else:
+        ordered = ordered.order_by(F("announced_on").desc(nulls_last=True), "-pk")
+    return list(ordered.values_list("pk", flat=True))
 
 
 def papers(keys: Sequence[int]) -> list[Paper]:

@@ -150,7 +150,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
     if delivery.profile is None:
         return until, [
             _line(reader, paper, paper.announced_on, paper.primary_category)
-            for paper in _found(delivery.q, since, until)
+            for paper in _found(delivery, since, until)
         ]
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
@@ -161,11 +161,13 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
     ]
 
 
-def _found(q: str, since: Date, until: Date) -> list[Paper]:
+def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
     """What a search finds of these days; an identifier finds its paper whatever its day."""
     found: list[Paper] = []
     for page in range(1, MOST // PAGE + 1):
-        results = search(q, since=since, page=page, order="newest", relax=False)
+        results = search(
+            delivery.q, since=since, page=page, order="newest", relax=False, reader=delivery.reader
+        )
         found += results.papers
         if not results.has_next:
             break

@@ -9,6 +9,7 @@ from webapp.digests.models import Profile
 from webapp.library import queries
 from webapp.library.learning import LEAST
 from webapp.library.models import ReadingList
+from webapp.papers.search.query import MAX_QUERY, QueryError
 from webapp.ui.pages import for_readers
 
 PAPERS_A_PAGE = 50
@@ -18,12 +19,24 @@ PAPERS_A_PAGE = 50
 def library(request: HttpRequest, reader: User) -> HttpResponse:
     """A part of the library, the latest first."""
     part = queries.choice(reader, request.GET.dict())
-    page = Paginator(queries.keys(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    q = request.GET.get("q", "").strip()[:MAX_QUERY]
+    wanted = request.GET.get("sort", "")
+    sort = wanted if wanted in queries.SORTS else "relevance" if q else "added"
+    keys, problem = list[int](), ""
+    try:
+        keys = queries.found(reader, part, q, sort)
+    except QueryError as error:
+        problem = str(error)
+    page = Paginator(keys, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     model, liked, disliked = queries.learned(reader)
     context = {
         "part": part,
         "page": page,
         "papers": queries.papers(list(page.object_list)),
+        "q": q,
+        "sort": sort,
+        "sorts": queries.SORTS.items(),
+        "problem": problem,
         "shown": queries.SHOWN.items(),
         "tags": queries.tags(reader),
         "lists": ReadingList.objects.filter(reader=reader),

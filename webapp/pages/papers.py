@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import groupby
 from urllib.parse import urlencode
 
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -93,7 +94,8 @@ def _search_page(request: HttpRequest) -> HttpResponse:
     page = number_in(request.GET.get("page", "")) or 1
     if q or category:
         spend("searches", visitor(request))
-    results = find(q, category or None, since, page, order)
+    reader = request.user if isinstance(request.user, User) else None
+    results = find(q, category or None, since, page, order, reader=reader)
     context = {
         "q": q,
         "category": category,

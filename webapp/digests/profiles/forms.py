@@ -21,7 +21,15 @@ from webapp.digests.scoring.scorer import Keyword
 from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
 from webapp.papers.search import filters
-from webapp.papers.search.query import MAX_QUERY, TERM, Term, category_word, parse
+from webapp.papers.search.query import (
+    MAX_QUERY,
+    TERM,
+    Query,
+    QueryError,
+    Term,
+    category_word,
+    parse,
+)
 from webapp.ui.hooks import Hook
 from webapp.ui.language import current_language
 
@@ -190,7 +198,7 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
     Each term is a keyword of one point without a title bonus, and the minimum score is their
     number, so that a paper must contain them all.
     """
-    terms = parse(q, tuple(filters)).terms
+    terms = _parsed(q).terms
     sought = [term for term in terms if not term.exclude and term.column != "categories"]
     known = {category_word(name): name for name in categories()}
     asked = [
@@ -210,9 +218,17 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
     }
 
 
+def _parsed(q: str) -> Query:
+    """The query, without anything where a search refuses it."""
+    try:
+        return parse(q, tuple(filters))
+    except QueryError:
+        return Query()
+
+
 def lost_of_search(q: str) -> list[str]:
     """The parts of a search that a profile cannot express: it has no fields but authors."""
-    parts = {one[0]: parse(one[0], tuple(filters)) for one in TERM.finditer(q[:MAX_QUERY])}
+    parts = {one[0]: _parsed(one[0]) for one in TERM.finditer(q[:MAX_QUERY])}
     return [
         part
         for part, meant in parts.items()
@@ -229,6 +245,8 @@ def _left_out(term: Term) -> bool:
 
 def _term_keyword(term: Term) -> str:
     """A term as a keyword of a profile: `author:jane doe`, `quant*`, `sparse attention`."""
+    if term.others:
+        return " | ".join(map(_term_keyword, (replace(term, others=()), *term.others)))
     text = " ".join(term.words)
     if term.column == "authors":
         return f"author:{text}"

@@ -7,12 +7,13 @@
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
+from django.contrib.auth.models import User
 from django.db.models import Max
 
 from webapp.papers.days import eastern_date, now
@@ -20,7 +21,7 @@ from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
 from webapp.papers.search.marking import Marked, marked
-from webapp.papers.search.query import Query, Term, category_word, parse
+from webapp.papers.search.query import Named, Query, QueryError, Term, category_word, parse
 from webapp.papers.search.ranking import by_rare_words, by_relevance
 from webapp.papers.search.words import STOP_WORDS, rarity, telling_sets
 from webapp.ui.hooks import Hook, NamedHooks
@@ -41,8 +42,9 @@ COUNTED = 1_000  # matches; above that a page says "more than"
 Order = Literal["relevance", "newest"]
 QUESTION = 4  # words of a query that is ordered by meaning
 MEANT = 50  # papers that are ordered so, of those with all words
-# Fields that other apps define, by name: each maps a value to the keys of its papers.
-filters = NamedHooks[[str], list[int]]()
+# Fields that other apps define, by name: each maps a value, for a reader or None, to the keys of
+# its papers, or raises QueryError.
+filters = NamedHooks[[str, User | None], Collection[int]]()
 
 
 @Hook
@@ -58,7 +60,8 @@ class Results:
     `some` papers follow that have only some of the words; they begin at place `some_from` of this
     page, if they do. `more`: there are more matches than `count`. `dropped`: words left out because
     no paper contains them. `loosened`: phrases were matched as separate words. `suggestion`: the
-    query with the dropped words corrected. `query` is None for an empty query.
+    query with the dropped words corrected. `query` is None for an empty query, and for one that
+    is refused: `problem` says why.
     """
 
     papers: list[Paper] = field(default_factory=list)
@@ -72,6 +75,7 @@ class Results:
     loosened: bool = False
     suggestion: str = ""
     query: Query | None = None
+    problem: str = ""
 
     def marked(self) -> list[Marked]:
         """The papers with the words of the query marked in their texts."""
@@ -86,30 +90,35 @@ def search(
     order: Order = "relevance",
     *,
     relax: bool = True,
+    reader: User | None = None,
 ) -> Results:
     """The papers that match every term of `text`, the most relevant or the latest first.
 
     Terms: words (with their inflections, hyphenated or joined), "phrases", prefixes (`quant*`),
     `title:`, `author:` and `abs:` for one field, `cat:cs.CL` or `cs.CL` for a category, `method:`
-    and whatever else `filters` has, `after:2026-05`, `before:`, `year:` for days announced, a `-`
-    before any but a date to exclude it; an identifier finds its paper. `category` and `since`
-    (first announced on or after) narrow it; a category alone lists its papers. Any string is a
-    valid query; an empty one finds nothing. Where no paper matches everything, with `relax` phrases
-    are matched as separate words and words that no paper contains are left out; and if fewer than
-    FEW papers have all words, those follow that have some, the rarest and most of them first.
+    and whatever else `filters` has, for `reader` if it is a reader's own, `after:2026-05`,
+    `before:`, `year:` for days announced, a `-` before any but a date to exclude it, `OR` between
+    two of which one is enough; an identifier finds its paper. `category` and `since`
+    (first announced on or after) narrow it; a category alone lists its papers. An empty query
+    finds nothing, and one with a field that nobody defines is refused. Where no paper matches
+    everything, with `relax` phrases are matched as separate words and words that no paper contains
+    are left out; and if fewer than FEW papers have all words, those follow that have some, the
+    rarest and most of them first.
     """
     page = max(1, min(page, MAX_PAGES))
     paper = _by_identifier(text)
     if paper is not None:
         return Results([paper] if page == 1 else [], page, count=1)
-    query = parse(text, tuple(filters))
+    try:
+        query = _resolved(parse(text, tuple(filters)), reader)
+    except QueryError as error:
+        return Results([], page, problem=str(error))
     if category:
         query = replace(query, terms=(*query.terms, Term((category_word(category),), "categories")))
     if not _answerable(query):
         return Results([], page)
     if since is not None:
         query = replace(query, since=max(since, query.since or since))
-    query = _resolved(query)
     keys = _matches(query, page, order)
     if keys or not relax:
         return _page(query, page, order, keys, _having_some(query, keys, order) if relax else [])
@@ -122,6 +131,25 @@ def search(
     if relaxed == query or (some and not keys):
         return replace(results, suggestion=suggestion)
     return replace(results, dropped=missing, loosened=not missing, suggestion=suggestion)
+
+
+def matching(text: str, keys: Sequence[int], reader: User) -> list[int]:
+    """Those of `keys` that have every term of `text`, the most relevant first.
+
+    Raises QueryError.
+    """
+    if paper := _by_identifier(text):
+        return [paper.pk] if paper.pk in keys else []
+    query = _resolved(parse(text, tuple(filters)), reader)
+    if not _answerable(query):
+        return []
+    among = set(keys) if query.only is None else set(keys) & set(query.only)
+    found = index.matches(replace(query, only=tuple(among)), len(among)) if among else []
+    if any(_is_rankable(term) for term in query.terms):
+        today = eastern_date(now())
+        ranked = by_relevance(_load(found, RANKED_BY), query.terms, today)
+        found = [paper.pk for paper in ranked]
+    return found
 
 
 def _matches(query: Query, page: int, order: Order) -> list[int]:
@@ -161,7 +189,7 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
     """
     if len(keys) >= FEW:
         return []
-    free = [term for term in query.terms if _is_rankable(term) and not (term.quoted or term.column)]
+    free = [term for term in query.terms if _is_free(term)]
     words = {
         word: Term((word,), prefix=term.prefix and word == term.words[-1])
         for term in free
@@ -198,7 +226,7 @@ def _nearest(query: Query, best: list[int]) -> list[int]:
 
     For one or two words, or a phrase, the title says more than an encoder.
     """
-    free = [term for term in query.terms if _is_rankable(term) and not (term.quoted or term.column)]
+    free = [term for term in query.terms if _is_free(term)]
     if sum(len(term.words) for term in free) < QUESTION:
         return best
     return [*_by_meaning(free, best[:MEANT]), *best[MEANT:]]
@@ -234,7 +262,7 @@ def _answerable(query: Query) -> bool:
     """Whether something is asked for that is not also excluded."""
     wanted = {term for term in query.terms if not term.exclude}
     unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
-    named = any(not exclude for _, _, exclude in query.named)
+    named = any(not one.exclude for one in query.named)
     narrowed = bool(named or query.since or query.until) and not unwanted
     return (bool(wanted) or narrowed) and not wanted & unwanted
 
@@ -243,17 +271,31 @@ def _is_rankable(term: Term) -> bool:
     return not term.exclude and term.column != "categories"
 
 
+def _is_free(term: Term) -> bool:
+    """Whether its words are words of a question, and no phrase, field or alternatives."""
+    return _is_rankable(term) and not (term.quoted or term.column or term.others)
+
+
 def _is_idle(term: Term) -> bool:
-    return not (term.quoted or term.column) and STOP_WORDS.issuperset(term.words)
+    return not (term.quoted or term.column or term.others) and STOP_WORDS.issuperset(term.words)
 
 
-def _resolved(query: Query) -> Query:
-    """The query with the keys of the papers that its named fields allow and exclude."""
-    found = [(set(filters[name](value)), exclude) for name, value, exclude in query.named]
+def _resolved(query: Query, reader: User | None) -> Query:
+    """The query with the keys of the papers that its named fields allow and exclude.
+
+    Raises QueryError.
+    """
+    found = [(_papers_of(one, reader), one.exclude) for one in query.named]
     wanted = [keys for keys, exclude in found if not exclude]
     unwanted = set[int]().union(*(keys for keys, exclude in found if exclude))
     only = tuple(set.intersection(*wanted)) if wanted else None
     return replace(query, only=only, without=tuple(unwanted))
+
+
+def _papers_of(named: Named, reader: User | None) -> set[int]:
+    """The papers of a named field and of its alternatives. Raises QueryError."""
+    each = (filters[one.field](one.value, reader) for one in (named, *named.others))
+    return set[int]().union(*each)
 
 
 def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
@@ -264,7 +306,7 @@ def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
     kept: list[Term] = []
     dropped: list[str] = []
     for term in query.terms:
-        if not _is_rankable(term):
+        if not _is_rankable(term) or term.others:
             kept.append(term)
             continue
         for word in term.words:

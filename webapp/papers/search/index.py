@@ -113,7 +113,7 @@ def _fts_beside(terms: Sequence[Term]) -> str:
 
 def _fts_term(term: Term) -> str:
     column = f"{{{term.column or 'title abstract authors'}}} : "
-    ways = [f'"{" ".join(words)}"{" *" if term.prefix else ""}' for words in term.spellings()]
+    ways = [f'"{" ".join(words)}"{" *" if begun else ""}' for words, begun in term.ways()]
     return f"{column}({' OR '.join(ways)})" if len(ways) > 1 else f"{column}{ways[0]}"
 
 
@@ -121,7 +121,10 @@ def _postgresql(query: Query, limit: int) -> list[int]:
     """PostgreSQL's matches. It checks phrases in the papers: the GIN index has no positions."""
     sought = _tsqueries(query.terms, "<->")
     # Titles are short: only phrases in whole papers are worth a second query.
-    if not any(one.words[1:] and one.column != "title" and not one.exclude for one in query.terms):
+    if not any(
+        one.column != "title" and not one.exclude and any(words[1:] for words, _ in one.ways())
+        for one in query.terms
+    ):
         return _in_windows(sought, query, limit)
     held = _tsqueries([one for one in query.terms if not (one.exclude and one.words[1:])], "&")
     read = _in_windows(held, query, max(READ, limit))
@@ -238,10 +241,10 @@ def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
 
 def _ts_term(term: Term, together: str) -> str:
     if term.column == "categories":
-        return f"zqcategory{term.words[0]}"
+        return " | ".join(f"zqcategory{words[0]}" for words, _ in term.ways())
     label = "C" if term.column == "abstract" else ""
     ways = []
-    for *words, last in term.spellings():
-        ending = f"'{last}':{'*' if term.prefix else ''}{label}"
+    for (*words, last), begun in term.ways():
+        ending = f"'{last}':{'*' if begun else ''}{label}"
         ways.append(f" {together} ".join([*(f"'{word}':{label}" for word in words), ending]))
     return " | ".join(f"({way})" for way in ways)

@@ -29,10 +29,10 @@ class Marked(Card):
 def marked(papers: Iterable[Paper], terms: Sequence[Term]) -> list[Marked]:
     """The papers in their order, with the words of `terms` marked in titles and abstracts."""
     wanted = [
-        (number, term.column, pattern(words, prefix=term.prefix))
+        (number, term.column, pattern(words, prefix=begun))
         for number, term in enumerate(terms)
         if not term.exclude and term.column not in {"authors", "categories"} and weight(term) == 1
-        for words in term.spellings()
+        for words, begun in term.ways()
     ]
 
     def html(text: str, column: str, *, links: bool) -> str:

@@ -4,9 +4,20 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
+from django.utils.translation import gettext, gettext_noop
+
 from webapp.papers import folding
 
 MAXTERMS = 16
+OR = "OR"
+DATES = frozenset({"after", "before", "year", "date"})
+CANNOT_JOIN = gettext_noop(
+    "OR joins two words of the same field, or two of method:, has:, is:, tag:, list: and note:, "
+    "and neither may be excluded."
+)
+NO_FIELD = gettext_noop(
+    "A search has no field “%(field)s:”; words with a colon are searched for in quotes."
+)
 MAX_QUERY = 400  # characters read
 FIELDS = {
     "ti": "title",
@@ -18,7 +29,7 @@ FIELDS = {
     "cat": "categories",
     "category": "categories",
 }
-TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,8}):)?(?P<text>"[^"]*"|[^\s"]+)')
+TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,16}):)?(?P<text>"[^"]*"|[^\s"]+)')
 _CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
 _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
@@ -44,6 +55,11 @@ class Term:
     prefix: bool = False  # the last word is only the beginning of one
     exclude: bool = False
     quoted: bool = field(default=False, compare=False)  # its words belong together
+    others: tuple["Term", ...] = ()  # any of these does as well: `pruning OR merging`
+
+    def ways(self) -> list[tuple[tuple[str, ...], bool]]:
+        """The words of every alternative in every spelling; whether the last is only begun."""
+        return [(words, one.prefix) for one in (self, *self.others) for words in one.spellings()]
 
     def spellings(self) -> list[tuple[str, ...]]:
         """The words as written, and with a leading prefix separated or joined."""
@@ -62,32 +78,51 @@ class Term:
 
 
 @dataclass(frozen=True)
+class Named:
+    """A field that another app defines: `method:sparse_attention`, `-is:unread`."""
+
+    field: str
+    value: str
+    exclude: bool = False
+    others: tuple["Named", ...] = ()
+
+
+class QueryError(ValueError):
+    """A query asks for what a search does not have; the message says in one sentence what."""
+
+
+@dataclass(frozen=True)
 class Query:
     """A parsed query: terms, first and last day announced, and fields that other apps define.
 
-    `named` holds `method:…` and `has:…` as (field, value, exclude). Resolved, they are the keys of
-    the only papers that count, if not None, and of papers that do not.
+    Resolved, the named fields are the keys of the only papers that count, if not None, and of
+    papers that do not.
     """
 
     terms: tuple[Term, ...] = ()
     since: date | None = None
     until: date | None = None
-    named: tuple[tuple[str, str, bool], ...] = ()
+    named: tuple[Named, ...] = ()
     only: tuple[int, ...] | None = None
     without: tuple[int, ...] = ()
 
 
 def parse(text: str, names: tuple[str, ...] = ()) -> Query:
-    """The query in `text`, without what has no letter or digit. Any string is valid.
+    """The query in `text`, without what has no letter or digit.
 
-    `names` are the fields that other apps define.
+    `names` are the fields that other apps define. `OR` joins the terms beside it. Raises QueryError
+    for a field that nobody defines, and for an OR between what cannot be joined.
     """
-    terms: list[Term] = []
-    named: list[tuple[str, str, bool]] = []
+    parts: list[Term | Named] = []
     since = until = None
+    joins = False  # the next term is an alternative of the last
     for match in TERM.finditer(text[:MAX_QUERY]):
+        if match[0] == OR:
+            joins = bool(parts)
+            continue
         name, value = (match["field"] or "").lower(), match["text"]
-        span = _days(value) if name in {"after", "before", "year", "date"} else None
+        span = _days(value) if name in DATES else None
+        part: Term | Named | None
         if span:
             first, last = span
             if name == "before":
@@ -96,11 +131,40 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
                 since = max(since or first, first)
             if name != "after":
                 until = min(until or last, last)
+            part = None
         elif name in names:
-            named.append((name, value.strip('"').lower(), bool(match["no"])))
-        elif term := _term(value if name in FIELDS else match[0], FIELDS.get(name, "")):
-            terms.append(replace(term, exclude=bool(match["no"])))
+            part = Named(name, value.strip('"').lower(), bool(match["no"]))
+        else:
+            if name and name not in FIELDS and name not in DATES and not _is_text(name, value):
+                raise QueryError(gettext(NO_FIELD) % {"field": name})
+            part = _term(value if name in FIELDS else match[0], FIELDS.get(name, ""))
+            part = replace(part, exclude=bool(match["no"])) if part else None
+        if part and joins:
+            parts.append(_joined(parts.pop(), part))
+        elif part:
+            parts.append(part)
+        elif joins:
+            raise QueryError(gettext(CANNOT_JOIN))
+        joins = False
+    terms = [part for part in parts if isinstance(part, Term)]
+    named = [part for part in parts if isinstance(part, Named)]
     return Query(tuple(terms[:MAXTERMS]), since, until, tuple(named))
+
+
+def _joined(first: Term | Named, second: Term | Named) -> Term | Named:
+    """The two as alternatives. Raises QueryError."""
+    is_plain = not (first.exclude or second.exclude) and len(first.others) < MAXTERMS
+    if is_plain and isinstance(first, Named) and isinstance(second, Named):
+        return replace(first, others=(*first.others, second))
+    if is_plain and isinstance(first, Term) and isinstance(second, Term):  # noqa: SIM102
+        if first.column == second.column:
+            return replace(first, others=(*first.others, second))
+    raise QueryError(gettext(CANNOT_JOIN))
+
+
+def _is_text(name: str, value: str) -> bool:
+    """Whether a colon is part of what is sought: an address, or a name such as `std::vector`."""
+    return value.startswith(("/", ":")) or name in {"arxiv", "doi", "https", "http"}
 
 
 def fold(text: str) -> str:

@@ -30,8 +30,7 @@ def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) ->
     """The papers, the most relevant first; ties by day announced, then by identifier."""
     wanted = [term for term in terms if not term.exclude and term.column != "categories"]
     sought = [
-        (term, [pattern(words, prefix=term.prefix) for words in term.spellings()])
-        for term in wanted
+        (term, [pattern(words, prefix=begun) for words, begun in term.ways()]) for term in wanted
     ]
     phrase = _phrase(wanted)
 
@@ -138,14 +137,16 @@ def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
 
 
 def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
-    """All words of the query as one phrase; None for a single word."""
+    """All words of the query as one phrase; None for a single word, or where some may be absent."""
+    if any(term.others for term in terms):
+        return None
     words = [word for term in terms if term.column in {"", "title"} for word in term.words]
     return pattern(words, prefix=bool(terms) and terms[-1].prefix) if len(words) > 1 else None
 
 
 def weight(term: Term) -> float:
     """The weight of a term: little if it has only stop words."""
-    return 0.1 if all(word in STOP_WORDS for word in term.words) else 1.0
+    return 0.1 if all(STOP_WORDS.issuperset(words) for words, _ in term.ways()) else 1.0
 
 
 def _recency(paper: Paper, today: date) -> float:
