@@ -175,7 +175,10 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # else anyone who reaches Redis cou
 QUEUES = ["quick", "bulk", "arxiv", "mail", "events", "summaries"]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 _TASKS_OF = {
-    "bulk": ("link", "vectors", "postings", "learn_all", "summaries", "best_since", "tidy"),
+    "bulk": (
+        *("link", "vectors", "postings", "learn_all", "summaries", "best_since", "tidy"),
+        "read_zotero",
+    ),
     "arxiv": ("poll", "enrich", "save_named", "read_tables", "read_tables_of"),
     "mail": ("mail",),
     "summaries": ("summarise",),

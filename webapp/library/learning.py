@@ -2,9 +2,10 @@
 
 Every source has its own model: all that a reader keeps, or one of their lists or tags.
 
-A star, a note, a tag, a place on a list and an import each count as "liked"; a paper marked as read
-counts a third of that. "Not for me" is a negative example with three times the weight of one of the
-recent papers that stand for everything else.
+A star, a note, a tag, a place on a list and an import each count as "liked", as does a paper of a
+Zotero library that the reader learns from (an older one less); a paper marked as read counts a
+third of that. "Not for me" is a negative example with three times the weight of one of the recent
+papers that stand for everything else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
@@ -34,6 +35,7 @@ from webapp.digests.scoring.learned import Learned, paper_vector
 from webapp.learning.linear import pruned
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import Vector, vector
+from webapp.library import zotero_reading
 from webapp.library.importing import Named
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
@@ -57,16 +59,19 @@ class Signals:
 
     weights: dict[int, float]  # by primary key; negative for a paper that is not for the reader
     texts: tuple[tuple[str, str], ...]  # (title, abstract)
+    zotero: tuple[tuple[str, str, float], ...] = ()  # (title, abstract, weight)
 
     def with_named(self, named: Named) -> Signals:
         """This feedback and papers that are liked, too."""
         weights = self.weights | {paper.pk: 1.0 for paper in named.papers}
-        return Signals(weights, tuple({**dict(self.texts), **named.texts}.items()))
+        texts = tuple({**dict(self.texts), **named.texts}.items())
+        return replace(self, weights=weights, texts=texts)
 
     @property
     def count(self) -> int:
         """Papers that were kept, not only read."""
-        return sum(weight == 1 for weight in self.weights.values()) + len(self.texts)
+        kept = sum(weight > READ for weight in self.weights.values())
+        return kept + len(self.texts) + len(self.zotero)
 
     @property
     def disliked(self) -> int:
@@ -76,7 +81,8 @@ class Signals:
     @property
     def fingerprint(self) -> str:
         """Equal for equal signals, and so for equal models."""
-        whole = FORMAT, sorted(self.weights.items()), sorted(self.texts)
+        whole: tuple[object, ...] = FORMAT, sorted(self.weights.items()), sorted(self.texts)
+        whole += (sorted(self.zotero),) if self.zotero else ()
         return sha256(repr(whole).encode()).hexdigest()
 
 
@@ -88,6 +94,7 @@ def signals(reader: User, source: str = ALL) -> Signals:
     entries = LibraryEntry.objects.filter(reader=reader)[:MOST]
     kind, _, name = source.partition(":")
     texts: tuple[tuple[str, str], ...] = ()
+    zotero: list[tuple[str, str, float]] = []
     if kind == "list":
         listed = ReadingList.papers.through.objects.filter(
             readinglist__reader=reader, readinglist=int(name)
@@ -104,8 +111,17 @@ def signals(reader: User, source: str = ALL) -> Signals:
         weights |= dict.fromkeys(kept, 1.0)
         known = LikedText.objects.filter(reader=reader).order_by("-pk")[:MOST]
         texts = tuple(known.values_list("title", "abstract"))
+        from_zotero = zotero_reading.liked(reader)[:MOST]
+        here = Paper.objects.in_bulk(
+            [one.arxiv_id for one, _ in from_zotero if one.arxiv_id], field_name="arxiv_id"
+        )
+        for one, weight in from_zotero:
+            if paper := here.get(one.arxiv_id):
+                weights[paper.pk] = max(weight, weights.get(paper.pk, 0.0))
+            else:
+                zotero.append((one.title, one.abstract, round(weight, 3)))
     weights |= {one.paper_id: -LEFT for one in entries if one.not_for_me}
-    return Signals(weights, texts)
+    return Signals(weights, texts, tuple(zotero))
 
 
 def sources(owner: int | None) -> list[tuple[str, str]]:
@@ -200,6 +216,9 @@ def train(feedback: Signals) -> Learned | None:
     for title, abstract in sorted(feedback.texts):
         examples.append(Example(vector(title, abstract), True))
         names.append((title, "", True))
+    for title, abstract, weight in sorted(feedback.zotero):
+        examples.append(Example(vector(title, abstract), True, weight))
+        names.append((title, "", True))
     background, reference = _others(set(feedback.weights))
     if not background and all(one.liked for one in examples):
         return None
@@ -211,7 +230,7 @@ def train(feedback: Signals) -> Learned | None:
             Known(title, identifier, liked, _strongest(example.vector))
             for (title, identifier, liked), example in zip(names, examples, strict=False)
         )[:NAMED],
-        len(rated) - feedback.disliked + len(feedback.texts),
+        len(rated) - feedback.disliked + len(feedback.texts) + len(feedback.zotero),
         feedback.fingerprint,
     )
 

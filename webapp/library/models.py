@@ -65,6 +65,34 @@ class ReadingList(models.Model):
         constraints = [UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")]
 
 
+class ZoteroReading(models.Model):
+    """What a reader learns from in their Zotero library, and how far it was read."""
+
+    reader = models.OneToOneField(User, on_delete=models.CASCADE, related_name="zotero_reading")
+    version = models.PositiveBigIntegerField(default=0)  # of the library, as it was read
+    collections = models.JSONField(default=list)  # [{"key", "name", "parent"}]
+    include = models.JSONField(default=list)  # keys; none: the whole library
+    exclude = models.JSONField(default=list)  # keys
+    read_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)  # why the last reading failed
+
+
+class ZoteroItem(models.Model):
+    """A paper of a reader's Zotero library."""
+
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="zotero_items")
+    key = models.CharField(max_length=8)
+    title = models.TextField()
+    abstract = models.TextField(blank=True)
+    arxiv_id = models.CharField(max_length=32, blank=True)
+    added_at = models.DateTimeField()
+    collections = models.JSONField(default=list)  # keys of those it is in
+
+    class Meta:
+        ordering = ("-added_at", "-pk")
+        constraints = [UniqueConstraint(fields=["reader", "key"], name="a_zotero_item_once")]
+
+
 class LikedText(models.Model):
     """The text of a liked paper that this site lacks, to learn from."""
 

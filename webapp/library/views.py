@@ -14,10 +14,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from webapp.digests.lookup import find_paper
-from webapp.library import queries, zotero
+from webapp.library import queries, zotero, zotero_reading
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MOST, ask_for, import_liked
-from webapp.library.models import LibraryEntry, ReadingList, Star
+from webapp.library.learning import ask
+from webapp.library.models import LibraryEntry, ReadingList, Star, ZoteroReading
 from webapp.library.references import TooMuchError
 from webapp.limits import LimitReachedError, spend, visitor
 from webapp.papers import citations
@@ -156,6 +157,10 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
         zotero.connect(reader, zotero.Account(**form.cleaned_data))
     elif "forget" in request.POST:
         zotero.connect(reader, None)
+        zotero_reading.forget(reader)
+        ask(reader.pk)
+    elif "read" in request.POST and account:
+        _read_zotero(request, reader)
     elif "send" in request.POST and account:
         spend("exports", visitor(request))
         papers = queries.papers(queries.keys(reader, part)[:MOST])
@@ -167,7 +172,32 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
             counts = _("%(made)d sent; %(there)d were already there.")
             messages.success(request, counts % {"made": made, "there": there})
     else:
-        context = {"part": part, "account": account, "form": form}
+        context = {
+            "part": part,
+            "account": account,
+            "form": form,
+            "reading": ZoteroReading.objects.filter(reader=reader).first(),
+            "read": reader.zotero_items.count(),
+            "liked": len(zotero_reading.liked(reader)),
+        }
         status = 422 if form.is_bound else 200
         return render(request, "library/zotero.html", context, status=status)
     return redirect(request.get_full_path())
+
+
+def _read_zotero(request: HttpRequest, reader: User) -> None:
+    """Store which collections to learn from, where they are known, and read the library."""
+    spend("imports", visitor(request))
+    for name in ("include", "exclude"):
+        known = ZoteroReading.objects.filter(reader=reader).first()
+        keys = {one["key"] for one in known.collections} if known else set()
+        chosen = [key for key in request.POST.getlist(name) if key in keys]
+        ZoteroReading.objects.filter(reader=reader).update(**{name: chosen})
+    try:
+        zotero_reading.read(reader)
+    except zotero.ZoteroError as error:
+        messages.error(request, str(error))
+        return
+    ask(reader.pk)
+    count = len(zotero_reading.liked(reader))
+    messages.success(request, _("Profiles that learn now learn from %d papers there.") % count)

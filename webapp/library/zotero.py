@@ -1,12 +1,14 @@
-"""Send papers of a library to Zotero by its API (https://www.zotero.org/support/dev/web_api/v3).
+"""Zotero's API, and papers of a library sent by it (https://www.zotero.org/support/dev/web_api/v3).
 
 An item's key is derived from the paper's identifier, so that sending again makes no duplicates: an
 object written at version 0 is refused if it exists, and no write token is needed.
 """
 
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models.signals import post_delete
 from django.dispatch import receiver
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 from pydantic import BaseModel
 
 from assay_common.files import write_whole
@@ -31,6 +33,7 @@ ALPHABET = "23456789ABCDEFGHIJKLMNPQRSTUVWXYZ"  # of Zotero's keys
 AT_ONCE = 50  # objects of a request
 PATIENCE = 10.0  # seconds of all waits that the server may ask for
 TRIES = 3
+CHANGING = gettext_lazy("Another program is changing this Zotero library: try again.")
 
 
 class ZoteroError(Exception):
@@ -79,9 +82,7 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
     The latter stay in their other collections, too. What was written before a failure stays, and
     sending again continues from there.
     """
-    headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
-    with httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http:
-        server = _Server(http)
+    with connected(to) as server:
         collection = _key(f"collection {name}")
         server.write("collections", [{"key": collection, "version": 0, "name": name[:255]}])
         there: list[str] = []
@@ -93,12 +94,25 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
     return len(papers) - len(there), len(there)
 
 
-class _Server:
+@contextmanager
+def connected(to: Account) -> "Iterator[Server]":
+    """The server, with the account's library and key."""
+    headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
+    with httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http:
+        yield Server(http)
+
+
+class Server:
     """Zotero's server, with the pauses between requests that it asks for."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
         self._patience, self._not_before = PATIENCE, 0.0
+
+    def read(self, path: str, *, unless: int = 0, **asked: int) -> httpx.Response:
+        """A page of objects; 304 if the library has no later version than `unless`."""
+        headers = {"If-Modified-Since-Version": str(unless)} if unless else {}
+        return self._ask("GET", path, headers=headers, params={"limit": 100, **asked})
 
     def write(self, kind: str, objects: Sequence[dict[str, Any]]) -> list[str]:
         """Write objects; returns the keys of those that exist in another version."""
@@ -120,7 +134,7 @@ class _Server:
             ]  # fmt: skip
             if not changed or not (keys := self.write("items", changed)):
                 return
-        raise ZoteroError(gettext("Another program is changing this Zotero library: try again."))
+        raise ZoteroError(CHANGING)
 
     def _ask(self, verb: str, path: str, **sent: Any) -> httpx.Response:
         for _ in range(TRIES):
@@ -135,6 +149,8 @@ class _Server:
             if answer.status_code not in {429, 503}:
                 break
         if answer.status_code in {403, 404}:
+            if verb == "GET":
+                raise ZoteroError(gettext("This key may not read this Zotero library."))
             raise ZoteroError(gettext("This key may not write to this Zotero library."))
         if answer.is_error:
             raise ZoteroError(f"Zotero answered {answer.status_code}: {answer.text[:200]}")
@@ -146,7 +162,7 @@ class _Server:
         self._patience -= seconds
         if self._patience < 0:
             wait = gettext("Zotero asks you to wait %d s. Then send again.")
-            raise ZoteroError(wait % seconds)
+            raise ZoteroError(wait % math.ceil(seconds))
         time.sleep(seconds)
 
 

@@ -69,6 +69,7 @@ app.conf.beat_schedule = {
     "vectors": _every(60.0, "site.vectors"),
     "postings": _every(60.0, "site.postings"),
     "learn": _every(60.0, "site.learn_all"),
+    "zotero": _every(3600.0, "site.read_zotero"),
     "mail": _every(300.0, "site.mail"),
     "tidy": _every(86_400.0, "site.tidy"),
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.

@@ -16,7 +16,7 @@ from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.learning import postings, vectors
 from webapp.learning.encoder import EncoderError
-from webapp.library import importing, learning
+from webapp.library import importing, learning, zotero_reading
 from webapp.mail.deliver import deliver_due
 from webapp.papers import schedule
 from webapp.papers.days import now
@@ -129,6 +129,7 @@ AGAIN = {**BRIEFLY, "autoretry_for": (FetchError,), "retry_backoff": 60}
 # Domain functions that are used as tasks unchanged.
 TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.save_named": (importing.save_named, AGAIN),
+    "site.read_zotero": (zotero_reading.read_all, {}),
     "site.learn": (learning.learn, BRIEFLY),
     "site.learn_all": (learning.learn_all, {}),
     "site.best_since": (backlog.store_best, {}),

@@ -1,0 +1,173 @@
+"""Learn from a Zotero library: its papers are liked, and kept in step by its API.
+
+Zotero counts a library's changes. A reading asks for what changed since the last one (`since`, with
+the headers of https://www.zotero.org/support/dev/web_api/v3/syncing), and costs one request where
+nothing did (304). What was added later weighs more.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from webapp.library import zotero
+from webapp.library.models import ZoteroItem, ZoteroReading
+from webapp.papers.identifiers import identifiers_in, parse_identifier
+
+PAGE = 100  # objects of an answer, Zotero's limit
+MOST = 20_000  # items of a library
+NO_PAPERS = {"attachment", "note", "annotation"}
+HALF = 365.0  # days before the latest addition in which an item's weight halves
+LEAST = 0.5  # weight of the oldest
+
+
+def read(reader: User) -> int:
+    """Bring the reader's items up to date with their Zotero library; how many changed.
+
+    One transaction after all answers have come: a reading that fails changes nothing. Raises
+    ZoteroError.
+    """
+    account = zotero.account(reader)
+    if account is None:
+        return 0
+    known = ZoteroReading.objects.get_or_create(reader=reader)[0]
+    with zotero.connected(account) as server:
+        changed, version = _changed_since(server, known.version)
+        collections = _collections(server) if version != known.version else known.collections
+        gone = (
+            server.read("/deleted", since=known.version).json()["items"]
+            if known.version and version != known.version
+            else []
+        )
+    gone += [one["key"] for one in changed if not _is_paper(one["data"])]
+    papers = [_item(reader, one) for one in changed if _is_paper(one["data"])]
+    with transaction.atomic():
+        ZoteroReading.objects.filter(pk=known.pk).update(
+            version=version, collections=collections, read_at=timezone.now(), error=""
+        )
+        ZoteroItem.objects.filter(reader=reader, key__in=gone).delete()
+        ZoteroItem.objects.bulk_create(
+            papers,
+            update_conflicts=True,
+            unique_fields=["reader", "key"],
+            update_fields=["title", "abstract", "arxiv_id", "added_at", "collections"],
+        )
+    return len(papers) + len(gone)
+
+
+def _changed_since(server: zotero.Server, since: int) -> tuple[list[dict[str, Any]], int]:
+    """The top-level items that changed, and the library's version.
+
+    Read again where the library changes between two pages.
+    """
+    for _ in range(zotero.TRIES):
+        found: list[dict[str, Any]] = []
+        version = None
+        while len(found) < MOST:
+            answer = server.read("/items/top", unless=since, since=since, start=len(found))
+            if answer.status_code == 304:
+                return [], since
+            now = int(answer.headers["last-modified-version"])
+            if version not in (None, now):
+                break
+            version, page = now, answer.json()
+            found += page
+            if not page or len(found) >= int(answer.headers.get("total-results", len(found))):
+                return found, now
+    raise zotero.ZoteroError(zotero.CHANGING)
+
+
+def _collections(server: zotero.Server) -> list[dict[str, str]]:
+    """[{"key", "name", "parent"}], where `parent` is "" at the top."""
+    found: list[dict[str, str]] = []
+    while page := server.read("/collections", start=len(found)).json():
+        found += [
+            {
+                "key": one["key"],
+                "name": str(one["data"]["name"]),
+                "parent": one["data"].get("parentCollection") or "",
+            }
+            for one in page
+        ]
+        if len(page) < PAGE:
+            break
+    return sorted(found, key=lambda one: one["name"].casefold())
+
+
+def _is_paper(data: dict[str, Any]) -> bool:
+    in_trash = data.get("deleted")
+    return bool(data.get("title")) and data["itemType"] not in NO_PAPERS and not in_trash
+
+
+def _item(reader: User, one: dict[str, Any]) -> ZoteroItem:
+    data = one["data"]
+    return ZoteroItem(
+        reader=reader,
+        key=one["key"],
+        title=" ".join(str(data["title"]).split())[:500],
+        abstract=str(data.get("abstractNote") or "")[:5_000],
+        arxiv_id=_arxiv_id(data),
+        added_at=parse_datetime(str(data.get("dateAdded") or ""))
+        or datetime(1970, 1, 1, tzinfo=UTC),
+        collections=data.get("collections") or [],
+    )
+
+
+def _arxiv_id(data: dict[str, Any]) -> str:
+    """The item's identifier at arXiv; "" for none."""
+    for name in ("archiveID", "DOI", "url"):
+        with suppress(ValueError):
+            return parse_identifier(str(data.get(name) or ""))[0]
+    return next(iter(identifiers_in(str(data.get("extra") or "")[:2_000])), "")
+
+
+def liked(reader: User) -> list[tuple[ZoteroItem, float]]:
+    """The items that the reader learns from, the latest first, each with its weight up to 1."""
+    reading = ZoteroReading.objects.filter(reader=reader).first()
+    if reading is None:
+        return []
+    included = with_children(reading.collections, reading.include)
+    excluded = with_children(reading.collections, reading.exclude)
+    items = [
+        one
+        for one in ZoteroItem.objects.filter(reader=reader)
+        if (not included or included & {*one.collections}) and not excluded & {*one.collections}
+    ]
+    return [
+        (one, max(LEAST, 0.5 ** ((items[0].added_at - one.added_at).days / HALF))) for one in items
+    ]
+
+
+def with_children(collections: Iterable[dict[str, str]], chosen: Iterable[str]) -> set[str]:
+    """The keys of the chosen collections and of all below them."""
+    found = {*chosen}
+    known = list(collections)
+    while more := {one["key"] for one in known if one["parent"] in found} - found:
+        found |= more
+    return found
+
+
+def forget(reader: User) -> None:
+    """Delete what was read of a reader's Zotero library."""
+    with transaction.atomic():
+        ZoteroReading.objects.filter(reader=reader).delete()
+        ZoteroItem.objects.filter(reader=reader).delete()
+
+
+def read_all() -> int:
+    """`read` for every reader who learns from Zotero; how many libraries changed.
+
+    A library that cannot be read keeps what was read, and its reader is told why.
+    """
+    changed = 0
+    for reading in ZoteroReading.objects.select_related("reader").filter(reader__is_active=True):
+        try:
+            changed += bool(read(reading.reader))
+        except zotero.ZoteroError as error:
+            ZoteroReading.objects.filter(pk=reading.pk).update(error=str(error)[:500])
+    return changed
