@@ -163,6 +163,9 @@ SUMMARY_CONCURRENCY = ENV.summary_concurrency
 SUMMARY_PAPERS = ENV.summary_papers
 TABLE_PAPERS = ENV.table_papers
 SUMMARY_CHARACTERS = ENV.summary_characters
+SUMMARY_SILENCE = ENV.summary_silence
+SUMMARY_SECONDS = ENV.summary_seconds
+TRIAL_SECONDS = ENV.trial_seconds
 SUMMARY_DAILY_CALLS = ENV.summary_daily_calls
 SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 

@@ -50,6 +50,8 @@ def test_what_a_model_says_of_its_key_is_not_shown(
 class FixedServer:
     """A server that says one thing."""
 
+    model = "fixed"
+
     text: str
     tokens: int = 0
 
@@ -82,9 +84,9 @@ def test_a_trial_asks_anew_what_the_server_can_do(client: Client, model: OpenAIS
 
 
 def test_a_trial_that_takes_too_long_ends(
-    client: Client, model: OpenAIServer, file: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, model: OpenAIServer, file: Path, settings: Any
 ) -> None:
-    monkeypatch.setattr(trials, "MODEL_SECONDS", 4)  # it asks, on a busy machine too
+    settings.TRIAL_SECONDS = 4  # it asks, on a busy machine too
     model.scenario = "drip"
     started = time.monotonic()
     page = sent(client, "model", **of_model(model.url))

@@ -247,7 +247,11 @@ STATUS: dict[str, tuple[int, dict[str, str]]] = {
     "429": (429, {"Retry-After": "7"}),
     "500": (500, {}),
     "503": (503, {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}),
+    "loading model": (503, {}),
 }
+# How the server streams: it ends in the middle, has an error there, hangs there; it writes comments
+# between; it ignores `stream`, refuses it, or refuses its options.
+STREAMS = ("yes", "cut", "error", "hangs", "comments", "ignored", "refused", "no options")
 # How the server keeps its client waiting.
 SLOW = ("stall", "drip", "drip_headers")
 
@@ -267,8 +271,11 @@ def _json_is_named(request: Body, _tokens: int, _context: int) -> Body | None:
     return _error("'messages' must contain the word 'json' in some form, to use 'response_format'")
 
 
+_FIELDS = {"model", "messages", "response_format", "stream", "stream_options"}
+
+
 def _known_fields(request: Body, _tokens: int, _context: int) -> Body | None:
-    unknown = sorted(set(request) - {"model", "messages", "response_format", "stream"})
+    unknown = sorted(set(request) - _FIELDS)
     return _error(f"Unrecognized request argument supplied: {unknown[0]}") if unknown else None
 
 
@@ -406,6 +413,10 @@ class OpenAIServer:
     requests: list[Body] = field(default_factory=list)
     stall_seconds: float = 30.0
     delay: float = 0.0
+    streams: str = "yes"  # one of STREAMS
+    pause: float = 0.0  # seconds between two pieces of a stream
+    pieces: int = 0  # of streams that were sent
+    left: threading.Event = field(default_factory=threading.Event)  # a client hung up on a stream
     dripped: int = 0
     hung_up: threading.Event = field(default_factory=threading.Event)  # of a client that drips
 
@@ -444,7 +455,7 @@ class OpenAIServer:
         """Requests that held a paper; probes and repairs not counted."""
         return sum(bool(paper_of(r)) and len(r["messages"]) == 2 for r in self.requests)
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:  # noqa: PLR0911 - one a way to fail
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:  # noqa: PLR0911, PLR0912 - one a way to fail
         """One request, answered as the scenario wants."""
         raw = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         request = json.loads(raw)
@@ -457,7 +468,11 @@ class OpenAIServer:
             return _send(handler, status, {"error": {"message": f"scenario {scenario}"}}, headers)
         if scenario in SLOW and text:
             return self._be_slow(handler, scenario)
-        if self.mode == "unknown" and set(request) - {"model", "messages"}:
+        if self.streams == "refused" and "stream" in request:
+            return _send(handler, 400, _error("'stream' is not supported by this server"))
+        if self.streams == "no options" and "stream_options" in request:
+            return _send(handler, 422, {"detail": "Unexpected keys in the request: stream_options"})
+        if self.mode == "unknown" and set(request) - {"model", "messages", "stream"}:
             return _send(handler, 422, {"detail": "Unexpected keys in the request"})
         wanted = request.get("response_format", {}).get("type", "")
         if self.mode == "object" and wanted == "json_schema":
@@ -480,7 +495,45 @@ class OpenAIServer:
         usage = {"prompt_tokens": tokens, "completion_tokens": len(str(message)) // 4}
         head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1}
         body = head | {"model": request["model"], "choices": [choice], "usage": usage}
+        if request.get("stream") and self.streams != "ignored":
+            return self._stream(handler, head | {"model": request["model"]}, message, usage)
         return _send(handler, 200, body)
+
+    def _stream(
+        self, handler: BaseHTTPRequestHandler, head: Body, message: Body, usage: Body
+    ) -> None:
+        """The message in pieces, as server-sent events, as `streams` says."""
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.close_connection = True
+        deltas = [
+            {name: part}
+            for name, text in message.items()
+            for part in (_pieces(text) if isinstance(text, str) else [text])
+        ]
+        half = len(deltas) // 2
+        try:
+            for number, delta in enumerate(deltas):
+                if number == half and self.streams in {"cut", "error", "hangs"}:
+                    if self.streams == "error":
+                        _event(handler, {"error": {"message": "the GPU fell off", "code": 500}})
+                    if self.streams == "hangs":
+                        time.sleep(self.stall_seconds)
+                    return
+                if self.streams == "comments":
+                    handler.wfile.write(b": still here\n\n")
+                choice = {"index": 0, "delta": delta, "finish_reason": None}
+                _event(handler, head | {"object": "chat.completion.chunk", "choices": [choice]})
+                self.pieces += 1
+                time.sleep(self.pause)
+            last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            _event(handler, head | {"choices": [last]})
+            _event(handler, head | {"choices": [], "usage": usage})
+            handler.wfile.write(b"data: [DONE]\n\n")
+        except ConnectionError:
+            self.left.set()
 
     def _content(self, request: Body, scenario: str, text: str, wanted: str) -> str:
         if not text:  # a probe
@@ -530,6 +583,15 @@ class OpenAIServer:
         handler.wfile.flush()
         time.sleep(self.stall_seconds)
         handler.close_connection = True
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + 40] for at in range(0, len(text), 40)]
+
+
+def _event(handler: BaseHTTPRequestHandler, body: Body) -> None:
+    handler.wfile.write(f"data: {json.dumps(body)}\n\n".encode())
+    handler.wfile.flush()
 
 
 def _send(

@@ -22,6 +22,7 @@ from webapp import connections
 from webapp.env import Settings
 from webapp.operate.trials import describe, try_mail, try_model
 from webapp.summaries.client import ModelError
+from webapp.summaries.queries import by_model
 from webapp.ui.pages import back, for_readers
 
 HIDDEN = {"autocomplete": "new-password"}  # keeps browsers from filling in other passwords
@@ -199,7 +200,8 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
     if sent and _done(request, sent):
         return back(request, reverse("operate:connections"), "")
     status = 422 if sent else 200
-    return render(request, "operate/connections.html", {"connections": shown}, status=status)
+    context = {"connections": shown, "models": by_model()}
+    return render(request, "operate/connections.html", context, status=status)
 
 
 def _done(request: HttpRequest, form: _ConnectionForm) -> bool:

@@ -16,12 +16,12 @@ from django.utils.translation import gettext_noop
 
 from webapp.env import Settings
 from webapp.papers.models import Paper
-from webapp.summaries import capability
+from webapp.summaries import budget, capability
 from webapp.summaries.answer import ask_for_summary, question
 from webapp.summaries.capability import Mode
 from webapp.summaries.client import BusyError, Message, ModelError, Reply, Server
 
-MODEL_SECONDS, MAIL_SECONDS = 45, 15  # for a whole test
+MAIL_SECONDS = 15  # for a whole test
 GUARANTEES = {
     Mode.SCHEMA: gettext_noop("The server enforces a JSON schema."),
     Mode.OBJECT: gettext_noop("The server enforces JSON, but no schema."),
@@ -45,16 +45,18 @@ MAIL_ERRORS: dict[type[OSError], str] = {
 
 def try_model(connected: Settings) -> list[str]:
     """Summarise the latest paper's abstract, and ask for Chinese. Raises ModelError."""
-    server = replace(Server.of(connected), until=time.monotonic() + MODEL_SECONDS)
+    server = replace(Server.of(connected), until=time.monotonic() + settings.TRIAL_SECONDS)
     try:
         capability.forget(server)
-        mode = capability.mode_of(server)
+        mode = capability.mode_of(server, lambda asked, form: budget.ask(None, server, asked, form))
         return [_(GUARANTEES[Mode(mode)]), *_summary(server, mode), _chinese(server)]
+    except budget.SpentError as error:
+        raise ModelError(str(error)) from error
     except BusyError as error:
         if time.monotonic() < server.until:
             raise
         too_slow = _("the model did not answer all questions within %(most)d s")
-        raise ModelError(too_slow % {"most": MODEL_SECONDS}) from error
+        raise ModelError(too_slow % {"most": settings.TRIAL_SECONDS}) from error
 
 
 def _summary(server: Server, mode: str) -> list[str]:
@@ -65,7 +67,7 @@ def _summary(server: Server, mode: str) -> list[str]:
     replies: list[Reply] = []
 
     def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
-        replies.append(server.ask(messages, wanted))
+        replies.append(budget.ask(None, server, messages, wanted))
         return replies[-1]
 
     started = time.monotonic()
@@ -83,7 +85,7 @@ def _summary(server: Server, mode: str) -> list[str]:
 
 def _chinese(server: Server) -> str:
     asked = f"Say in one sentence, in Chinese, what this is about:\n\n{TEXT}"
-    text = server.ask([{"role": "user", "content": asked}]).text.strip()[:300]
+    text = budget.ask(None, server, [{"role": "user", "content": asked}], None).text.strip()[:300]
     if re.search(r"[\u4e00-\u9fff]{2}", text):
         return _("It writes Chinese: “%s”") % text
     return _("It does not write Chinese: “%s”") % text

@@ -24,7 +24,7 @@ _PAPER = (
 _SUMMARY = (
     *("version", "language", "model", "state", "reason", "not_before", "requested_at"),
     *("finished_at", "gist", "gist_html", "content", "html", "text_source", "text_share"),
-    *("read_share", "unverified", "withheld"),
+    *("read_share", "unverified", "withheld", "written"),
 )
 _LISTING = (
     *("category", "date", "state", "source", "reason", "counts", "problems", "failures"),

@@ -2,16 +2,39 @@
 
 from datetime import date as Date
 
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from webapp.summaries import queries
+from webapp import tasks
+from webapp.papers.models import Paper
+from webapp.summaries import queries, queue
 from webapp.summaries.client import Server
+from webapp.summaries.models import Summary
 from webapp.summaries.views import until_it_ends
+from webapp.ui.pages import for_readers
 
 PAPERS_A_PAGE = 100
+
+
+@for_readers("POST")
+def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
+    """Have all papers of a day that were summarised summarised by the model connected now."""
+    server = Server.configured()
+    if not reader.is_superuser or server is None:
+        raise PermissionDenied
+    wanted: dict[str, list[Paper]] = {}
+    for row in queries.of_day(date).rows:
+        if row.model != server.model or row.withheld or row.state == Summary.State.FAILED:
+            wanted.setdefault(row.language, []).append(row.paper)
+    waiting = sum(queue.again(papers, language, server) for language, papers in wanted.items())
+    tasks.send("site.summaries", [], lost="the summaries wait for the next tick")
+    messages.success(request, f"{waiting} summaries are requested anew of {server.model}.")
+    return redirect("summaries:day", date)
 
 
 @require_safe
@@ -19,11 +42,17 @@ def day(request: HttpRequest, date: Date) -> HttpResponse:
     """How far the summaries of a day's papers are; its live part alone for htmx."""
     batch = queries.of_day(date)
     page = Paginator(batch.rows, PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    server = Server.configured()
     context = {
         "date": date,
         "batch": batch,
         "page": page,
-        "model": Server.configured(),
+        "model": server,
+        "others": any(
+            row.model != server.model or row.withheld or row.state == Summary.State.FAILED
+            for row in batch.rows
+            if server
+        ),
         "several": len({row.language for row in batch.rows}) > 1,
     }
     if not request.headers.get("HX-Request"):

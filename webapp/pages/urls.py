@@ -36,7 +36,10 @@ PAGES_OF: dict[str, list[URLPattern]] = {
         path("runs/<uuid:pk>/live", runs.live, name="live"),
         path("methods/<slug:method>/run/<slug:benchmark>/", runs.ask, name="ask"),
     ],
-    "summaries": [path("summaries/<date:date>/", summaries.day, name="day")],
+    "summaries": [
+        path("summaries/<date:date>/", summaries.day, name="day"),
+        path("summaries/<date:date>/again", summaries.again, name="again"),
+    ],
     "library": [path("library/", library.library, name="library")],
     "readers": [path("account/", account.account, name="account")],
 }

@@ -34,6 +34,10 @@ class Deadline(ExitStack):
 
     def _cut(self) -> None:
         self.passed = True
+        self.cut()
+
+    def cut(self) -> None:
+        """Shut the connection down now."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,5 +1,7 @@
 """What may be spent on models in a day: a number of requests, and of tokens."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -8,8 +10,10 @@ from django.utils import timezone
 
 from webapp.database import exclusive
 
-from .client import Message, Reply, Server
+from .client import AwayError, Message, Reply, Server
 from .models import ModelCall, Summary
+
+SECONDS_BETWEEN = 1.0  # between two notes of how far an answer is
 
 
 class SpentError(Exception):
@@ -25,16 +29,39 @@ def spent_today() -> tuple[int, int]:
 
 
 def ask(
-    summary: Summary, server: Server, messages: list[Message], wanted: dict[str, Any] | None
+    summary: Summary | None,
+    server: Server,
+    messages: list[Message],
+    wanted: dict[str, Any] | None,
+    heard: Callable[[int], None] = lambda _: None,
 ) -> Reply:
     """The model's reply within the day's budget, in which it is written down before it is asked.
 
-    Raises SpentError where there is no place, or what `Server.ask` raises. After that, as after a
-    kill, the estimate stays; else what the server counted stands in its place.
+    `heard` is told, every SECONDS_BETWEEN at most, how many tokens were written; what it raises
+    ends the answer. Raises SpentError where there is no place or the answer has used it up, or what
+    `Server.ask` raises. After that, as after a kill, the estimate stays; else what the server
+    counted stands in its place. A server that was not there was asked nothing, and costs nothing.
     """
     call = _reserve(summary, server.model, sum(len(m["content"]) for m in messages) // 3)
+    last = time.monotonic()
+
+    def listen(tokens: int) -> None:
+        nonlocal last
+        if time.monotonic() - last < SECONDS_BETWEEN:
+            return
+        last = time.monotonic()
+        if tokens > call.tokens_out:
+            call.tokens_out = tokens
+            call.save(update_fields=["tokens_out"])
+            if spent_today()[1] > settings.SUMMARY_DAILY_TOKENS:
+                raise _no_tokens()
+        heard(tokens)
+
     try:
-        reply = server.ask(messages, wanted)
+        reply = server.ask(messages, wanted, listen)
+    except AwayError:
+        call.delete()
+        raise
     except Exception as error:
         call.error = str(error)[:200]
         call.save(update_fields=["error"])
@@ -49,14 +76,14 @@ def ask(
 
 
 @exclusive("summaries.budget")
-def _reserve(summary: Summary, model: str, estimate: int) -> ModelCall:
+def _reserve(summary: Summary | None, model: str, estimate: int) -> ModelCall:
     calls, tokens = spent_today()
     if calls >= settings.SUMMARY_DAILY_CALLS:
         raise SpentError(
             f"today's {settings.SUMMARY_DAILY_CALLS} requests to the model are used up"
         )
     if tokens + estimate > settings.SUMMARY_DAILY_TOKENS:
-        raise SpentError(f"today's {settings.SUMMARY_DAILY_TOKENS:,} tokens are used up")
+        raise _no_tokens()
     return ModelCall.objects.create(
         summary=summary,
         day=timezone.now().date(),
@@ -64,3 +91,7 @@ def _reserve(summary: Summary, model: str, estimate: int) -> ModelCall:
         tokens_in=estimate,
         tokens_out=estimate // 10,
     )
+
+
+def _no_tokens() -> SpentError:
+    return SpentError(f"today's {settings.SUMMARY_DAILY_TOKENS:,} tokens are used up")

@@ -6,15 +6,16 @@ server that enforces it answers with JSON of that form. How long a prompt may be
 first that is too long.
 """
 
-from collections.abc import Collection, Set
+from collections.abc import Callable, Collection, Set
 from typing import Any
 
-from .client import RefusedError, Reply, Server
+from .client import Message, RefusedError, Reply, Server
 from .models import ServerCapability
 from .normalise import object_in
 from .schema import PaperSummary, strict_schema
 
 Mode = ServerCapability.Mode
+Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
 # A token of a paper has three to five characters; one of seven is in no text that was read whole.
 LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
 FOR_THE_ANSWER = 0.25  # of a context that prompt and answer share
@@ -30,14 +31,18 @@ def response_format(mode: str, schema: dict[str, Any], name: str) -> dict[str, A
     return {"type": "json_object"} if mode == Mode.OBJECT else None
 
 
-def mode_of(server: Server) -> str:
-    """The strictest mode the server was seen to honour; raises ModelError if it cannot be asked."""
-    return _known(server).mode
+def mode_of(server: Server, ask: Ask | None = None) -> str:
+    """The strictest mode the server was seen to honour; raises ModelError if it cannot be asked.
+
+    `ask` asks a question of the probe, so that it can be counted.
+    """
+    return _known(server, ask or server.ask).mode
 
 
 def prompt_characters(server: Server) -> int | None:
     """The longest prompt that the server reads whole, if one was too long for it."""
-    return _known(server).prompt_characters
+    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model).first()
+    return known.prompt_characters if known else None
 
 
 def learn_prompt(server: Server, characters: float) -> None:
@@ -61,36 +66,36 @@ def forget(server: Server) -> None:
     ServerCapability.objects.filter(base_url=server.base_url, model=server.model).delete()
 
 
-def _known(server: Server) -> ServerCapability:
+def _known(server: Server, ask: Ask) -> ServerCapability:
     """What is known of the server, which is probed the first time."""
     rows = ServerCapability.objects
     known = rows.filter(base_url=server.base_url, model=server.model).first()
     if known:
         return known
-    mode = _probe(server)
+    mode = _probe(ask)
     return rows.update_or_create(
         base_url=server.base_url, model=server.model, defaults={"mode": mode}
     )[0]
 
 
-def _probe(server: Server) -> str:
+def _probe(ask: Ask) -> str:
     prose = "In one short sentence: what is a pruner? Leave empty what else you have to fill in."
     wants_json = 'Answer with the json object {"pruner": "one short sentence"}.'
     summary = PaperSummary.model_fields.keys()
     wanted = response_format(Mode.SCHEMA, strict_schema(), "paper_summary")
     # The question names none of the schema's fields, so only the schema can have.
-    if summary <= _keys(server, prose, wanted, summary):
+    if summary <= _keys(ask, prose, wanted, summary):
         return Mode.SCHEMA
     wanted = response_format(Mode.OBJECT, {}, "")
-    return Mode.OBJECT if _keys(server, wants_json, wanted, {"pruner"}) else Mode.PROMPT
+    return Mode.OBJECT if _keys(ask, wants_json, wanted, {"pruner"}) else Mode.PROMPT
 
 
 def _keys(
-    server: Server, question: str, wanted: dict[str, Any] | None, keys: Collection[str]
+    ask: Ask, question: str, wanted: dict[str, Any] | None, keys: Collection[str]
 ) -> Set[str]:
     """Those of `keys` that the answer has; none where the field is refused."""
     try:
-        answer = server.ask([{"role": "user", "content": question}], wanted).text
+        answer = ask([{"role": "user", "content": question}], wanted).text
     except RefusedError as error:
         if error.status in {401, 403, 404} or 300 <= error.status < 400:
             raise

@@ -1,8 +1,10 @@
 """One question to an OpenAI-compatible server: its answer as text, or the reason for a failure.
 
-Only `model`, `messages` and, where the server was seen to understand it, `response_format` are
-sent: some servers answer 422 to any other field. Answers are read as bytes, capped in size and
-in time; nothing the server sends is trusted before `webapp.summaries.schema` has read it.
+Answers are streamed where a server can, so that a silence is one and an abandoned answer ends.
+Only `model`, `messages`, `stream` and, where the server was seen to understand it,
+`response_format` are sent: some servers answer 422 to any other field, and are then asked without
+it. Answers are capped in size and in time; nothing the server sends is trusted before
+`webapp.summaries.schema` has read it.
 """
 
 from __future__ import annotations
@@ -11,24 +13,26 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from webapp import connections
 from webapp.env import Settings
-from webapp.papers.deadline import Deadline
 from webapp.papers.fetch import retry_after
 
-if TYPE_CHECKING:
-    from httpx2 import Request
-    from openai import OpenAI
+from .patience import Patience, counted
 
-MAX_ANSWER = 2_000_000  # bytes
-SILENCE = 60.0  # seconds without a byte
-SECONDS = 300  # from the connection to the last byte of the answer
+if TYPE_CHECKING:
+    from httpx2 import Request, Response
+    from openai import APIStatusError, OpenAI
+
+MAX_ANSWER = 2_000_000  # characters
+MAX_RECEIVED = 40_000_000  # bytes: in a stream each token comes with some two hundred of them
+CONNECT = 10.0  # seconds to reach a server
 LEAST_CONTEXT = 512  # tokens
 MAX_WAIT = 6 * 3600  # seconds; what a server may ask us to wait
 
@@ -47,6 +51,7 @@ _WAIT = re.compile(
     r"(?:try again|retry) (?:in|after) (?:(?P<minutes>\d{1,3})m)?(?P<seconds>\d{1,5}(?:\.\d+)?) ?s",
     re.IGNORECASE,
 )
+_LOADS = re.compile(r"loading|starting up|not (?:yet )?ready", re.IGNORECASE)
 _TOO_LONG = re.compile(
     r"context.?(?:length|size|window)|exceed_context|maximum (?:context|input|prompt)"
     r"|(?:prompt|input|request)\S* (?:is |are )?too (?:long|large)|range of input length"
@@ -84,6 +89,10 @@ class BusyError(ModelError):
         self.wait = wait
 
 
+class AwayError(BusyError):
+    """Nothing was asked: the server is not there, or still loads its model. It costs nothing."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """A model's answer and its cost in tokens as the server counted them (0: it did not)."""
@@ -116,83 +125,199 @@ class Server:
         return server if server.model else None
 
     def ask(
-        self, messages: Sequence[Message], response_format: dict[str, Any] | None = None
+        self,
+        messages: Sequence[Message],
+        response_format: dict[str, Any] | None = None,
+        heard: Callable[[int], None] = lambda _: None,
     ) -> Reply:
-        """One answer; raises RefusedError, BusyError, or ModelError for one that cannot be read."""
+        """One answer; raises RefusedError, BusyError, or ModelError for one that cannot be read.
+
+        `heard` is told of each piece of a streamed answer how many came so far (about one a token);
+        what it raises ends the answer, at the server too.
+        """
+        extra = {"response_format": response_format} if response_format else {}
+        ways = _WAYS[_refused_by.get(self.base_url, 0) :]
+        for way in ways:
+            try:
+                reply = self._ask(messages, extra | way, heard)
+            except TooLongError:
+                raise
+            except RefusedError as error:
+                if error.status not in {400, 422} or way is ways[-1] or not _is_of_a_field(error):
+                    raise
+            else:
+                _refused_by[self.base_url] = _WAYS.index(way)
+                return reply
+        raise AssertionError("the last way returns or raises")
+
+    def _ask(
+        self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
+    ) -> Reply:
         # openai takes half a second to import, and most processes never ask a model.
         import httpx2  # noqa: PLC0415 - openai's own HTTP client
         import openai  # noqa: PLC0415
 
-        extra = {"response_format": response_format} if response_format else {}
-        seconds = max(0.1, min(SECONDS, self.until - time.monotonic()))
+        seconds = max(0.1, min(settings.SUMMARY_SECONDS, self.until - time.monotonic()))
         too_slow = BusyError(f"the model's answer did not end within {seconds:.0f} s")
-        with Deadline(seconds) as deadline:
+        characters = sum(len(message["content"]) for message in messages)
+        with Patience(seconds, settings.SUMMARY_SILENCE, characters) as patience:
             try:
-                with self._open(deadline, min(seconds, SILENCE)) as client:
-                    body, headers = _capped_body(client, self.model, messages, extra)
-            except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-                raise (too_slow if deadline.passed else _model_error(error, self.key)) from error
-        if deadline.passed:
+                with self._open(patience) as client:
+                    answer, headers = _answer(client, self.model, messages, extra, heard)
+            except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, BusyError) as error:
+                if patience.passed:
+                    raise too_slow from error
+                if patience.was_silent:
+                    raise _silent(patience) from error
+                if isinstance(error, BusyError):
+                    raise
+                raise _model_error(error, self.key, patience) from error
+        if patience.passed:
             raise too_slow
-        return _read_reply(body, headers)
+        if patience.was_silent:
+            raise _silent(patience)
+        return _read_reply(answer, headers)
 
-    def _open(self, deadline: Deadline, silence: float) -> OpenAI:
-        import openai  # noqa: PLC0415 - as above
+    def _open(self, patience: Patience) -> OpenAI:
+        import httpx2  # noqa: PLC0415 - as above
+        import openai  # noqa: PLC0415
+
+        too_long = ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
 
         def watch(request: Request) -> None:
-            request.extensions["trace"] = deadline.watch
+            request.extensions["trace"] = patience.watch
+
+        def count(response: Response) -> None:
+            response.stream = counted(response.stream, patience, MAX_RECEIVED, too_long)
 
         return openai.OpenAI(
             # Another address would be sent the paper and the key: it is for the operator to enter.
             http_client=openai.DefaultHttpxClient(
-                event_hooks={"request": [watch]}, follow_redirects=False
+                event_hooks={"request": [watch], "response": [count]}, follow_redirects=False
             ),
             base_url=self.base_url,
             api_key=self.key or "none",
-            timeout=silence,
+            default_headers={"Accept-Encoding": "identity"},  # so that the cap is of what is read
+            timeout=httpx2.Timeout(patience.seconds + 1, connect=min(CONNECT, patience.seconds)),
             max_retries=0,  # the database decides when to ask again
         )
 
 
-def _capped_body(
-    client: OpenAI, model: str, messages: Sequence[Message], extra: dict[str, Any]
-) -> tuple[bytes, Mapping[str, str]]:
-    """The body and the headers of an answer."""
-    body = bytearray()
+# How an answer is asked for, the best first: some servers refuse the options, or streams.
+_WAYS: tuple[dict[str, Any], ...] = (
+    {"stream": True, "stream_options": {"include_usage": True}},
+    {"stream": True},
+    {},
+)
+_refused_by: dict[str, int] = {}  # the ways that a server has refused, by its address
+_FIELD = re.compile(r"stream|un(?:recogni[sz]ed|known|expected|supported)|extra|not permitted")
+
+
+def _is_of_a_field(error: RefusedError) -> bool:
+    """Whether a server may have refused the stream rather than the rest of a request."""
+    return error.status == 422 or bool(_FIELD.search(str(error).lower()))
+
+
+def _silent(patience: Patience) -> BusyError:
+    return BusyError(f"the model's server did not answer for {patience.silence:.0f} s")
+
+
+def _answer(
+    client: OpenAI,
+    model: str,
+    messages: Sequence[Message],
+    extra: dict[str, Any],
+    heard: Callable[[int], None],
+) -> tuple[Any, Mapping[str, str]]:
+    """The answer, streamed or whole, in the form of a whole one, and its headers."""
     create: Any = client.chat.completions.with_streaming_response.create
     with create(model=model, messages=list(messages), **extra) as response:
+        if "event-stream" in response.headers.get("content-type", ""):
+            return _joined_stream(response.parse(), heard), response.headers
+        body = bytearray()
         for chunk in response.iter_bytes(65536):
             body += chunk
             if len(body) > MAX_ANSWER:
                 raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
-        return bytes(body), response.headers
+        try:
+            return json.loads(bytes(body)), response.headers
+        except (ValueError, RecursionError) as error:
+            raise _no_completion() from error
 
 
-def _model_error(error: Exception, key: str) -> ModelError:
+def _joined_stream(chunks: Any, heard: Callable[[int], None]) -> Any:
+    """The answer that the chunks of a stream make up. Raises BusyError where it breaks off."""
+    texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
+    finish, usage, length, count = None, None, 0, 0
+    try:
+        for chunk in chunks:
+            piece = chunk.model_dump()
+            usage = piece.get("usage") or usage
+            for choice in (piece.get("choices") or [])[:1]:
+                delta = choice.get("delta") or {}
+                said = {
+                    "content": _joined(delta.get("content")),
+                    "reasoning_content": _joined(
+                        delta.get("reasoning_content") or delta.get("reasoning")
+                    ),
+                    "refusal": delta.get("refusal") or "",
+                }
+                finish = choice.get("finish_reason") or finish
+                for name, text in said.items():
+                    texts[name].append(text)
+                    length += len(text)
+                    count += bool(text)
+            if length > MAX_ANSWER:
+                raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
+            heard(count)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _no_completion() from error
+    message = {name: "".join(parts) for name, parts in texts.items()}
+    if finish is None and not message["content"].rstrip("` \n").endswith("}"):
+        raise BusyError("the model's server broke off its answer")
+    usage = usage or {"completion_tokens": count}
+    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+
+
+def _no_completion() -> ModelError:
+    return ModelError("the server's answer is not a chat completion")
+
+
+def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
     """The error for a page: what went wrong, and whether asking again may help."""
     import httpx2  # noqa: PLC0415 - as above
     import openai  # noqa: PLC0415
 
+    cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
+    unreachable = _("the model’s server cannot be reached (%s)") % (cause or error)
+    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return AwayError(unreachable)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
-        return BusyError(f"the model's server did not answer for {SILENCE:.0f} s")
-    if isinstance(error, openai.APIConnectionError):
-        message = _("the model’s server cannot be reached (%s)")
-        return BusyError(message % (error.__cause__ or error))
+        return _silent(patience)
     if isinstance(error, httpx2.HTTPError):
         return BusyError(f"the model's server broke off its answer ({error})")
     if isinstance(error, openai.APIStatusError):
-        message = error.message.replace(key, "…") if key else error.message  # some repeat it
-        if error.response.is_redirect:
-            to = error.response.headers["location"][:200]
-            message = _("the model’s server redirects to %s; enter the address that answers itself")
-            return RefusedError(message % to, error.status_code)
-        return _status_error(error.status_code, error.response.headers, message, error.body)
-    return ModelError(f"the model's client failed: {error}")
+        return _refusal(error, key)
+    if isinstance(error, openai.APIConnectionError):
+        return BusyError(unreachable)
+    body = error.body if isinstance(error, openai.APIError) else None  # within a stream
+    within = body if isinstance(body, dict) else {"message": str(body)}
+    found = _error_in({"error": within}, {}) if body else None
+    return found or ModelError(f"the model's client failed: {error}")
 
 
-def _read_reply(body: bytes, headers: Mapping[str, str]) -> Reply:
+def _refusal(error: APIStatusError, key: str) -> ModelError:
+    """The error for a status other than 200."""
+    message = error.message.replace(key, "…") if key else error.message  # some repeat it
+    if error.response.is_redirect:
+        to = error.response.headers["location"][:200]
+        words = _("the model’s server redirects to %s; enter the address that answers itself")
+        return RefusedError(words % to, error.status_code)
+    return _status_error(error.status_code, error.response.headers, message, error.body)
+
+
+def _read_reply(answer: Any, headers: Mapping[str, str]) -> Reply:
     try:
-        answer = json.loads(body)
         if error := _error_in(answer, headers):
             raise error
         choice = answer["choices"][0]
@@ -211,7 +336,7 @@ def _read_reply(body: bytes, headers: Mapping[str, str]) -> Reply:
             cut=choice.get("finish_reason") == "length",
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError("the server's answer is not a chat completion") from error
+        raise _no_completion() from error
 
 
 def _joined(content: Any) -> str:
@@ -267,6 +392,8 @@ def _status_error(
         wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
         if wait is None and (said := _WAIT.search(message)):
             wait = min(float(said["seconds"]) + 60 * float(said["minutes"] or 0), MAX_WAIT)
+        if status == 503 and wait is None and _LOADS.search(message):
+            return AwayError(_("the model’s server still loads its model"))
         busy = _("the model’s server answered %(status)d: %(message)s")
         return BusyError(busy % {"status": status, "message": _short(message)}, wait)
     words = {

@@ -63,6 +63,7 @@ class Summary(Leased):
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
     reason = models.TextField(blank=True)  # why it failed or waits
     attempt = models.PositiveSmallIntegerField(default=0)
+    written = models.PositiveIntegerField(default=0)  # tokens of the answer under way
     not_before = models.DateTimeField(null=True, blank=True)  # the server asked us to wait
     requested_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -160,7 +161,9 @@ class ServerCapability(models.Model):
 class ModelCall(models.Model):
     """A request to a model, written before it is sent: what a killed worker spent counts."""
 
-    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="calls")
+    summary = models.ForeignKey(  # none: a trial
+        Summary, on_delete=models.CASCADE, related_name="calls", null=True, blank=True
+    )
     day = models.DateField(db_index=True)
     model = models.CharField(max_length=128)
     tokens_in = models.PositiveIntegerField()  # an estimate until the answer says better

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -94,6 +94,50 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
         claims=list(summary.claims.all()) if summary else [],
         rule_claims=claims_of(paper.abstract),
     )
+
+
+@dataclass(frozen=True)
+class ByModel:
+    """What became of the summaries of one model."""
+
+    model: str
+    done: int  # those that are used
+    withheld: int
+    failed: int
+    claims: int
+    in_doubt: int  # claims of which something was not found
+
+    @property
+    def used(self) -> int:
+        """The percentage of its answers that cards, mail and feeds show."""
+        ended = self.done + self.withheld + self.failed
+        return round(100 * self.done / ended) if ended else 0
+
+
+def by_model() -> list[ByModel]:
+    """The models that have summarised, those with most summaries first."""
+    is_done, sure = Q(state=State.DONE), Q(claims__state=Claim.State.UNIT)
+    sure &= Q(claims__not_given={}, claims__contradicted_by="")
+    ended = Summary.objects.filter(state__in=[State.DONE, State.FAILED]).values("model")
+    counted = ended.annotate(
+        done=Count("id", filter=is_done & Q(withheld=""), distinct=True),
+        withheld=Count("id", filter=is_done & ~Q(withheld=""), distinct=True),
+        failed=Count("id", filter=Q(state=State.FAILED), distinct=True),
+        claimed=Count("claims", distinct=True),
+        sure=Count("claims", filter=sure, distinct=True),
+    )
+    found = [
+        ByModel(
+            row["model"],
+            row["done"],
+            row["withheld"],
+            row["failed"],
+            row["claimed"],
+            row["claimed"] - row["sure"],
+        )
+        for row in counted
+    ]
+    return sorted(found, key=lambda row: (-row.done - row.withheld - row.failed, row.model))
 
 
 def done_lately() -> QuerySet[Summary]:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -67,7 +68,7 @@ def take(summary_id: int) -> Summary | None:
         running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=Now()).count()
         if running >= settings.SUMMARY_CONCURRENCY:
             return None
-        started = {"state": State.RUNNING, "attempt": F("attempt") + 1, "reason": ""}
+        started = {"state": State.RUNNING, "attempt": F("attempt") + 1, "written": 0, "reason": ""}
         taken = leases.take(mine, LEASE, **started)
     return Summary.objects.select_related("paper").get(id=summary_id) if taken else None
 
@@ -90,6 +91,43 @@ def put_back(summary: Summary, reason: str, not_before: datetime | None) -> bool
     return _leave(summary, State.WAITING, reason, not_before=not_before)
 
 
+def adopt(summary: Summary, server: Server) -> bool:
+    """Have a summary that is running carry the model that will write it; False if it need not.
+
+    Another model may have been connected since it was asked for, and may have its own already.
+    """
+    if summary.model == server.model:
+        return True
+    try:
+        with transaction.atomic():
+            changed = _held(summary).update(model=server.model)
+    except IntegrityError:
+        _held(summary).delete()
+        return False
+    summary.model = server.model
+    return bool(changed)
+
+
+def note_written(summary: Summary, tokens: int) -> bool:
+    """Note how far an answer is; False if its lease was lost or a reader has cancelled it."""
+    return bool(_held(summary).update(written=tokens))
+
+
+def cancel(summaries: QuerySet[Summary], by: str) -> int:
+    """waiting or running → failed, because a reader does not want them; how many.
+
+    Whoever runs one loses its lease, and ends the answer as soon as it notes how far it is.
+    """
+    wanted = summaries.filter(state__in=[State.WAITING, State.RUNNING])
+    reason = f"cancelled by {by}"
+    return wanted.update(state=State.FAILED, reason=reason, lease="", leased_until=None)
+
+
+def hold(model: str, reason: str, not_before: datetime) -> int:
+    """Keep all that waits for a model from being tried before a time; how many."""
+    return _may_run().filter(model=model).update(not_before=not_before, reason=reason)
+
+
 def postpone(summary: Summary, reason: str, not_before: datetime) -> bool:
     """running → waiting without counting the attempt: nothing was asked of the model."""
     attempt = F("attempt") - 1
@@ -104,6 +142,16 @@ def asked(papers: Iterable[Paper], language: str, server: Server) -> QuerySet[Su
 
 def _made_by(language: str, server: Server) -> dict[str, str]:
     return {"model": server.model, "language": language, "prompt_version": PROMPT_VERSION}
+
+
+def again(papers: Iterable[Paper], language: str, server: Server) -> int:
+    """Have papers summarised by this model, also those that it has summarised; how many wait."""
+    request(papers, language, server)
+    rows = asked(papers, language, server)
+    rows.exclude(state__in=[State.WAITING, State.RUNNING]).update(
+        state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
+    )
+    return rows.filter(state=State.WAITING).count()
 
 
 def retry(summaries: QuerySet[Summary]) -> int:
@@ -121,5 +169,9 @@ def sweep() -> int:
 
 def _leave(summary: Summary, state: State, reason: str, **values: object) -> bool:
     """running → another state and the lease with it, where the lease still holds."""
-    held = Summary.objects.filter(id=summary.id, state=State.RUNNING, lease=summary.lease)
-    return leases.release(held, state=state, reason=reason, **values)
+    return leases.release(_held(summary), state=state, reason=reason, **values)
+
+
+def _held(summary: Summary) -> QuerySet[Summary]:
+    """The running summary, for the worker whose lease holds."""
+    return Summary.objects.filter(id=summary.id, state=State.RUNNING, lease=summary.lease)

@@ -14,7 +14,16 @@ from webapp.claims.extraction.claims import RuleClaim, claims_of
 from . import budget, capability, quality, queue
 from .agreement import contradicting, contradicting_claim
 from .answer import ask_for_summary, question
-from .client import BusyError, Message, ModelError, RefusedError, Reply, Server, TooLongError
+from .client import (
+    AwayError,
+    BusyError,
+    Message,
+    ModelError,
+    RefusedError,
+    Reply,
+    Server,
+    TooLongError,
+)
 from .details import not_given, section_of
 from .fulltext import NotYetError, full_text
 from .models import Claim, FullText, Summary
@@ -25,7 +34,12 @@ from .wording import direction_is_near, metric_is_near
 
 log = logging.getLogger(__name__)
 State = Summary.State
+AWAY = timedelta(seconds=20)  # until a server that is not there is asked again
 LEAST_TEXT = 1_000  # characters of a paper that are sent whatever a server was seen to take
+
+
+class _CancelledError(Exception):
+    """The summary that is being made is no longer wanted of this worker."""
 
 
 def summarise(summary_id: int) -> str:
@@ -36,7 +50,7 @@ def summarise(summary_id: int) -> str:
     """
     server = Server.configured()
     summary = queue.take(summary_id) if server else None
-    if server is None or summary is None:
+    if server is None or summary is None or not queue.adopt(summary, server):
         return "not taken"
     now = timezone.now()
     try:
@@ -47,6 +61,13 @@ def summarise(summary_id: int) -> str:
     except budget.SpentError as error:
         tomorrow = datetime.combine(now.date() + timedelta(days=1), time(0, 1), tzinfo=now.tzinfo)
         queue.postpone(summary, str(error), tomorrow)
+    except _CancelledError:
+        pass  # by a reader, or another worker has it
+    except AwayError as error:
+        # Nothing was asked of it. The others that wait for it need not find that out one by one.
+        soon = now + (timedelta(seconds=error.wait) if error.wait else AWAY)
+        queue.postpone(summary, str(error), soon)
+        queue.hold(server.model, str(error), soon)
     except BusyError as error:
         wait = error.wait if error.wait is not None else 30.0 * 4 ** (summary.attempt - 1)
         queue.put_back(summary, str(error), now + timedelta(seconds=wait))
@@ -83,7 +104,12 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
 
     Raises TooLongError, remembered, or what `ask_for_summary` raises.
     """
-    mode = capability.mode_of(server)
+
+    def heard(tokens: int) -> None:
+        if not queue.note_written(summary, tokens):
+            raise _CancelledError
+
+    mode = capability.mode_of(server, lambda asked, form: budget.ask(summary, server, asked, form))
     title, language = summary.paper.title, summary.language
     around = _characters(question(title, "", "", language))
     given = _beginning(kept.text, capability.prompt_characters(server), around)
@@ -94,7 +120,7 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
     def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
         sent = _characters(messages)
         try:
-            reply = budget.ask(summary, server, messages, wanted)
+            reply = budget.ask(summary, server, messages, wanted, heard)
         except TooLongError as error:
             capability.learn_prompt(server, sent * error.share * (1 - capability.FOR_THE_ANSWER))
             raise

@@ -7,5 +7,6 @@ app_name = "summaries"
 urlpatterns = [
     path("summaries/<arxiv:arxiv_id>/", views.summary, name="summary"),
     path("summaries/<arxiv:arxiv_id>/tables", views.ask_for_tables, name="tables"),
+    path("summaries/<arxiv:arxiv_id>/cancel", views.cancel, name="cancel"),
     path("summaries/<arxiv:arxiv_id>/ask", views.ask, name="ask"),
 ]

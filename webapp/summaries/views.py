@@ -43,10 +43,24 @@ def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     if language not in Summary.Language.values:
         language = Summary.Language.ENGLISH
     spend("summaries", visitor(request))
-    queue.request([paper], language, server)
-    queue.retry(queue.asked([paper], language, server))
+    if "again" in request.POST:
+        queue.again([paper], language, server)
+    else:
+        queue.request([paper], language, server)
+        queue.retry(queue.asked([paper], language, server))
     tasks.send("site.summaries", [], lost="the summary waits for the next tick")
     messages.success(request, "Requested. The summary appears on this page when it is done.")
+    return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
+
+
+@for_readers("POST")
+def cancel(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
+    """End a summary that waits or is being written."""
+    paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
+    language = request.POST.get("language", "")
+    under_way = Summary.objects.filter(paper=paper, language=language)
+    if queue.cancel(under_way, by=reader.get_username()):
+        messages.success(request, "Cancelled.")
     return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
 
 

@@ -80,7 +80,8 @@ def request_summaries() -> None:
     )
 
 
-@app.task(name="site.summarise")
+# A summary is at most two answers; what hangs beyond that is ended from outside.
+@app.task(name="site.summarise", time_limit=int(2 * settings.SUMMARY_SECONDS) + 600)
 def summarise_paper(summary_id: int) -> None:
     """Write one summary, and store its gist for the digests."""
     summarise(summary_id)

@@ -24,9 +24,9 @@ def summary_of(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryVie
 
 
 @register.simple_tag
-def a_model_is_configured() -> bool:
-    """Whether this site has a model that summarises."""
-    return Server.configured() is not None
+def model_that_summarises() -> Server | None:
+    """The model that is connected, if one is."""
+    return Server.configured()
 
 
 @register.filter

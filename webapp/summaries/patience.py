@@ -1,0 +1,67 @@
+"""How long an answer is waited for: as a whole, for its first word, and in each silence after it.
+
+A model on a processor reads for minutes before it writes, and then writes a word or two a second:
+neither is a silence. Any byte counts, also a comment that only keeps the connection open.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+from webapp.papers.deadline import Deadline
+
+READS = 50.0  # characters a second that a slow server reads of a prompt before it answers
+
+
+class Patience(Deadline):
+    """A deadline that also ends a silence; `was_silent` says afterwards whether it did."""
+
+    def __init__(self, seconds: float, silence: float, characters: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+        self.silence = min(silence + characters / READS, seconds)  # before the first word
+        self.was_silent = False
+        self._between = silence
+        self._until = math.inf
+        self._over = threading.Event()
+
+    def heard(self) -> None:
+        """Something came: the next silence begins."""
+        self.silence = self._between
+        self._until = time.monotonic() + self._between
+
+    def _listen(self) -> None:
+        while not self._over.wait(min(1.0, self._between / 4)):
+            if time.monotonic() >= self._until:
+                self.was_silent = True
+                self.cut()
+                return
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._until = time.monotonic() + self.silence
+        self.callback(self._over.set)
+        threading.Thread(target=self._listen, daemon=True).start()
+        return self
+
+
+def counted(stream: Any, patience: Patience, most: int, error: Exception) -> Any:
+    """An answer's byte stream that tells `patience` of each byte; raises `error` over `most`."""
+    from httpx2 import SyncByteStream  # noqa: PLC0415 - openai's HTTP client, slow to import
+
+    class Counted(SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            total = 0
+            for chunk in stream:
+                patience.heard()
+                total += len(chunk)
+                if total > most:
+                    raise error
+                yield chunk
+
+        def close(self) -> None:
+            stream.close()
+
+    return Counted()
