@@ -48,7 +48,7 @@ WATCHES = [
     Watch("papers_paper", "SELECT 'papers' AS scope", _PAPER),
     Watch("papers_paperversion", "SELECT 'papers' AS scope"),
     Watch("papers_announcement", "SELECT 'papers' AS scope"),
-    Watch("learning_postingsblock", "SELECT 'papers' AS scope"),  # what is similar
+    Watch("learning_postingsblock", "SELECT 'papers' AS scope", key="block"),  # what is similar
     Watch(
         "papers_listing",
         "SELECT 'listings' AS scope UNION SELECT 'listings:' || CAST({row}.date AS text)",
