@@ -115,3 +115,29 @@ def test_a_repository_that_only_the_full_text_names_is_seen_everywhere(
     assert told(client, "/papers/2603.00004")["repository"] == "https://github.com/heron/blocks"
     (found,) = told(client, "/papers", q="zebra")["items"]
     assert found["repository"] == "https://github.com/heron/blocks"
+
+
+def test_the_best_of_a_column_where_the_paper_marks_none(client: Client) -> None:
+    """By the arrow or metric over it, in each block; unknown where neither says which way."""
+    rows = (
+        ("Method", "PPL", "Acc. ↑", "Size"),
+        ("Small models",),
+        ("Wren", "5.0", "61", "1"),
+        ("Tit", "4.0", "60", "2"),
+        ("Large models",),
+        ("Heron", "3.0", "71", "3"),
+        ("Crane", "2.0", "<b class='ltx_font_bold'>70</b>", "4"),
+    )
+    body = "".join(
+        "<tr class='ltx_tr'>"
+        + "".join(
+            f"<td class='ltx_td' colspan='{4 if len(row) == 1 else 1}'>{text}</td>" for text in row
+        )
+        + "</tr>"
+        for row in rows
+    )
+    add("2512.00011", "Nests", f"<table class='ltx_tabular'>{body}</table>")
+    (table,) = told(client, "/papers/2512.00011/tables")["tables"]
+    assert {v["text"] for v in table["values"] if v["best"]} == {"4.0", "2.0", "70"}
+    page = page_of(client, "/papers/2512.00011/")
+    assert re.findall(r'class="best">\s*<\w+>([\d.]+)', page) == ["4.0", "2.0", "70"]

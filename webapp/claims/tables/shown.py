@@ -131,6 +131,10 @@ class ShownTable:
         """Whether a row or column is of the paper's own method."""
         return self.own_found or bool(self.own_columns)
 
+    def is_label(self, cell: Cell) -> bool:
+        """Whether a cell is the innermost label of its row, and may be broken into lines."""
+        return cell.column == self.table.stubs[0].stop - 1
+
     def is_best(self, cell: Cell) -> bool:
         """Whether a cell holds the best value of its column."""
         return (cell.row, cell.column) in self.best

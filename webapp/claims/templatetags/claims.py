@@ -36,8 +36,12 @@ def quantity(shown: ShownTable, cell: Cell) -> str:
 
 @register.filter
 def css_class(shown: ShownTable, cell: Cell) -> str:
-    """The classes of a cell of the body: in the paper's own column, the best of its column."""
-    names = ("own", cell.column in shown.own_columns), ("best", shown.is_best(cell))
+    """The classes of a cell of the body: a row's label, in the own column, best of its column."""
+    names = (
+        ("row-label", shown.is_label(cell)),
+        ("own", cell.column in shown.own_columns),
+        ("best", shown.is_best(cell)),
+    )
     return " ".join(name for name, holds in names if holds)
 
 
