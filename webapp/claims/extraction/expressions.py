@@ -10,6 +10,7 @@ _RANGE = re.compile(r" ?(?:-|to|->) ?")
 _FROM = re.compile(r"(?:from |从)$")
 # "from 12 minutes, up to 95%" is no change
 _TO = re.compile(r"^(?!.*(?:[.;]|, up) ).* to $|^[^。，；,;]{0,8}[到至为]$")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _CHANGE_REACH = 70  # characters between the two ends of "from 0.535 (scattering only) to 0.685"
 
 
@@ -45,6 +46,7 @@ def expressions(folded: Folded) -> Iterator[Expression]:
             is_range = _RANGE.fullmatch(joint) or (
                 joint == " and " and text.endswith("between ", 0, start)
             )
+            is_range = is_range and _are_of_a_kind(first, left[0])
             if is_range and (first.unit == left[0].unit or not first.own_unit):
                 falls = joint.endswith("to ") and first.value > left[0].value
                 change = "->" in joint or falls
@@ -55,5 +57,7 @@ def expressions(folded: Folded) -> Iterator[Expression]:
 
 def _are_of_a_kind(first: Number, second: Number) -> bool:
     """Whether a number can change into another: 2 minutes into 30 seconds, not into 95 %."""
+    if second.own_unit and not first.own_unit and _YEAR.fullmatch(f"{first.value:f}"):
+        return False  # "from 26.3 % in 2022 to 0.97 %"
     units = {first.unit, second.unit}
     return not first.own_unit or len(units) == 1 or units <= TIMES or units <= SIZES

@@ -61,11 +61,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("amount", r"(?P<n>#)(?P<how>[gl])[io](?P<m>N)"),
     ("amount", r"(?<![NAM])(?P<how>[gl])o(?P<n>#)i(?P<m>N)"),
     # "raises F1 by 3 %", "F1 rises by 3 %", "F1 is raised from 3 to 4 %"
-    ("change", rf"(?P<how>[UD])(?P<m>{_NAMES}){_PLACE}{_OVER}b(?P<n>{_LIST})"),
+    ("change", rf"(?P<how>[UD])(?P<m>{_NAMES})(?:o[NA])?{_PLACE}{_OVER}b(?P<n>{_LIST})"),
     ("amount", rf"(?P<how>[UD])(?P<m>N){_PLACE}{_OVER}b(?P<n>#)(?![MA])"),
     ("from to", rf"(?P<how>[UD])(?P<m>N){_PLACE}\(?(?P<n>#)"),
     ("change", r"(?P<how>[UD])[NA]b(?P<n>#)(?P<m>M)"),
-    ("change", rf"(?P<how>[UD])(?P<m>[MA]){_PLACE}\(?(?P<n>#)(?![MA])"),
+    ("change", rf"(?P<how>[UD])(?P<m>[MA])(?:o[NA])?{_PLACE}\(?(?P<n>#)(?![MA])"),
     ("change", rf"(?P<m>[MA])e?(?P<how>[UD]){_PLACE}b?(?P<n>#)(?![MA])"),
     ("change", r"(?P<m>M)[pif][NA](?P<how>[UD])b?(?P<n>#)(?![MA])"),
     ("level", rf"(?P<how>[UD])(?P<m>[MA]){_PLACE}t(?P<n>#)"),
@@ -83,12 +83,13 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("speed", r"(?P<n>#)(?P<m>c)(?![MN])"),
     ("verb", r"(?P<n>#)(?P<m>[MN])"),
     # "an F1 of 71 %", "F1 (71 %)", "71 % F1", "needs 2 GB of memory"
-    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>{_NAMES})[o=]{{1,2}}(?P<n>{_LIST})"),
-    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>M){_PLACE}\((?P<n>#)(?!M)"),
-    ("level", rf"(?P<m>M){_PLACE}[Ve](?P<n>#)(?![MA])"),
+    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>{_NAMES})o?=?(?<!M)(?<!A)(?P<n>{_LIST})"),
+    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>M){_PLACE}\(=?(?P<n>#)(?!M)"),
+    ("level", rf"(?P<m>[MA](?:[,&/]{{1,2}}[MA])+):(?P<n>#[,&/]{{1,2}}{_LIST})"),
+    ("level", rf"(?P<m>M){_PLACE}[Ve:]=?(?P<n>#)(?![MA])"),
     ("level", r"(?<=[KV])(?P<m>M)(?P<n>#)(?![MA])"),
     ("level", rf"(?P<m>{_NAMES})V?(?P<n>#[,&/]{{1,2}}{_LIST})"),
-    ("level", rf"(?<![#bMA])(?<!#[,&/])(?<!#,&)(?<![gl]o)(?P<n>{_LIST})(?P<m>M)(?![glso(=])"),
+    ("level", rf"(?<![#bMA])(?<!#[,&/])(?<!#,&)(?<![gl]o)(?P<n>{_LIST})(?P<m>M)(?![glso(=:])"),
     ("level", rf"(?<=V)(?P<n>{_LIST})[ip](?P<m>M(?:[,&]{{1,2}}M)*)"),
     ("amount of", r"(?<!K)(?P<n>#)o(?P<m>M)"),
     # "accuracy stays within 1 % of the full cache", "keeps 93 % of the accuracy"
@@ -104,11 +105,11 @@ _AMOUNTS = SIZES | TIMES | {"j", "mj", "kj", "wh", "kwh"}
 _ADJECTIVE = re.compile(r"(?:[ae]nt|[ai]te|ive|ful|ous|ble|ly|ed|al|er|ing)$")
 _ARTICLE = re.compile(r"(?:the|an?|its|their|our) ")
 _LESS = re.compile(r"lower|slower|fewer|smaller|less|cheaper|shorter|hal[fv]")
-_COORDINATED = re.compile(r"[NAM],?&$")
+_COORDINATED = re.compile(r"[NAM](?:,?&|/)$")
 # What may follow a number and its metric: where, and over what.
 _WHERE = r"[pi](?P<setting>[NA](?:o[NA])?(?P<also>&[NA](?=[.,)xh]|$))?)"
 _AFTER = re.compile(rf"(?:{_WHERE}|v(?P<baseline>[NAM](?:o[NA])?))(?=[,&)xyhvpiwr#.]|$)")
-_EACH = r"(?:[NM]=)?(?P<each>[NA](?:[,&/]{1,2}[NA])+)(?=[.,;)xr(]|$)"
+_EACH = r"(?:[NM][=:])?(?P<each>[NA](?:[,&/]{1,2}[NA])+)(?=[.,;)xr(]|$)"
 _SETTINGS = re.compile(rf"(?:v(?P<baseline>[NAM](?:o[NA])?))?[pif]{_EACH}")
 _BASELINES = re.compile(rf"v{_EACH}")
 _RESPECTIVELY, _PAIR = re.compile(r",?r"), re.compile(r"[NA],?&[NA]")
@@ -116,7 +117,7 @@ _EACH_BEFORE = re.compile(r"(?P<place>[pi])?(?P<each>[NA](?:,[NA])*,?&[NA])(?=[,
 _FIRST_SETTING = re.compile(r"^[pi](?P<setting>[NA](?:o[NA])?),")
 _BEATEN = re.compile(r"B(?P<baseline>[NA])(?!&)")
 _SUBJECT = re.compile(r"(?:^|[yh,])(?P<subject>[NA])(?=[VUDBK]|e#)")
-_ANOTHER = re.compile(r"[yh]|[x,][NA]|wN[#VUDBK]")  # a clause whose subject may be another
+_ANOTHER = re.compile(r"[yh]|[x,]&?[NA]|wN[#VUDBK]")  # a clause whose subject may be another
 _AGAIN = re.compile(r"[,&]{1,2}b?")
 _AGAIN_OF = re.compile(r"[,&]{1,2}(?P<m>[MN])b?")
 _ALSO_BEATS = re.compile(r"(?:[pi][NA])?[,&x]{1,2}B(?P<baseline>[NA])b")
@@ -130,11 +131,14 @@ _VAGUE = re.compile(
     r"|^(?:this|these|those|all|both|such)\b(?= (?:work|paper|study|results?)$)"
 )
 _PERIOD = re.compile(r"(?:years?|months?|days?|hours?|epochs?|steps?|time|runs|seeds)$")
+# Words that name no quantity: alone, or at the end of others.
 _EMPTY_METRIC = re.compile(
-    r"(?:performances?|quality|results?|efficiency|effectiveness|ability|capabilit(?:y|ies)|gaps?"
-    r"|robustness|settings?|scenarios?|environments?|tasks?|conditions?|domains?|regimes?|cases?"
-    r"|languages?|datasets?|benchmarks?|points?|average|state of the art|sota|baselines?|methods?"
-    r"|models?|approach(?:es)?|improvements?)$"
+    r"^(?:quality|efficiency|effectiveness|ability|capabilit(?:y|ies)|robustness|utility)$"
+    r"|(?:performances?|results?|gaps?|settings?|scenarios?|environments?|tasks?|conditions?"
+    r"|domains?|regimes?|cases?|languages?|datasets?|benchmarks?|points?|average|metrics?"
+    r"|state of the art|sota|baselines?|methods?|models?|approach(?:es)?|improvements?|backbones?"
+    r"|networks?|systems?|agents?|algorithms?|frameworks?|detectors?|classifiers?|llms?|variants?"
+    r"|transformers?|pipelines?|counterparts?|ones?|lines?|applications?|per forward)$"
 )
 _PHYSICAL = re.compile(
     r"latency|time|memory|cost|flops|energy|throughput|speed|cache|params|parameters|tokens|size"
@@ -215,12 +219,12 @@ class Sentence:
         self, form: str, how: str, word: str, expression: Expression, metric: Token
     ) -> tuple[Relation, Direction] | None:
         """Relation and direction that a form and its word say; None where they say none."""
-        if form == "share":
-            return "share", ""
-        if form == "within":
-            return "within", ""
+        if form in {"share", "within"}:
+            return ("share" if form == "share" else "within"), ""
         if form in {"level", "amount of"}:
             return self._level(form, expression)
+        if self._text.startswith(" down to ", expression.end):
+            return None  # "from 10 to 20 hours down to 4 to 6"
         is_amount = form not in {"amount", "from to"} or self._is_amount(metric, how, word)
         direction = self._direction(form, how, word, expression, metric) if is_amount else None
         if direction is None:
@@ -233,7 +237,7 @@ class Sentence:
         """A level, unless its sign, its unit or a comparative behind it says otherwise."""
         if form == "amount of" and expression.unit not in _AMOUNTS:
             return None
-        if self._text.startswith(_COMPARATIVES, expression.end):
+        if self._text.startswith((*_COMPARATIVES, " down to "), expression.end):
             return None  # "an AP that is 42 % higher"
         sign = self._text[expression.numbers[0].start]
         if sign in "+-" or expression.unit in {"pp", "points"}:
@@ -244,6 +248,9 @@ class Sentence:
         self, form: str, how: str, word: str, expression: Expression, metric: Token
     ) -> Direction | None:
         name = self._words(metric)
+        is_quality = how == "c" and word not in {"faster", "slower"} and _ADJECTIVE.search(name)
+        if is_quality or word.startswith("accelerat"):
+            return None  # "11 % more accurate"; training that is 57 % faster is no more training
         if form == "verb":
             written = self._text[expression.start : expression.end]
             is_less = _LESS.match(written)
@@ -251,8 +258,6 @@ class Sentence:
         if form == "speed":
             is_speed = metric.kind != "c" or name in {"faster", "slower"}
             return ("less" if name == "slower" else "more") if is_speed else None
-        if how == "c" and _ADJECTIVE.search(name):
-            return None  # "11 % more accurate"
         if expression.is_change:
             first, last = expression.numbers
             return "more" if last.value > first.value else "less"
