@@ -182,7 +182,7 @@ _TASKS_OF = {
         *("link", "vectors", "postings", "learn_all", "summaries", "best_since", "tidy"),
         "read_zotero",
     ),
-    "arxiv": ("poll", "enrich", "save_named", "read_tables", "read_tables_of"),
+    "arxiv": ("poll", "enrich", "save_named", "save_by", "read_tables", "read_tables_of"),
     "mail": ("mail",),
     "summaries": ("summarise",),
 }

@@ -243,6 +243,13 @@ class _Handler(BaseHTTPRequestHandler):
         match = re.search(r"cat:(\S+)", text)
         if match:
             found = [paper for paper in found if match[1] in paper.categories]
+        if by := re.search(r'au:"([^"]*)"', text):
+            words = set(by[1].casefold().replace(",", " ").split())
+            found = [
+                paper
+                for paper in found
+                if any(words <= set(name.casefold().split()) for name, _ in paper.authors)
+            ]
         span = re.search(r"submittedDate:\[(\d{12}) TO (\d{12})\]", text)
         if span:
             low, high = (

@@ -8,10 +8,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp import limits, tasks
+from webapp.digests.scoring.scorer import wrote
 from webapp.library.models import LikedText, Star
 from webapp.library.references import MOST, references
-from webapp.papers.api import IDS, lookup
+from webapp.papers.api import IDS, by_author, lookup
 from webapp.papers.models import Paper
+from webapp.papers.names import parse_name
+from webapp.papers.search import search
 from webapp.papers.store import prepare, store_papers
 
 __all__ = ["MOST", "Imported", "ask_for", "import_liked", "save_named"]
@@ -55,7 +58,11 @@ def import_liked(reader: User, text: str) -> Imported:
 
     Raises TooMuchError. The text is read before anything is locked.
     """
-    named = named_in(text)
+    return import_named(reader, named_in(text))
+
+
+def import_named(reader: User, named: Named) -> Imported:
+    """Save the papers that were named; keep titles of those that this site lacks to learn from."""
     with transaction.atomic():
         starred = sum(Star.objects.get_or_create(reader=reader, paper=p)[1] for p in named.papers)
         kept = sum(
@@ -80,6 +87,34 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
             for paper in papers.values():
                 Star.objects.get_or_create(reader=reader, paper=paper)
     return len(papers)
+
+
+def papers_by(name: str) -> list[Paper]:
+    """The latest papers of this site by an author of that name."""
+    parts = parse_name(name)
+    found = search(f'author:"{parts.given} {parts.last}"', order="newest", relax=False).papers
+    return [paper for paper in found if wrote(name, paper.author_names)]
+
+
+def save_by(reader_id: int, name: str) -> int:
+    """Fetch an author's papers from arXiv and save them for a reader; returns how many.
+
+    Raises FetchError, with nothing changed.
+    """
+    entries = [one for one in by_author(name) if wrote(name, [who.name for who in one.authors])]
+    rendered = prepare(entries)
+    with transaction.atomic():
+        papers = store_papers(entries, None, rendered, known_at=timezone.now())
+        for reader in User.objects.filter(pk=reader_id):
+            for paper in papers.values():
+                Star.objects.get_or_create(reader=reader, paper=paper)
+    return len(papers)
+
+
+def ask_for_author(reader: User, name: str) -> bool:
+    """Have a worker run `save_by`; False where the broker is down. Raises LimitReachedError."""
+    limits.spend("lookups", limits.of_reader(reader.pk), 1)
+    return tasks.send("site.save_by", [reader.pk, name], lost="papers are not asked for")
 
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:

@@ -1,5 +1,9 @@
 """First steps: a profile from categories, phrases and liked papers, on one page."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -14,14 +18,26 @@ from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_settings
 from webapp.digests.profiles.views import MAX_PROFILES
-from webapp.digests.scoring.learned import SURE
-from webapp.library.importing import ask_for, import_liked, named_in
+from webapp.digests.scoring.learned import SURE, paper_vector
+from webapp.library.importing import (
+    Named,
+    ask_for,
+    ask_for_author,
+    import_named,
+    named_in,
+    papers_by,
+)
 from webapp.library.learning import model_for, signals, train
 from webapp.library.references import TooMuchError, references
 from webapp.limits import LimitReachedError
 from webapp.operate.connecting import forms_of
+from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import dates
+from webapp.ui.markup import plain
 from webapp.ui.pages import for_readers
+
+OFFERED = 10  # papers to choose from
+LOOKED_AT = 150  # of the last days, among which the most different are sought
 
 
 class FirstStepsForm(forms.Form):
@@ -43,7 +59,38 @@ class FirstStepsForm(forms.Form):
         help_text="arXiv ids, BibTeX, RIS or CSL-JSON. Five make a ranking, two a guess.",
     )
 
+    author = forms.CharField(
+        max_length=100,
+        required=False,
+        label="Your name as an author",
+        help_text="Your papers count as liked: those here now, others as arXiv sends them.",
+    )
+    chosen = forms.ModelMultipleChoiceField(
+        Paper.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Which of these would you read?",
+        help_text="Ten papers of the last days, as different as they are. Five make a ranking.",
+    )
+
     profile_settings: ProfileSettings
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        offered = self.fields["chosen"]
+        assert isinstance(offered, forms.ModelMultipleChoiceField)
+        recent = Announcement.objects.filter(listing__date__in=dates(DAYS)).values("paper")
+        offered.queryset = Paper.objects.filter(pk__in=recent)
+        offered.choices = [(paper.pk, plain(paper.title)) for paper in different_papers()]
+
+    @property
+    def named(self) -> Named:
+        """All papers that the reader likes, however they said so."""
+        data = self.cleaned_data
+        named = named_in(data["liked"])
+        mine = papers_by(data["author"]) if data["author"] else []
+        papers = {paper.pk: paper for paper in [*named.papers, *data["chosen"], *mine]}
+        return replace(named, papers=list(papers.values()))
 
     def clean_liked(self) -> str:
         """The references, if they can be read in time."""
@@ -64,7 +111,7 @@ class FirstStepsForm(forms.Form):
             self.profile_settings = whole.profile_settings
         for name, errors in whole.errors.items():
             self.add_error(name if name in self.fields else None, list(errors))
-        if not data.get("keywords") and not data.get("liked"):
+        if not any(data.get(name) for name in ("keywords", "liked", "author", "chosen")):
             self.add_error("keywords", _("Write a phrase, or name papers you like."))
         return data
 
@@ -79,7 +126,7 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     valid = form.is_bound and form.is_valid()
     if valid and "preview" not in request.POST:
         return redirect("digests:profile", _make(request, reader, form).slug)
-    named = named_in(form.cleaned_data["liked"]) if valid else None
+    named = form.named if valid else None
     learned = train(signals(reader).with_named(named)) if named else None
     context = {
         "form": form,
@@ -96,14 +143,44 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     return render(request, "pages/first_steps.html", context, status=status)
 
 
+def different_papers() -> list[Paper]:
+    """Papers of the last days in the site's categories, each as unlike the ones before as can be.
+
+    The first is the latest; the same until a day comes.
+    """
+    listed = Announcement.objects.filter(
+        listing__date__in=dates(DAYS), listing__category__in=settings.ARXIV_CATEGORIES, type="new"
+    )
+    recent = Paper.objects.filter(pk__in=listed.values("paper")).order_by("-announced_on", "pk")
+    papers = list(recent[:LOOKED_AT])
+    vectors = {paper.pk: paper_vector(paper.title, paper.abstract) for paper in papers}
+    nearest = dict.fromkeys(vectors, 0.0)  # the cosine to the nearest one that is chosen
+    chosen: list[Paper] = []
+    while papers and len(chosen) < OFFERED:
+        paper = min(papers, key=lambda one: nearest[one.pk])
+        papers.remove(paper)
+        chosen.append(paper)
+        for one in papers:
+            cosine = _cosine(vectors[paper.pk], vectors[one.pk].items())
+            nearest[one.pk] = max(nearest[one.pk], cosine)
+    return chosen
+
+
+def _cosine(one: dict[str, float], other: Iterable[tuple[str, float]]) -> float:
+    return sum(value * one.get(term, 0.0) for term, value in other)
+
+
 def _make(request: HttpRequest, reader: User, form: FirstStepsForm) -> Profile:
     profile = Profile(owner=reader, slug=free_slug(f"{reader.username} reads"))
     form.profile_settings.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
     save_settings(profile, form.profile_settings)
-    unknown = import_liked(reader, form.cleaned_data["liked"]).unknown
-    if unknown:
+    unknown, author = import_named(reader, form.named).unknown, form.cleaned_data["author"]
+    if unknown or author:
         try:
-            ask_for(reader, unknown)
+            if unknown:
+                ask_for(reader, unknown)
+            if author:
+                ask_for_author(reader, author)
         except LimitReachedError as error:
             messages.warning(request, str(error))
     model_for(reader.pk, profile.learn_from)

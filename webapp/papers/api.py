@@ -27,6 +27,7 @@ from webapp.papers.models import AnnounceType
 from webapp.papers.names import unicode_name
 from webapp.ui.markup import without_tex
 
+BY_AUTHOR = 100  # papers of one author, the latest
 PAGE = 2000  # results; arXiv's limit
 MOST = 30_000  # results of one query; arXiv answers 400 beyond
 IDS = 200  # identifiers of one query, to keep the URL short
@@ -82,6 +83,17 @@ def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
             else:
                 log.warning("%s cannot be read in the API's answer: %s", one.item, one.reason)
     return merged(entries)
+
+
+def by_author(name: str) -> tuple[Entry, ...]:
+    """The latest papers that the API finds for an author's name, which may be another's of the
+    same words. Raises FetchError.
+    """
+    words = " ".join(re.findall(r"[\w.'-]+", name))
+    search = arxiv.Search(
+        f'au:"{words}"', max_results=BY_AUTHOR, sort_by=arxiv.SortCriterion.SubmittedDate
+    )
+    return merged([one for one in _answers(search, "") if isinstance(one, Entry)])[:BY_AUTHOR]
 
 
 def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:

@@ -130,6 +130,7 @@ AGAIN = {**BRIEFLY, "autoretry_for": (FetchError,), "retry_backoff": 60}
 # Domain functions that are used as tasks unchanged.
 TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.save_named": (importing.save_named, AGAIN),
+    "site.save_by": (importing.save_by, AGAIN),
     "site.read_zotero": (zotero_reading.read_all, {}),
     "site.learn": (learning.learn, BRIEFLY),
     "site.learn_all": (learning.learn_all, {}),

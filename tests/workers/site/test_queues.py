@@ -28,11 +28,11 @@ OF = {
     "bulk": {
         *("site.link", "site.vectors", "site.learn_all", "site.summaries", "site.best_since"),
         "site.tidy",
-        "site.postings",
+        *("site.postings", "site.read_zotero"),
     },
     "arxiv": {
         *("site.poll", "site.enrich", "site.read_tables", "site.read_tables_of"),
-        "site.save_named",
+        *("site.save_named", "site.save_by"),
     },
     "mail": {"site.mail"},
     "summaries": {"site.summarise"},

@@ -451,6 +451,11 @@ def author_of(keyword: str) -> str:
     return _comparable_name(keyword[len(AUTHOR) :]) if is_author else ""
 
 
+def wrote(name: str, authors: Iterable[str]) -> bool:
+    """Whether a name is one of the authors', as a keyword `author:…` finds it."""
+    return _comparable_name(name) in _comparable_names(authors)
+
+
 def _comparable_name(name: str) -> str:
     """An author's name without case, accents, dots and suffix: `jose f doe`."""
     parts = parse_name(name)

@@ -1,0 +1,98 @@
+"""What a reader likes before they saved anything: their own papers, and choices among ten."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from tests.digests.days import MONDAY, WEDNESDAY, announce, paper
+from tests.servers.arxiv import ArxivServer
+from webapp import tasks
+from webapp.library import importing
+from webapp.library.models import Star
+
+pytestmark = pytest.mark.django_db
+ADDRESS = "/first-steps/"
+TOPICS = ("owls hunting voles", "ships with long hulls", "proofs about sums", "maps of rivers")
+
+
+@pytest.fixture
+def client() -> Client:
+    made = Client()
+    made.force_login(factories.make_reader())
+    return made
+
+
+def day() -> None:
+    names = [{"name": "Ada Lindqvist", "affiliation": ""}], [{"name": "A. Lind", "affiliation": ""}]
+    for number in range(1, 41):
+        topic = TOPICS[number % 4]
+        made = paper(number, f"On {topic} {number}", abstract=f"We study {topic}.",
+                     authors=names[number % 4 != 0], announced_on=MONDAY)  # fmt: skip
+        announce(MONDAY, made)
+
+
+def text(answer: Any) -> str:
+    return " ".join(answer.content.decode().split())
+
+
+def test_ten_papers_are_offered_and_what_is_chosen_decides_the_list(client: Client) -> None:
+    day()
+    page = client.get(ADDRESS).content.decode()
+    keys = re.findall(r'name="chosen" value="(\d+)"', page)
+    assert len(keys) == 10
+    shown = text(client.get(ADDRESS))
+    assert all(f"On {topic}" in shown for topic in TOPICS)  # different ones
+    labels = dict(re.findall(r'value="(\d+)"[^>]*>\s*On (\w+)', page))
+    liked = [key for key in keys if labels[key] in {"owls", "ships"}]
+    asked = {"categories": "cs.CL", "chosen": liked}
+    preview = text(client.post(ADDRESS, asked | {"preview": "1"}))
+    assert f"Learned from {len(liked)} papers that you like." in preview
+    made = client.post(ADDRESS, asked)["Location"]
+    assert Star.objects.count() == len(liked)
+    first = re.findall(r"<h2>\s*<a[^>]*>\s*On (\w+)", client.get(made).content.decode())
+    assert set(first[:8]) <= {"owls", "ships"}
+
+
+def test_an_authors_own_papers_count_as_liked_and_arxiv_is_asked_for_more(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, list[Any]]] = []
+
+    def send(name: str, args: list[Any], **_: object) -> bool:
+        sent.append((name, args))
+        return True
+
+    monkeypatch.setattr(tasks, "send", send)
+    day()
+    asked = {"categories": "cs.CL", "author": "Lindqvist, Ada"}
+    assert "Learned from 10 papers that you like." in text(
+        client.post(ADDRESS, asked | {"preview": "1"})
+    )
+    assert not Star.objects.exists()
+    client.post(ADDRESS, asked)
+    assert Star.objects.count() == 10
+    reader = User.objects.get()
+    assert ("site.save_by", [reader.pk, "Lindqvist, Ada"]) in sent
+
+
+def test_papers_by_a_name_come_from_arxiv_and_are_saved_once(settings: Any) -> None:
+    reader = factories.make_reader()
+    with ArxivServer(today=WEDNESDAY) as arxiv:
+        settings.ARXIV_API_URL, settings.ARXIV_SECONDS = arxiv.api_url, 0
+        known = list(arxiv.corpus.latest())
+        name = known[0].authors[0][0]
+        theirs = {one.arxiv_id for one in known if name in [who for who, _ in one.authors]}
+        assert 0 < len(theirs) < len(known)
+        assert [importing.save_by(reader.pk, name) for _ in range(2)] == [len(theirs)] * 2
+        assert importing.save_by(reader.pk, "Nobody Nowhere") == 0
+    assert {star.paper.arxiv_id for star in Star.objects.filter(reader=reader)} == theirs
+
+
+def test_nothing_at_all_is_refused_in_words(client: Client) -> None:
+    answer = client.post(ADDRESS, {"categories": "cs.CL"})
+    assert answer.status_code == 422
+    assert "Write a phrase, or name papers you like." in text(answer)
