@@ -74,6 +74,9 @@ class Family:
     with it or mentions it), ``outside`` what has only the words in common. ``phrases`` speak for
     the family and those ``against`` it, each with its weight: blanks and hyphens are alike,
     ``(a|b)`` chooses, ``[may be]``, ``*`` ends a stem, ``~`` stands for up to four words.
+
+    ``required`` is a phrase, written alike, without which no paper is about the family: for the
+    pruning of visual tokens something visual. ``threshold`` is the probability from which one is.
     """
 
     what: str
@@ -81,6 +84,8 @@ class Family:
     outside: str = ""
     phrases: Mapping[str, float] = field(default_factory=dict)
     against: Mapping[str, float] = field(default_factory=dict)
+    required: str = ""
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)

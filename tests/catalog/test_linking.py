@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,6 +123,66 @@ def test_the_method_that_the_documentation_writes_is_linked(
     monkeypatch.setattr(registry, "all_methods", lambda: [method])
     found = of("low_rank", title, abstract)
     assert (found and found.relation) == relation
+
+
+@pytest.mark.parametrize(
+    ("title", "abstract"),
+    [
+        ("Token pruning for large language models", "We prune tokens of long prompts by saliency."),
+        (
+            "Semantic token pruning for recommendation",
+            "We propose token pruning of item sequences.",
+        ),
+        ("Pruning vocabularies by token merging", "We merge tokens of a tokenizer's vocabulary."),
+        ("Coding agents with token pruning", "We prune tokens of prompts for coding agents."),
+    ],
+)
+def test_tokens_of_text_are_not_what_the_pruning_of_visual_tokens_is_about(
+    title: str, abstract: str
+) -> None:
+    """With something visual the same words are: the definition decides, not a weight."""
+    found = of("token_pruning", title, abstract)
+    assert found is None or found.relation != "about"
+    seen = of("token_pruning", "Visual token pruning", "We prune visual tokens of an image.")
+    assert seen is not None
+    assert seen.relation == "about"
+
+
+LIKELY = (
+    "Serving long contexts",
+    "Our system reads few keys of the cache by a sparse attention while it decodes.",
+)
+UNLIKELY = (
+    "Reading long documents",
+    "We propose a window attention for documents, with a kernel for decoding.",
+)
+
+
+def test_a_family_has_its_own_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = of("sparse_attention", *LIKELY)
+    assert found is not None
+    method = registry.get("sparse_attention")
+    for threshold, relation in ((found.score - 0.005, "about"), (found.score + 0.005, "uses")):
+        family = replace(method.family, threshold=threshold)
+        monkeypatch.setattr(registry, "all_methods", lambda f=family: [replace(method, family=f)])
+        again = of("sparse_attention", *LIKELY)
+        assert again is not None
+        assert again.relation == relation
+
+
+@pytest.mark.parametrize(
+    ("paper", "answer", "before", "after"),
+    [(LIKELY, "none", "about", "uses"), (UNLIKELY, "about", "uses", "about")],
+)
+def test_a_models_answer_overturns_what_words_say(
+    paper: tuple[str, str], answer: str, before: str, after: str
+) -> None:
+    found = of("sparse_attention", *paper)
+    assert found is not None
+    assert found.relation == before
+    said = Answer("sparse_attention", answer, paper[1])
+    (again,) = (one for one in links("2512.00001", *paper, (said,)) if one.method == said.method)
+    assert again.relation == after
 
 
 def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:

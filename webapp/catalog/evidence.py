@@ -10,16 +10,15 @@ from functools import cache
 from typing import Any
 
 from methods import registry
-from methods.spec import Method
+from methods.spec import Family, Method
 from webapp.catalog import phrases
 from webapp.claims.grounding import GroundTruth
 from webapp.learning import linear, tfidf
 
-ABOUT = 0.5  # probability from which a paper is about a method: more likely than not
 USES = 0.12  # below it, a paper that names the method only mentions it
 NAMED = 1.5  # weight of the phrases from which a paper names the method
 SHOWN = 4  # pieces of evidence that are kept, and terms that are looked at
-ANSWERED = 2.0  # what a model's answer with a grounded quote adds to the log-odds
+ANSWERED = 4.0  # what a model's answer with a grounded quote adds to the log-odds: it overturns
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,26 @@ def _link(
             evidence.append(_evidence(answer.quote, "answer", added))
     if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
         evidence.insert(0, known)
-    relation = _relation(linear.probability(odds), for_it, known is not None)
+    score = linear.probability(odds)
+    is_about = score >= method.family.threshold and _has_required(method.family, title, abstract)
+    relation = _relation(score, is_about, for_it, known is not None)
     if method.proposed_by(arxiv_id):  # a mechanism that is carried here: no words need to tell
         relation = "about"
     if relation is None:
         return None
     evidence.sort(key=lambda one: (one["place"] != "answer", -abs(one["weight"])))
-    return Link(method.slug, relation, round(linear.probability(odds), 3), evidence[:SHOWN])
+    return Link(method.slug, relation, round(score, 3), evidence[:SHOWN])
 
 
-def _relation(score: float, phrases_for: float, known: bool) -> str | None:
-    if score >= ABOUT:
+def _has_required(family: Family, title: str, abstract: str) -> bool:
+    """Whether a paper has what its definition asks for, whatever its other words."""
+    return not family.required or bool(
+        phrases.pattern(family.required).search(f"{title}\n{abstract}")
+    )
+
+
+def _relation(score: float, is_about: bool, phrases_for: float, known: bool) -> str | None:
+    if is_about:
         return "about"
     if known or (phrases_for >= NAMED and score >= USES):
         return "uses"

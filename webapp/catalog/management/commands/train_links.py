@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 
 from methods import registry
 from methods.spec import Method
-from webapp.catalog import evidence, labels, phrases
+from webapp.catalog import labels, phrases
 from webapp.catalog.labels import Label, Text
 from webapp.learning import training
 from webapp.learning.training import Example
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             (key, slug)
             for slug, mine in labelled.items()
             for key, score in zip(mine, scores[slug], strict=True)
-            if score >= evidence.ABOUT
+            if score >= registry.get(slug).family.threshold
         }
         training.write_models(trained)
         for line in labels.agreement((row for row in rows if row.method in trained), about):
