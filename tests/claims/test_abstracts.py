@@ -22,7 +22,7 @@ HERON = (
 )
 LARK = (
     "We present Lark. Lark achieves up to 2.4x speedup over dense attention. Lark improves "
-    "accuracy by 2.5% over BERT & co. Lark reaches an accuracy of 66% on the GSM8K benchmark."
+    "accuracy by 2.5% over BERT base. Lark reaches an accuracy of 66% on the GSM8K benchmark."
 )
 
 
@@ -87,7 +87,7 @@ def test_abstracts_are_read_once_and_again_when_they_change(two: tuple[Paper, Pa
 
 def test_an_administrator_adds_a_comparator(two: tuple[Paper, Paper], admin_client: Client) -> None:
     assert not AbstractNumber.objects.filter(against="BERT").exists()
-    form = {"name": "BERT", "written": "bert & co\nbert base"}
+    form = {"name": "BERT", "written": "bert large\nbert base"}
     assert admin_client.post("/admin/claims/comparator/add/", form).status_code == 302
     assert abstracts.read_new() == 2
     assert AbstractNumber.objects.get(against="BERT").text == "2.5%"

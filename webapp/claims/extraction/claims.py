@@ -63,6 +63,7 @@ class RuleClaim:
         if self.relation == "within":
             return f"within {self.shown}"
         is_in_the_name = self.metric.startswith("faster") or "speed" in self.metric
+        is_in_the_name |= "→" in self.shown
         return self.shown if is_in_the_name else f"{self.shown} {self.direction}".strip()
 
 

@@ -43,7 +43,7 @@ _METRIC = re.compile(
     rf"(?:(?<=\W)|^)(?:{one_of(_TABLE['metric']['heads'])})"
     r"(?: (?:values?|scores?|metrics?|points?|levels?|measures?))?$"
 )
-_EDGE = re.compile(rf"(?:{one_of(_TABLE['metric']['edges'])}|\d[\d.,%]*) ")
+_EDGE = re.compile(rf"(?:{one_of(_TABLE['metric']['edges'])}|\d[\d.,%]*[kmbt]?) ")
 _NO_METRIC = re.compile(rf"(?<!\w){one_of(_TABLE['metric']['not'])}(?!\w)")
 _DETERMINERS = {"the", "a", "an", "our", "its", "their"}
 _OF_SEVERAL = {"average", "overall", "mean", "total"}

@@ -55,7 +55,9 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("change", rf"(?P<n>{_LIST})(?P<how>[gl]){_OVER}(?:[po]?(?P<m>M)|i(?P<m2>{_NAMES}))"),
     ("change", rf"(?P<how>[gl]){_OVER}[of](?P<n>{_LIST})(?:[po](?P<m>M)|i(?P<m2>{_NAMES}))"),
     ("change", rf"(?P<how>[gl])o?(?P<n>{_LIST})[ip]?(?P<m>M)(?![,&]{{1,2}}[MA])"),
-    ("change", rf"(?P<m>[MA])(?P<how>[gl]){_OVER}{_PLACE}[obpfi]?(?P<n>{_LIST})"),
+    ("change", rf"(?P<m>M)(?P<how>[gl]){_OVER}{_PLACE}[obpfi]?(?P<n>{_LIST})"),
+    ("change", rf"(?P<m>A)(?P<how>g){_OVER}[obf](?P<n>{_LIST})"),
+    ("change", rf"(?P<m>A)(?P<how>l){_OVER}[obf]?(?P<n>{_LIST})"),
     ("change", rf"(?P<n>{_LIST})(?P<m>[MA])(?P<how>[gl])"),
     ("change", rf"(?P<how>[gl])[oi](?P<m>[MA])[o(](?P<n>{_LIST})"),
     ("amount", r"(?P<n>#)(?P<how>[gl])[io](?P<m>N)"),
@@ -90,6 +92,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("level", r"(?<=[KV])(?P<m>M)(?P<n>#)(?![MA])"),
     ("level", rf"(?P<m>{_NAMES})V?(?P<n>#[,&/]{{1,2}}{_LIST})"),
     ("level", rf"(?<![#bMA])(?<!#[,&/])(?<!#,&)(?<![gl]o)(?P<n>{_LIST})(?P<m>M)(?![glso(=:])"),
+    ("gained", rf"(?P<how>V)(?P<n>{_LIST})[ip](?P<m>M)(?![,&]{{1,2}}M)"),
     ("level", rf"(?<=V)(?P<n>{_LIST})[ip](?P<m>M(?:[,&]{{1,2}}M)*)"),
     ("amount of", r"(?<!K)(?P<n>#)o(?P<m>M)"),
     # "accuracy stays within 1 % of the full cache", "keeps 93 % of the accuracy"
@@ -101,6 +104,7 @@ _GRAMMAR = tuple((form, re.compile(pattern)) for form, pattern in _FORMS)
 _BETTER = re.compile(r"improv|enhanc|boost|gain|better|outperform|surpass|exceed|beat|advantage")
 _WORSE = re.compile(r"degrad|worse")
 _COMPARATIVES = (" higher", " lower", " faster", " slower", " better", " worse")
+_NOT_LEVEL = (*_COMPARATIVES, " down to ", " of ")  # "an accuracy of 99 % of the dense model's"
 _AMOUNTS = SIZES | TIMES | {"j", "mj", "kj", "wh", "kwh"}
 _ADJECTIVE = re.compile(r"(?:[ae]nt|[ai]te|ive|ful|ous|ble|ly|ed|al|er|ing)$")
 _ARTICLE = re.compile(r"(?:the|an?|its|their|our) ")
@@ -108,7 +112,9 @@ _LESS = re.compile(r"lower|slower|fewer|smaller|less|cheaper|shorter|hal[fv]")
 _COORDINATED = re.compile(r"[NAM](?:,?&|/)$")
 # What may follow a number and its metric: where, and over what.
 _WHERE = r"[pi](?P<setting>[NA](?:o[NA])?(?P<also>&[NA](?=[.,)xh]|$))?)"
-_AFTER = re.compile(rf"(?:{_WHERE}|v(?P<baseline>[NAM](?:o[NA])?))(?=[,&)xyhvpiwr#.]|$)")
+_AFTER = re.compile(
+    rf"(?:{_WHERE}|v(?P<baseline>[NAM](?:o[NA])?)(?!,?&[NAM]))(?=[,&)xyhvpiwr#.]|$)"
+)
 _EACH = r"(?:[NM][=:])?(?P<each>[NA](?:[,&/]{1,2}[NA])+)(?=[.,;)xr(]|$)"
 _SETTINGS = re.compile(rf"(?:v(?P<baseline>[NAM](?:o[NA])?))?[pif]{_EACH}")
 _BASELINES = re.compile(rf"v{_EACH}")
@@ -221,8 +227,9 @@ class Sentence:
         """Relation and direction that a form and its word say; None where they say none."""
         if form in {"share", "within"}:
             return ("share" if form == "share" else "within"), ""
-        if form in {"level", "amount of"}:
-            return self._level(form, expression)
+        if form in {"level", "amount of", "gained"}:
+            is_gain = form == "gained" and word.startswith("gain")  # "gaining 18 % in accuracy"
+            return ("gain", "better") if is_gain else self._level(form, expression)
         if self._text.startswith(" down to ", expression.end):
             return None  # "from 10 to 20 hours down to 4 to 6"
         is_amount = form not in {"amount", "from to"} or self._is_amount(metric, how, word)
@@ -237,7 +244,8 @@ class Sentence:
         """A level, unless its sign, its unit or a comparative behind it says otherwise."""
         if form == "amount of" and expression.unit not in _AMOUNTS:
             return None
-        if self._text.startswith((*_COMPARATIVES, " down to "), expression.end):
+        ahead = _NOT_LEVEL if form == "level" else _COMPARATIVES
+        if self._text.startswith(ahead, expression.end):
             return None  # "an AP that is 42 % higher"
         sign = self._text[expression.numbers[0].start]
         if sign in "+-" or expression.unit in {"pp", "points"}:
