@@ -21,12 +21,12 @@ a paper marked "Not for me" takes points, from papers that are like it.
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, log
 from typing import Annotated, Literal, NamedTuple, NotRequired, Self, TypedDict
 
@@ -36,7 +36,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from webapp.digests.scoring import learned
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, normalise, term
+from webapp.digests.scoring.terms import AUTHOR, SIGNS, TOKEN, Kind, Term, normalise, term
 from webapp.digests.scoring.terms import fold as fold_for
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
@@ -383,6 +383,14 @@ class _Text:
         self._title, self._abstract = title, abstract
         self._folded: dict[Kind, tuple[str, str]] = {}
 
+    @cached_property
+    def _tokens(self) -> Counter[str]:
+        return Counter(TOKEN.findall(self._folded[Kind.WORDS][1]))
+
+    @cached_property
+    def _proposal_tokens(self) -> frozenset[str]:
+        return frozenset(TOKEN.findall(self._folded[Kind.WORDS][0]))
+
     def place(self, sought: Term) -> Place:
         """The weightiest place of a keyword that the title lacks."""
         kind = sought.kind
@@ -390,6 +398,11 @@ class _Text:
             proposal = proposing_sentence(self._abstract)
             self._folded[kind] = fold_for(proposal, kind), fold_for(self._abstract, kind)
         proposal, abstract = self._folded[kind]
+        if sought.exact and sought.anchors:  # tokens are counted faster than patterns are matched
+            if any(token in self._proposal_tokens for token in sought.anchors):
+                return "proposal"
+            often = sum(self._tokens[token] for token in sought.anchors) > 1
+            return "repeated" if often else "mention"
         if proposal and sought.pattern.search(proposal):
             return "proposal"
         first = sought.pattern.search(abstract)
