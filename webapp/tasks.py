@@ -16,6 +16,8 @@ from assay_common.redis_broker import CONTROL_EXCHANGE, configure
 if TYPE_CHECKING:
     from celery import Celery
 
+ANSWER_SECONDS = 2.0  # for which a reader's request waits for Redis
+
 log = logging.getLogger(__name__)
 
 
@@ -28,8 +30,15 @@ def app() -> Celery:
     made.config_from_object("django.conf:settings", namespace="CELERY")
     configure(made)
     made.conf.control_exchange = CONTROL_EXCHANGE
-    # One retry, at once, in case Redis was restarted; kombu's default policy takes 6 s.
-    made.conf.broker_transport_options = {"max_retries": 1, "interval_start": 0, "interval_max": 0}
+    made.conf.broker_transport_options = {
+        # One retry, at once, in case Redis was restarted; kombu's default policy takes 6 s.
+        "max_retries": 1,
+        "interval_start": 0,
+        "interval_max": 0,
+        # A Redis that has stopped, or its machine, accepts a connection and never answers.
+        "socket_timeout": ANSWER_SECONDS,
+        "socket_connect_timeout": ANSWER_SECONDS,
+    }
     return made
 
 

@@ -68,7 +68,8 @@ def _database() -> tuple[bool, str]:
 
 def _broker() -> tuple[bool, str]:
     try:
-        with Connection(settings.CELERY_BROKER_URL, connect_timeout=BROKER_SECONDS) as broker:
+        within = {"socket_timeout": BROKER_SECONDS, "socket_connect_timeout": BROKER_SECONDS}
+        with Connection(settings.CELERY_BROKER_URL, transport_options=within) as broker:
             broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS, interval_start=0)
     except (OSError, KombuError) as error:
         log.warning("Check of the broker: %s", error)
