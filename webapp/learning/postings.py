@@ -24,7 +24,7 @@ from webapp.papers.models import Paper
 TERMS = 16  # of a paper that it stands under
 SOUGHT = 24  # of a paper that others are sought by
 BLOCK = 1 << 14  # papers: their places fit in two bytes
-READ = 4_000  # papers of a term that a lookup reads, the heaviest of each block
+READ = 2_000  # papers of a term that a lookup reads, the heaviest of each block
 SCALE = 255  # of weights, which are 0 to 1
 
 
