@@ -69,9 +69,13 @@ def groups(command: str, arguments: list[str]) -> tuple[str, ...]:
     if command == "test":
         from tests import fast
 
+        if "--models" in arguments:
+            return ("web", "llama", "dev")
         named = fast.named(arguments)
         if "--fast" in arguments or (named and not fast.need_torch(named)):
             return FAST
+    if command == "up" and any(argument.startswith("--model") for argument in arguments):
+        return (*GROUPS["up"], "llama")
     return GROUPS.get(command, ("web",))
 
 

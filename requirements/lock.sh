@@ -13,6 +13,7 @@ lock() {
 lock uv "$@"
 lock redis --no-deps "$@"
 lock encoder --no-deps "$@"
+lock llama --no-deps "$@"
 lock web "$@"
 lock worker "$@"
 lock mcp "$@"

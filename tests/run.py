@@ -3,7 +3,8 @@
 The whole suite first installs the programs of the system that it needs, where this user may; files
 that are named have them installed with `--install` alone. With `--fast` what needs neither torch
 nor a browser nor a running house, in under a minute (tests/fast.py). With `--docker`
-docker-compose.yml on a real engine, and nothing else (tests/engine.py).
+docker-compose.yml on a real engine, and nothing else (tests/engine.py); with `--models` a real
+language model's summaries of ten papers (tests/models.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import engine, fast, forking, machine
+from tests import engine, fast, forking, machine, models
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 8  # processes: each holds torch and a browser
@@ -26,6 +27,8 @@ def main(arguments: list[str]) -> int:
     """Run pytest, or the stack of Docker with `--docker`; the exit status."""
     if "--docker" in arguments:
         return engine.main()
+    if "--models" in arguments:
+        return models.main([argument for argument in arguments if argument != "--models"])
     named = fast.named(arguments)
     if "--fast" in arguments:
         os.environ["ASSAY_TEST_FAST"], fast.ON = "1", True

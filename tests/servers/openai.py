@@ -430,6 +430,9 @@ class OpenAIServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                owner.list_models(self)
+
             def do_POST(self) -> None:
                 owner.answer(self)
 
@@ -454,6 +457,15 @@ class OpenAIServer:
     def summaries_asked(self) -> int:
         """Requests that held a paper; probes and repairs not counted."""
         return sum(bool(paper_of(r)) and len(r["messages"]) == 2 for r in self.requests)
+
+    def list_models(self, handler: BaseHTTPRequestHandler) -> None:
+        """What the server says of its models: llama.cpp and vLLM say their context."""
+        said: Body = {"id": "small", "object": "model"}
+        if self.context and self.mode == "llama.cpp":
+            said["meta"] = {"n_ctx": self.context}
+        if self.context and self.mode == "vllm":
+            said["max_model_len"] = self.context
+        _send(handler, 200, {"object": "list", "data": [said]})
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:  # noqa: PLR0911, PLR0912 - one a way to fail
         """One request, answered as the scenario wants."""

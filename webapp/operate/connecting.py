@@ -22,6 +22,7 @@ from webapp import connections
 from webapp.env import Settings
 from webapp.operate.trials import describe, try_mail, try_model
 from webapp.summaries.client import ModelError
+from webapp.summaries.nearby import look
 from webapp.summaries.queries import by_model
 from webapp.ui.pages import back, for_readers
 
@@ -200,7 +201,13 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
     if sent and _done(request, sent):
         return back(request, reverse("operate:connections"), "")
     status = 422 if sent else 200
-    context = {"connections": shown, "models": by_model()}
+    looked = "look" in request.GET
+    context = {
+        "connections": shown,
+        "models": by_model(),
+        "looked": looked,
+        "nearby": look() if looked else [],
+    }
     return render(request, "operate/connections.html", context, status=status)
 
 

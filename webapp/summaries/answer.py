@@ -67,18 +67,22 @@ def parse(text: str) -> PaperSummary:
     return PaperSummary.model_validate(found)
 
 
-def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummary:
+def ask_for_summary(
+    ask: Ask, mode: str, messages: list[Message], schema: dict[str, Any] | None = None
+) -> PaperSummary:
     """The model's summary, repaired once if need be.
 
     Raises UnusableError with the reason, or what `ask` raises.
     """
-    wanted = response_format(mode, strict_schema(), "paper_summary")
+    wanted = response_format(mode, schema or strict_schema(), "paper_summary")
     for _ in range(2):
         reply = ask(messages, wanted)
         try:
             return parse(reply.text)
         except ValidationError as error:
             wrong = _explained(error, reply)
+        if reply.cut:
+            break  # the same question, and longer, would be cut off as well
         again = (
             f"That answer cannot be used: {wrong}. "
             "Answer again with the whole json object, corrected, and nothing around it."

@@ -7,17 +7,19 @@ first that is too long.
 """
 
 from collections.abc import Callable, Collection, Set
+from dataclasses import replace
 from typing import Any
 
 from .client import Message, RefusedError, Reply, Server
 from .models import ServerCapability
 from .normalise import object_in
-from .schema import PaperSummary, strict_schema
+from .schema import PaperSummary, bounded_schema, strict_schema
 
 Mode = ServerCapability.Mode
 Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
 # A token of a paper has three to five characters; one of seven is in no text that was read whole.
 LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
+MOST_TOKENS = 6_000  # of an answer: the longest summary that the schema allows
 FOR_THE_ANSWER = 0.25  # of a context that prompt and answer share
 
 
@@ -37,6 +39,25 @@ def mode_of(server: Server, ask: Ask | None = None) -> str:
     `ask` asks a question of the probe, so that it can be counted.
     """
     return _known(server, ask or server.ask).mode
+
+
+def fitted(server: Server) -> Server:
+    """The server with the longest answer that its context has room for, where it is known."""
+    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model).first()
+    return _fitted(server, known.context if known else None)
+
+
+def _fitted(server: Server, context: int | None) -> Server:
+    if context is None:
+        return server
+    return replace(server, most_tokens=min(round(context * FOR_THE_ANSWER), MOST_TOKENS))
+
+
+def schema_of(server: Server) -> dict[str, Any]:
+    """The schema of summaries, with lengths of its texts and lists where they are taken."""
+    rows = ServerCapability.objects
+    takes = rows.filter(base_url=server.base_url, model=server.model, takes_bounds=True).exists()
+    return bounded_schema(fitted(server).most_tokens) if takes else strict_schema()
 
 
 def prompt_characters(server: Server) -> int | None:
@@ -72,17 +93,19 @@ def _known(server: Server, ask: Ask) -> ServerCapability:
     known = rows.filter(base_url=server.base_url, model=server.model).first()
     if known:
         return known
-    mode = _probe(ask)
-    return rows.update_or_create(
-        base_url=server.base_url, model=server.model, defaults={"mode": mode}
-    )[0]
+    context, takes_bounds = server.context()
+    mode = _probe(ask, bounded_schema(1) if takes_bounds else strict_schema())
+    learnt: dict[str, Any] = {"mode": mode, "context": context, "takes_bounds": takes_bounds}
+    if context:
+        learnt["prompt_characters"] = round(context * (1 - FOR_THE_ANSWER) * LEAST_A_TOKEN)
+    return rows.update_or_create(base_url=server.base_url, model=server.model, defaults=learnt)[0]
 
 
-def _probe(ask: Ask) -> str:
+def _probe(ask: Ask, schema: dict[str, Any]) -> str:
     prose = "In one short sentence: what is a pruner? Leave empty what else you have to fill in."
     wants_json = 'Answer with the json object {"pruner": "one short sentence"}.'
     summary = PaperSummary.model_fields.keys()
-    wanted = response_format(Mode.SCHEMA, strict_schema(), "paper_summary")
+    wanted = response_format(Mode.SCHEMA, schema, "paper_summary")
     # The question names none of the schema's fields, so only the schema can have.
     if summary <= _keys(ask, prose, wanted, summary):
         return Mode.SCHEMA

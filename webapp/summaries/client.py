@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MAX_ANSWER = 2_000_000  # characters
 MAX_RECEIVED = 40_000_000  # bytes: in a stream each token comes with some two hundred of them
 CONNECT = 10.0  # seconds to reach a server
+TEMPERATURE = 0.2  # a report wants no fancy; at 0 small models repeat themselves
 LEAST_CONTEXT = 512  # tokens
 MAX_WAIT = 6 * 3600  # seconds; what a server may ask us to wait
 
@@ -111,6 +112,7 @@ class Server:
     model: str
     key: str
     until: float = math.inf  # deadline for its answers, on the monotonic clock
+    most_tokens: int = 0  # of an answer; 0: the server's own limit
 
     @staticmethod
     def of(connected: Settings) -> Server:
@@ -135,7 +137,9 @@ class Server:
         `heard` is told of each piece of a streamed answer how many came so far (about one a token);
         what it raises ends the answer, at the server too.
         """
-        extra = {"response_format": response_format} if response_format else {}
+        extra: dict[str, Any] = {"response_format": response_format} if response_format else {}
+        if self.most_tokens:  # of servers that were seen to take them
+            extra |= {"max_tokens": self.most_tokens, "temperature": TEMPERATURE}
         ways = _WAYS[_refused_by.get(self.base_url, 0) :]
         for way in ways:
             try:
@@ -149,6 +153,24 @@ class Server:
                 _refused_by[self.base_url] = _WAYS.index(way)
                 return reply
         raise AssertionError("the last way returns or raises")
+
+    def context(self) -> tuple[int | None, bool]:
+        """The tokens of its context, where its list of models says so, and whether it is llama.cpp.
+
+        llama.cpp says `meta.n_ctx`, vLLM `max_model_len`; both take `max_tokens` and `temperature`.
+        """
+        import httpx2  # noqa: PLC0415 - openai's own HTTP client
+
+        bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        try:
+            answer = httpx2.get(f"{self.base_url}/models", headers=bearer, timeout=CONNECT)
+            listed = answer.json()["data"] if len(answer.content) < MAX_ANSWER else []
+            named = [one for one in listed if one.get("id") == self.model] or listed[:1]
+            meta = named[0].get("meta") or {}
+            size = _count(meta.get("n_ctx") or named[0].get("max_model_len"))
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, LookupError, *_OF_ANOTHER_FORM):
+            return None, False  # it says nothing of it
+        return (size if size >= LEAST_CONTEXT else None), bool(meta.get("n_ctx"))
 
     def _ask(
         self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
@@ -203,6 +225,7 @@ class Server:
         )
 
 
+_OF_ANOTHER_FORM = (TypeError, AttributeError)
 # How an answer is asked for, the best first: some servers refuse the options, or streams.
 _WAYS: tuple[dict[str, Any], ...] = (
     {"stream": True, "stream_options": {"include_usage": True}},

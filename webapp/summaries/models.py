@@ -148,6 +148,8 @@ class ServerCapability(models.Model):
     mode = models.CharField(max_length=11, choices=Mode.choices)
     # The longest prompt that it reads whole, once one was too long.
     prompt_characters = models.PositiveIntegerField(null=True, blank=True)
+    context = models.PositiveIntegerField(null=True, blank=True)  # tokens, where the server says it
+    takes_bounds = models.BooleanField(default=False)  # lengths of texts and lists in a schema
     probed_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -25,6 +25,7 @@ from assay_common.text import clean_json
 _KEYWORDS = frozenset(
     {"$defs", "$ref", "type", "properties", "required", "additionalProperties", "items", "enum"}
 )
+_BOUNDS = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
 
 
 def _text(value: Any) -> Any:
@@ -211,13 +212,39 @@ def strict_schema() -> dict[str, Any]:
     return schema
 
 
-def _strict(node: Any) -> Any:
-    """A schema with the keywords that every server knows; names of properties stay."""
-    kept = {key: value for key, value in node.items() if key in _KEYWORDS}
+@cache
+def bounded_schema(tokens: int) -> dict[str, Any]:
+    """The same with lengths of texts and lists, so that an answer has room in so many tokens.
+
+    A weak model writes one text or list until it is stopped, and the answer is cut off.
+    """
+    # A good model stops by itself; where room is short even the longest answer must fit.
+    text, items = (400, 10) if tokens >= 4_000 else (max(12, tokens // 20), max(1, tokens // 1500))
+    shorter = {"maxLength": text, "maxItems": items}
+    schema: dict[str, Any] = _shortened(
+        _strict(PaperSummary.model_json_schema(), _KEYWORDS | _BOUNDS), shorter
+    )
+    return schema
+
+
+def _shortened(node: Any, most: dict[str, int]) -> Any:
+    if isinstance(node, list):
+        return [_shortened(inner, most) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: min(value, most[key]) if key in most else _shortened(value, most)
+        for key, value in node.items()
+    }
+
+
+def _strict(node: Any, keywords: frozenset[str] = _KEYWORDS) -> Any:
+    """A schema with some keywords, of which every server knows the first; properties stay."""
+    kept = {key: value for key, value in node.items() if key in keywords}
     for named in kept.keys() & {"properties", "$defs"}:
-        kept[named] = {name: _strict(inner) for name, inner in kept[named].items()}
+        kept[named] = {name: _strict(inner, keywords) for name, inner in kept[named].items()}
     if "items" in kept:
-        kept["items"] = _strict(kept["items"])
+        kept["items"] = _strict(kept["items"], keywords)
     if "properties" in kept:
         kept |= {"required": list(kept["properties"]), "additionalProperties": False}
     return kept

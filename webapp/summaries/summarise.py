@@ -110,6 +110,7 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
             raise _CancelledError
 
     mode = capability.mode_of(server, lambda asked, form: budget.ask(summary, server, asked, form))
+    server = capability.fitted(server)
     title, language = summary.paper.title, summary.language
     around = _characters(question(title, "", "", language))
     given = _beginning(kept.text, capability.prompt_characters(server), around)
@@ -130,7 +131,7 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
             shares["read_share"] = min(shares["read_share"], part)
         return reply
 
-    return ask_for_summary(ask, mode, messages), shares
+    return ask_for_summary(ask, mode, messages, capability.schema_of(server)), shares
 
 
 def _characters(messages: list[Message]) -> int:

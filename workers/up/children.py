@@ -17,6 +17,7 @@ from django.conf import settings
 
 from webapp import connections, env
 from workers.up import install_ml, redis
+from workers.up.model_here import ModelHere
 from workers.up.supervisor import Child
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
@@ -34,7 +35,7 @@ OF_CELERY = (
 )
 
 
-def children(listener: int, *, ml: bool) -> Iterator[Child]:
+def children(listener: int, *, ml: bool, model: ModelHere | None = None) -> Iterator[Child]:
     """The children, first those that the pages need; the web server is called `web`."""
     if not env.read().celery_broker_url.get_secret_value():
         yield Child("redis", _command(redis.command(settings.DATA_DIR)), last=True)
@@ -52,6 +53,8 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
+    if model is not None:
+        yield Child("model", model.run)
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
     yield replace(models, run=partial(_wait_for, _is_model_connected, models.run))
     if ml:

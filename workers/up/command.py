@@ -19,9 +19,11 @@ from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date
 from webapp.ui.translations import compile_catalogues
-from workers.up import lock
+from workers.up import lock, model_here
 from workers.up.children import children, load_site
+from workers.up.llama import ModelFileError
 from workers.up.logs import to_terminal
+from workers.up.model_here import ModelHere
 from workers.up.redis import NoRedisError
 from workers.up.supervisor import Supervisor
 from workers.web import probe
@@ -38,14 +40,15 @@ def main(arguments: list[str]) -> int:
     """Serve until Ctrl-C or TERM; the exit status."""
     options = _parser().parse_args(arguments)
     try:
+        model = model_here.prepare(options.model) if options.model else None
         django.setup()
         data_directory()
         compile_catalogues()
         with lock.hold(settings.DATA_DIR / "up.lock") as record:
-            return _serve(options, record)
+            return _serve(options, record, model)
     except SettingError as error:
         sys.exit(f"Setting {error}")
-    except (UpError, lock.LockedError, NoRedisError) as error:
+    except (UpError, ModelFileError, lock.LockedError, NoRedisError) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         return 130
@@ -56,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=_port, default=8000, help="the first port to try (8000)")
     parser.add_argument(
         "--no-ml", action="store_true", help="do not install the packages that methods need"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        help="run a language model here: a GGUF file, or smollm2 where that package is installed",
     )
     # manage.py has removed it from the arguments; it is here for --help.
     parser.add_argument("--data", metavar="DIR", help="data directory (var/)")
@@ -68,7 +76,9 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
+def _serve(
+    options: argparse.Namespace, record: Callable[[str], None], model: ModelHere | None
+) -> int:
     prepared = get_context("fork").Process(target=_prepare, args=(os.getpid(),), daemon=True)
     prepared.start()  # meanwhile this process loads the site, on another core
     load_site()
@@ -83,7 +93,7 @@ def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
         print(f"Port {options.port} is taken: using {port}.")
     logs = settings.DATA_DIR / "log"
     with listener, Supervisor(settings.BASE_DIR, logs, to_terminal) as supervisor:
-        for child in children(listener.fileno(), ml=not options.no_ml):
+        for child in children(listener.fileno(), ml=not options.no_ml, model=model):
             connections.close_all()  # a database connection belongs to one process
             if not supervisor.stopping:
                 supervisor.start(child)

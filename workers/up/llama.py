@@ -1,0 +1,156 @@
+"""llama.cpp's own server for one GGUF file, from the wheel `xllamacpp`.
+
+`python -m workers.up.llama FILE PORT NAME`: at low priority, with one slot and all cores but one,
+so that the site goes on answering. What it needs of memory is reckoned before it is loaded.
+"""
+
+import os
+import struct
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from assay_common.parent_death import die_with_parent
+
+CONTEXT = 16_384  # tokens at most; a model's own may be less
+BESIDE = 200_000_000  # bytes that a server takes beside the model and its cache
+SHARE = 0.5  # of the free memory, beyond which a model is refused
+MAX_ENTRIES, MAX_TEXT = 5_000_000, 50_000_000  # of a file's head
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 10: "<Q", 11: "<q"}
+_TEXT, _LIST = 8, 9
+
+
+class ModelFileError(Exception):
+    """A file that is no model, or does not fit; the message says why."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A GGUF file, and the numbers of its head that say how large its cache is."""
+
+    path: Path
+    size: int  # bytes
+    head: dict[str, int]
+
+    @staticmethod
+    def read(path: Path) -> "ModelFile":
+        """The head of a file. Raises ModelFileError where it is no GGUF file."""
+        try:
+            with path.open("rb") as file:
+                return ModelFile(path, path.stat().st_size, _head(file))
+        except OSError as error:
+            raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from error
+        except (struct.error, ValueError, KeyError) as error:
+            raise ModelFileError(f"{path} is no GGUF file.") from error
+
+    @property
+    def context(self) -> int:
+        """Tokens that are offered: what it was trained for, as far as CONTEXT."""
+        return min(self._of("context_length") or CONTEXT, CONTEXT)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a server of it takes: the file, keys and values of the context, the rest."""
+        heads = self._of("attention.head_count") or 1
+        width = self._of("embedding_length") // heads
+        a_token = 2 * 2 * self._of("block_count") * width
+        return (
+            self.size
+            + self.context * a_token * (self._of("attention.head_count_kv") or heads)
+            + BESIDE
+        )
+
+    def _of(self, name: str) -> int:
+        return next((n for key, n in self.head.items() if key.endswith(f".{name}")), 0)
+
+
+def _head(file: BinaryIO) -> dict[str, int]:
+    """The numbers of a GGUF file's head by name (github.com/ggml-org/ggml, docs/gguf.md)."""
+    if file.read(4) != b"GGUF" or _number(file, "<I") not in {2, 3}:
+        raise ValueError
+    _number(file, "<Q")  # tensors
+    found = {}
+    for _ in range(min(_number(file, "<Q"), MAX_ENTRIES)):
+        name = _text(file).decode(errors="replace")
+        kind = _number(file, "<I")
+        if kind in _NUMBERS:
+            found[name] = _number(file, _NUMBERS[kind])
+        else:
+            _skip(file, kind)
+    return found
+
+
+def _skip(file: BinaryIO, kind: int) -> None:
+    if kind == _TEXT:
+        _text(file)
+    elif kind == _LIST:
+        of, count = _number(file, "<I"), _number(file, "<Q")
+        if count > MAX_ENTRIES or of == _LIST:
+            raise ValueError
+        if of == _TEXT:
+            for _ in range(count):
+                _text(file)
+        else:
+            file.seek(_SIZES[of] * count, os.SEEK_CUR)
+    else:
+        file.seek(_SIZES[kind], os.SEEK_CUR)
+
+
+def _text(file: BinaryIO) -> bytes:
+    length = _number(file, "<Q")
+    if length > MAX_TEXT:
+        raise ValueError
+    return file.read(length)
+
+
+def _number(file: BinaryIO, form: str) -> int:
+    value: int = struct.unpack(form, file.read(struct.calcsize(form)))[0]
+    return value
+
+
+def free_memory() -> int:
+    """Bytes that programs may take without others being moved to disk."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def check_fits(model: ModelFile) -> None:
+    """Raises ModelFileError where a model would take more than half of the free memory."""
+    free = free_memory()
+    if model.memory > SHARE * free:
+        raise ModelFileError(
+            f"{model.path.name} needs about {model.memory / 1e9:.1f} GB of memory with a context "
+            f"of {model.context} tokens; half of what is free here is {SHARE * free / 1e9:.1f} GB. "
+            "Choose a smaller model, or one of fewer bits."
+        )
+
+
+def serve(path: Path, port: int, name: str) -> None:
+    """Serve until the process is ended."""
+    import xllamacpp  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415
+
+    die_with_parent(os.getppid())
+    os.nice(10)
+    model = ModelFile.read(path)
+    threads = max(1, len(os.sched_getaffinity(0)) - 1)
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.model_alias = {name}
+    params.n_ctx = model.context
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    params.ui = False
+    server = xllamacpp.Server(params)  # ends with the process
+    print(f"Serving {name} at {server.listening_address}", flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

