@@ -179,8 +179,8 @@ QUEUES = ["quick", "bulk", "arxiv", "mail", "events", "summaries"]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 _TASKS_OF = {
     "bulk": (
-        *("link", "vectors", "postings", "learn_all", "summaries", "best_since", "tidy"),
-        "read_zotero",
+        *("build", "link", "vectors", "postings", "learn_all", "summaries", "best_since"),
+        *("tidy", "read_zotero"),
     ),
     "arxiv": ("poll", "enrich", "save_named", "save_by", "read_tables", "read_tables_of"),
     "mail": ("mail",),

@@ -7,14 +7,17 @@ from unittest import mock
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 from pytest_django import Settings
 
+from tests import factories
 from tests.servers.arxiv import ArxivServer
-from webapp.digests.daily import categories_to_fetch, update
+from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, update
 from webapp.digests.models import Digest, Profile
 from webapp.papers import schedule
 from webapp.papers.days import last_batch_day
 from webapp.papers.models import Listing, Paper
+from webapp.papers.queries import announced_on
 from workers.site import tasks
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +69,72 @@ def test_a_process_that_died_before_its_digests_is_made_good(arxiv: ArxivServer)
     assert not Digest.objects.exists()
     assert update(["cs.AI"]).dates == set()  # 304
     assert Digest.objects.exists()
+
+
+def test_fetching_builds_nothing_and_building_asks_arxiv_nothing(arxiv: ArxivServer) -> None:
+    """Else what readers look up at arXiv would wait while a day is built."""
+    tasks.poll()
+    tasks.enrich_papers()
+    assert Paper.objects.exists()
+    assert not Digest.objects.exists()
+    asked = len(arxiv.log)
+    tasks.build_digests()
+    assert Digest.objects.filter(date=arxiv.today).exists()
+    assert len(arxiv.log) == asked
+
+
+def test_a_day_whose_papers_wait_for_their_digest_says_so(
+    arxiv: ArxivServer, client: Client
+) -> None:
+    tasks.poll()
+    for path in ("/", f"/digest/{arxiv.today}/"):
+        page = client.get(path).content.decode()
+        assert "digest is being built" in page
+        assert "Nothing has been fetched" not in page
+    tasks.build_digests()
+    assert "digest is being built" not in client.get("/").content.decode()
+
+
+def announced(day: date) -> date:
+    """A day with a paper, whose digest is not built."""
+    factories.make_day(1, day, day.day)
+    Digest.objects.all().delete()
+    return day
+
+
+def test_building_that_was_killed_goes_on_where_it_was(arxiv: ArxivServer) -> None:
+    """Only the day during which it was killed is looked at again, not those before it."""
+    days = [announced(date(2026, 3, number)) for number in (2, 3, 4)]
+    ask_for(days)
+    looked_at: list[date] = []
+
+    def killed_on_the_second(day: date) -> object:
+        looked_at.append(day)
+        if len(looked_at) == 2:
+            raise KeyboardInterrupt
+        return announced_on(day)
+
+    with mock.patch("webapp.digests.build.announced_on", killed_on_the_second):
+        with pytest.raises(KeyboardInterrupt):
+            tasks.build_digests()
+        assert Digest.objects.count() == 1
+        tasks.build_digests()
+    assert [day.day for day in looked_at] == [2, 3, 3, 4]
+    assert Digest.objects.count() == 3
+
+
+def test_a_day_asked_for_again_while_it_is_built_is_built_again() -> None:
+    day = announced(date(2026, 3, 2))
+    ask_for([day])
+
+    def asked_meanwhile(at: date) -> object:
+        ask_for([at])
+        return announced_on(at)
+
+    with mock.patch("webapp.digests.build.announced_on", asked_meanwhile):
+        build_asked()
+    assert build_asked() == [day]
+    assert build_asked() == []
 
 
 def run(*options: str) -> str:
@@ -121,7 +190,6 @@ def test_a_tick_asks_for_what_is_due_and_the_next_for_nothing(arxiv: ArxivServer
     due = schedule.due(categories_to_fetch(), datetime.now(UTC))
     tasks.poll()
     assert len(arxiv.log) == asked or due  # a holiday of the calendar alone is asked for again
-    assert Digest.objects.exists()
 
 
 def test_enrichment_puts_the_digest_in_its_final_order(arxiv: ArxivServer) -> None:

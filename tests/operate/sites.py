@@ -95,6 +95,7 @@ def _profiles(reader: Any, paper: Any) -> None:
     from webapp.digests.models import (
         BestSince,
         Chips,
+        DayToBuild,
         Digest,
         FurtherMatches,
         Gist,
@@ -109,6 +110,7 @@ def _profiles(reader: Any, paper: Any) -> None:
     BestSince.objects.create(profile=profile, since=day, asked_at=NOW, heard_at=NOW, rows=[])
     FurtherMatches.objects.create(digest=Digest.objects.all()[0], rows=[NUMBERS])
     Chips.objects.create(paper=paper, chips=[NUMBERS])
+    DayToBuild.objects.create(date=day, asked_at=NOW)
     Gist.objects.create(paper=paper, language="en", text=ODD, html="<p>√</p>")
     LearnedModel.objects.create(
         reader=reader,

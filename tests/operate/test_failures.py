@@ -38,7 +38,7 @@ def failing_poll(monkeypatch: pytest.MonkeyPatch) -> Any:
         raise DatabaseError(WHY)
 
     monkeypatch.setattr(tasks.schedule, "due", lambda *_: ["cs.LG"])
-    monkeypatch.setattr(tasks, "update", refuse)
+    monkeypatch.setattr(tasks, "fetch", refuse)
     return monkeypatch
 
 

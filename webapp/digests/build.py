@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date as Date
 from datetime import datetime
 from hashlib import sha256
@@ -30,13 +30,17 @@ SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi"
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 
 
-def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> list[Digest]:
+def build(
+    dates: Iterable[Date],
+    profiles: Iterable[Profile] | None = None,
+    on_built: Callable[[Date], object] = lambda date: None,
+) -> list[Digest]:
     """Build the digests of `dates` for `profiles` (all, with the site's, if None).
 
     Idempotent, and one transaction per profile and date. The result does not depend on the order
     of calls: where the papers of a digest changed, later days that announce them again are built
-    too. A day without papers has no digest. An invalid profile is logged and skipped. Returns the
-    digests of these days.
+    too. A day without papers has no digest. An invalid profile is logged and skipped. `on_built` is
+    called with each day, the oldest first. Returns the digests of these days.
     """
     if profiles is None:
         site_profile()
@@ -58,10 +62,8 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         built += standing
         stand = {digest.profile_id for digest in standing}
         changed = [profile for profile in wanted if profile.pk not in stand]
-        if not changed:
-            continue
         scorer = Scorer([wanted[profile] for profile in changed])
-        kept = scorer.kept(day.candidates)
+        kept = scorer.kept(day.candidates) if changed else []
         for rule, profile in enumerate(changed):
             digest, papers = _write_digest(
                 profile, day, scorer, rule, kept=kept[rule], inputs=inputs[profile.pk]
@@ -70,6 +72,7 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
                 built.append(digest)
             for later in _announced_later(profile, date, papers):
                 to_build.setdefault(later, {})[profile] = rules[profile]
+        on_built(date)
     return built
 
 

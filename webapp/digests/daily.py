@@ -1,13 +1,19 @@
-"""The daily update: fetch from arXiv, then build the digests of every day that changed."""
+"""The daily update: fetch from arXiv, then build the digests of every day that changed.
 
-from collections.abc import Sequence
+These are two tasks, so that what readers look up at arXiv does not wait for the digests of a day.
+Which days are to be built is kept in the database: whoever is killed while it builds goes on with
+the next of them.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import chain
 
 from django.conf import settings
+from django.utils import timezone
 
 from webapp.digests.build import build
-from webapp.digests.models import Profile
+from webapp.digests.models import DayToBuild, Profile
 from webapp.digests.profiles.keyword_frequencies import recount_stale_frequencies
 from webapp.papers import queries, sample, schedule
 from webapp.papers.days import eastern_date, now
@@ -26,20 +32,55 @@ def categories_to_fetch() -> list[str]:
     return list(dict.fromkeys([*settings.ARXIV_CATEGORIES, *valid]))
 
 
-def update(
+def fetch(
     categories: Sequence[str],
     since: date | None = None,
     on_progress: Progress = lambda done, total, step: None,
 ) -> FetchReport:
-    """Fetch what is new or was missed and rebuild the digests it affects.
+    """Fetch what is new or was missed, and ask for the digests it affects.
 
     Until arXiv is reached for the first time, the sample day is shown. The last days are always
-    built, since a process may have died between a batch and its digests.
+    asked for, since a process may have died between a batch and this.
     Raises ValueError for a name that cannot be a category.
     """
     report = schedule.fetch(categories, since, on_progress)
     if report.failed:
         report.dates.update(sample.load_sample(report.reason).dates)
+    ask_for({*report.dates, *queries.dates(RECENT)})
+    return report
+
+
+def ask_for(dates: Iterable[date]) -> None:
+    """Have the digests of these days built."""
+    DayToBuild.objects.bulk_create(
+        [DayToBuild(date=day, asked_at=timezone.now()) for day in sorted(dates)],
+        update_conflicts=True,
+        unique_fields=["date"],
+        update_fields=["asked_at"],
+    )
+
+
+def build_asked() -> list[date]:
+    """Build the digests of the days that were asked for; these days."""
+    asked = dict(DayToBuild.objects.order_by("date").values_list("date", "asked_at"))
+    if not asked:
+        return []
+
+    def built(day: date) -> None:
+        if day in asked:  # or a later one with the same papers; what is asked for again stays
+            DayToBuild.objects.filter(date=day, asked_at=asked[day]).delete()
+
     recount_stale_frequencies(eastern_date(now()))
-    build(sorted({*report.dates, *queries.dates(RECENT)}))
+    build(asked, on_built=built)
+    return list(asked)
+
+
+def update(
+    categories: Sequence[str],
+    since: date | None = None,
+    on_progress: Progress = lambda done, total, step: None,
+) -> FetchReport:
+    """Fetch, and build at once what was asked for. Raises as `fetch`."""
+    report = fetch(categories, since, on_progress)
+    build_asked()
     return report

@@ -116,6 +116,16 @@ class Digest(models.Model):
         constraints = [UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day")]
 
 
+class DayToBuild(models.Model):
+    """A day whose digests are to be built, since its papers changed."""
+
+    date = models.DateField(primary_key=True)
+    asked_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "days to build"
+
+
 class DigestEntry(models.Model):
     """A paper in a digest, with the reasons for its rank."""
 

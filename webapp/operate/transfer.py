@@ -47,6 +47,8 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same data gives the same file, whenever 
 CACHES = {
     "health.Heartbeat": "which processes are alive now",
     "health.Failure": "which tasks failed when they last ran",
+    "learning.PostingsBlock": "which papers share terms, as their texts say",
+    "learning.TermPostings": "which papers share terms, as their texts say",
     "papers.ArxivSlot": "whose turn it is to ask arXiv",
     "ui.Revision": "which kept pages are still current",
 }

@@ -11,6 +11,7 @@ from webapp.digests import queries
 from webapp.digests.daily import categories_to_fetch
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
+from webapp.digests.models import DayToBuild
 from webapp.digests.scoring.learned import SURE
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date, now
@@ -21,7 +22,7 @@ from webapp.ui.pages import reader_of, respond_shared
 from webapp.ui.revisions import revision
 
 PAPERS_A_PAGE = 50
-INTAKE = ("site.poll", "site.enrich")  # the tasks without which no paper comes
+INTAKE = ("site.poll", "site.enrich", "site.build")  # the tasks without which no paper comes
 
 
 @require_safe
@@ -95,6 +96,7 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
         "date": date,
         "today": eastern_date(now()),
         "fetching_fails": failing(*INTAKE).first(),
+        "building": DayToBuild.objects.filter(**{"date": date} if date else {}).exists(),
         "profile": found,
         "previous": near[0],
         "next": near[1],

@@ -64,6 +64,7 @@ app.conf.beat_schedule = {
     # is stale or failed; beat only asks.
     "poll": _every(300.0, "site.poll"),
     "enrich": _every(300.0, "site.enrich"),
+    "build": _every(60.0, "site.build"),
     "tables": _every(60.0, "site.read_tables"),
     "link": _every(60.0, "site.link"),
     "vectors": _every(60.0, "site.vectors"),

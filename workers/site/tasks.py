@@ -12,8 +12,7 @@ from django.conf import settings
 from webapp.catalog import chips, linking
 from webapp.claims import abstracts
 from webapp.digests import backlog, entries
-from webapp.digests.build import build
-from webapp.digests.daily import categories_to_fetch, update
+from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
 from webapp.learning import postings, vectors
 from webapp.learning.encoder import EncoderError
 from webapp.library import importing, learning, zotero_reading
@@ -27,6 +26,7 @@ from webapp.runs import dispatch, heartbeats, record, retention, sweep
 from webapp.summaries import fulltext, queries, queue
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
+from webapp.tasks import send
 from workers.site.app import BRIEF, app
 
 log = logging.getLogger(__name__)
@@ -42,12 +42,11 @@ def poll() -> None:
     due = schedule.due(categories_to_fetch(), now())
     if not due:
         return
-    report = update(due, on_progress=_say_step)
+    report = fetch(due, on_progress=_say_step)
     for row in report.rows:
         counts = ", ".join(f"{many} {kind}" for kind, many in row.counts.items() if many)
         news.info("%s %s: %s. %s", row.category, row.date, row.state, row.reason or counts)
-    link_papers()  # so that the first page shows methods at once
-    index_papers()
+    send("site.build", [], lost="digests are built within a minute after it is back")
 
 
 def _say_step(done: int, total: int, step: str) -> None:
@@ -55,13 +54,21 @@ def _say_step(done: int, total: int, step: str) -> None:
         news.info("Asking arXiv, %d of %d: %s", done + 1, total, step)
 
 
+@app.task(name="site.build")
+def build_digests() -> None:
+    """Build the digests of the days whose papers have changed."""
+    if build_asked():
+        link_papers()  # so that the first page shows methods at once
+        index_papers()
+
+
 @app.task(name="site.enrich")
 def enrich_papers() -> None:
-    """Get from the API what the feeds lack, and put the digests in their final order."""
+    """Get from the API what the feeds lack, for the final order of the digests."""
     try:
         for _ in range(ENRICH_REQUESTS):
             answered, dates = enrich()
-            build(sorted(dates))
+            ask_for(dates)
             if not answered:
                 return
     except FetchError as error:

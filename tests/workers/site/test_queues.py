@@ -13,11 +13,14 @@ from django.contrib.auth.models import User
 from tests import factories
 from tests.processes import wait_for
 from tests.runs.rig import Rig, standing
+from tests.servers.arxiv import ArxivServer
 from webapp import tasks
+from webapp.digests.models import Digest
 from webapp.library.models import Star
 from webapp.operate.heartbeats import SILENCE, ages
 from webapp.operate.models import Heartbeat
 from webapp.papers.limiter import slot
+from webapp.papers.models import Paper
 from webapp.readers.models import SignInLink
 from workers.site.app import app
 from workers.up.children import children
@@ -27,6 +30,7 @@ OF = {
     "quick": QUICK,
     "bulk": {
         *("site.link", "site.vectors", "site.learn_all", "site.summaries", "site.best_since"),
+        "site.build",
         "site.tidy",
         *("site.postings", "site.read_zotero"),
     },
@@ -87,3 +91,28 @@ def test_a_worker_without_options_serves_every_queue_and_a_moment_waits_for_no_o
             assert not Star.objects.filter(reader=reader).exists()
             # What takes its time says so: the queue is not down.
             assert ages(Heartbeat.Kind.QUEUE)["arxiv"] < SILENCE.total_seconds()
+
+
+@pytest.mark.slow
+def test_what_readers_look_up_waits_for_no_digest(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: Any
+) -> None:
+    """With nobody at work on `bulk`, a day's papers come and a look-up after them is answered."""
+    with ArxivServer() as arxiv, django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
+        served = {
+            "ASSAY_ARXIV_RSS_URL": arxiv.rss_url,
+            "ASSAY_ARXIV_API_URL": arxiv.api_url,
+            "ASSAY_ARXIV_SECONDS": "0",
+            "ASSAY_CATEGORIES": "cs.CL",
+        }
+        site = ("-A", "workers.site.app", "worker", "-Q")
+        rig.start("arxiv", *site, "arxiv", **served)
+        reader = factories.make_reader("patient")
+        tasks.send("site.poll", [], lost="nothing")
+        wait_for(Paper.objects.exists, 90, "papers")
+        wanted = Paper.objects.values_list("arxiv_id", flat=True)[0]
+        tasks.send("site.save_named", [reader.pk, [wanted]], lost="nothing")
+        wait_for(Star.objects.filter(reader=reader).exists, 30, "what was looked up")
+        assert not Digest.objects.exists()
+        rig.start("bulk", *site, "bulk", **served)
+        wait_for(Digest.objects.filter(date=arxiv.today).exists, 90, "the digest")

@@ -101,9 +101,8 @@ def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> N
     ):
         house.said(r"Asking arXiv, 1 of \d+: cs.CL today", START_SECONDS)
         day = house.said(r"cs\.LG (\d{4}-\d\d-\d\d): complete\. .*\d+ new", START_SECONDS)[1]
-        status, page = house.get(f"digest/{day}/")
-        assert status == 200
-        assert "Sample day." not in page
+        wait_for(lambda: house.get(f"digest/{day}/")[0] == 200, START_SECONDS, "its digest")
+        assert "Sample day." not in house.get(f"digest/{day}/")[1]
 
 
 @pytest.mark.slow
