@@ -11,9 +11,11 @@ from hashlib import sha256
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
+from webapp.summaries.models import Summary
 from webapp.ui.markup import render
 
 DAY = date(2026, 3, 12)
@@ -209,3 +211,17 @@ def _marks(text: str, matches: Sequence[dict[str, Any]]) -> list[tuple[int, int,
             marks.append((at, at + len(match["keyword"]), index))
             at = low.find(match["keyword"].lower(), at + 1)
     return marks
+
+
+def summarise(paper: Paper, language: str = "en", **facts: Any) -> Summary:
+    """A finished summary of a paper."""
+    given = {"gist": "It is sparse.", "gist_html": "It is <i>sparse</i>.", "model": "m"} | facts
+    return Summary.objects.create(
+        paper=paper,
+        version=paper.version,
+        prompt_version="v3",
+        language=language,
+        state=Summary.State.DONE,
+        finished_at=timezone.now(),
+        **given,
+    )

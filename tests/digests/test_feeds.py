@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils.http import parse_http_date
 
+from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, listing, paper, profile
 from webapp.digests.build import build
 from webapp.digests.models import DigestEntry, Profile
@@ -296,7 +297,10 @@ def test_a_list_without_papers_yet_is_an_empty_feed(client: Client, address: str
 
 @pytest.mark.usefixtures("days")
 def test_a_gist_stands_before_the_abstract(client: Client) -> None:
-    DigestEntry.objects.filter(paper__arxiv_id="2603.00001").update(gist_html="<b>In short.</b>")
+    before = get(client, "/p/mine.json").content
+    paper = Paper.objects.get(arxiv_id="2603.00001")
+    factories.summarise(paper, gist="In short.", gist_html="<b>In short.</b>")
+    assert get(client, "/p/mine.json").content != before
     items = {item["id"]: item for item in get(client, "/p/mine.json").json()["items"]}
     assert "<p><b>In short.</b></p>" in items["tag:testserver,2025:2603.00001v1"]["content_html"]
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from webapp.digests import build as building
 from webapp.digests.build import build
-from webapp.digests.entries import store_chips, store_gist
+from webapp.digests.entries import store_chips
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Paper
+from webapp.summaries.models import Summary
 
 pytestmark = pytest.mark.django_db
 
@@ -97,55 +100,48 @@ def test_what_other_days_show_of_other_papers_is_no_input() -> None:
     assert (after.inputs, after.changed_at) == (before.inputs, before.changed_at)
 
 
-def test_a_gist_touches_only_the_entries_that_hold_its_paper(
-    request: pytest.FixtureRequest,
-) -> None:
+def test_a_gist_changes_no_digest_and_shows_in_every_one_at_once(client: Client) -> None:
     one, two = paper(1), paper(2)
     announce(MONDAY, one, two)
-    announce(TUESDAY, paper(3))
-    build([MONDAY, TUESDAY], many(8))
-    keys = set(DigestEntry.objects.values_list("pk", flat=True))
-    before = dict(DigestEntry.objects.values_list("pk", "changed_at"))
-    stamps = Digest.objects.values_list("changed_at", flat=True)
-    monday, tuesday = (set(stamps.filter(date=day)) for day in (MONDAY, TUESDAY))
-    request.getfixturevalue("no_scoring")
-    with CaptureQueriesContext(connection) as queries:
-        store_gist(one.pk, "en", "It is sparse.", "It is <i>sparse</i>.", "")
-    assert len(queries) <= 14
-    assert set(DigestEntry.objects.values_list("pk", flat=True)) == keys
-    for entry in DigestEntry.objects.all():
-        assert (entry.gist == "It is sparse.") is (entry.paper_id == one.pk)
-        assert (entry.changed_at > before[entry.pk]) is (entry.paper_id == one.pk)
-    assert monday.isdisjoint(stamps.filter(date=MONDAY))
-    assert set(stamps.filter(date=TUESDAY)) == tuesday
+    build([MONDAY], many(3))
+    Profile.objects.update(owner=None)
+    stored = list(DigestEntry.objects.order_by("pk").values())
+    address = f"/p/{Profile.objects.order_by('pk')[1].slug}/"
+    for where in (address, address[:-1] + ".rss"):
+        assert "It is " not in client.get(where).content.decode()
+    factories.summarise(one)
+    assert list(DigestEntry.objects.order_by("pk").values()) == stored
+    for where in (address, address[:-1] + ".rss"):
+        assert "It is " in client.get(where).content.decode(), where
+    Summary.objects.update(withheld="It says nothing.")
+    for where in (address, address[:-1] + ".rss"):
+        assert "It is " not in client.get(where).content.decode()
 
 
-def test_gists_and_chips_stay_when_a_day_is_built_anew() -> None:
+def test_chips_stay_when_a_day_is_built_anew() -> None:
     one = paper(1)
     announce(MONDAY, one)
     [mine] = many(1)
     build([MONDAY], [mine])
-    store_gist(one.pk, "en", "Short.", "Short.", "")
     chips = [{"method": "seps", "name": "SEPS", "figure": "2×"}]
     assert store_chips({one.pk: chips}) == 1
     stamp = Digest.objects.get().changed_at
     announce(MONDAY, paper(2))
     build([MONDAY], [mine])
     entry = DigestEntry.objects.get(paper=one)
-    assert (entry.gist, entry.chips) == ("Short.", chips)
+    assert entry.chips == chips
     assert Digest.objects.get().changed_at > stamp
     assert store_chips({}) == 1
     assert DigestEntry.objects.get(paper=one).chips == []
 
 
-def test_a_profile_that_changes_its_language_gets_gists_in_it() -> None:
+def test_a_profile_that_changes_its_language_shows_gists_in_it(client: Client) -> None:
     one = paper(1)
     announce(MONDAY, one)
     [mine] = many(1)
     build([MONDAY], [mine])
-    store_gist(one.pk, "zh", "稀疏。", "稀疏。", "")
-    assert DigestEntry.objects.get().gist == ""
-    mine.language = "zh"
-    mine.save()
-    build([MONDAY], [mine])
-    assert DigestEntry.objects.get().gist == "稀疏。"
+    Profile.objects.filter(pk=mine.pk).update(owner=None)
+    factories.summarise(one, "zh", gist="稀疏。", gist_html="稀疏。")
+    assert "稀疏。" not in client.get(f"/p/{mine.slug}/").content.decode()
+    Profile.objects.filter(pk=mine.pk).update(language="zh")
+    assert "稀疏。" in client.get(f"/p/{mine.slug}/").content.decode()

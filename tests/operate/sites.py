@@ -98,7 +98,6 @@ def _profiles(reader: Any, paper: Any) -> None:
         DayToBuild,
         Digest,
         FurtherMatches,
-        Gist,
         LearnedModel,
         Profile,
     )
@@ -111,7 +110,6 @@ def _profiles(reader: Any, paper: Any) -> None:
     FurtherMatches.objects.create(digest=Digest.objects.all()[0], rows=[NUMBERS])
     Chips.objects.create(paper=paper, chips=[NUMBERS])
     DayToBuild.objects.create(date=day, asked_at=NOW)
-    Gist.objects.create(paper=paper, language="en", text=ODD, html="<p>√</p>")
     LearnedModel.objects.create(
         reader=reader,
         intercept=-0.1,

@@ -369,7 +369,7 @@ def test_a_useless_answer_is_kept_off_cards_mail_and_feeds(
     summary = summarised(paper)
     assert summary.state == "done"
     assert summary.withheld
-    assert not queries.done_lately().exists()  # what cards, mail and feeds are made of
+    assert not queries.shown_summaries().exists()  # what cards, mail and feeds are made of
     page = shown(client, paper)
     assert "is not used on cards, in mail or in feeds: " + summary.withheld in page.replace(
         "&#x27;", "'"

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, shown_before, unchanged
-from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
+from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Profile
 from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing, select
 from webapp.digests.scoring.terms import normalise
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 SHOWN_OF_ENTRY = (
     *("paper_id", "version", "score", "also_mentioned", "announce_type", "matches"),
-    *("title_html", "abstract_html", "gist_html", "chips"),
+    *("title_html", "abstract_html", "chips"),
 )
 SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi", "journal_ref")
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
@@ -143,15 +143,12 @@ def _entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -
     return entries
 
 
-def _add_gists_and_chips(entries: Sequence[DigestEntry], language: str) -> None:
-    """The stored gist and method chips of each paper, where there are any."""
+def _add_chips(entries: Sequence[DigestEntry]) -> None:
+    """The stored method chips of each paper, where there are any."""
     papers = [entry.paper for entry in entries]
-    gists = {g.paper_id: g for g in Gist.objects.filter(language=language, paper__in=papers)}
     chips = dict(Chips.objects.filter(paper__in=papers).values_list("paper_id", "chips"))
     for entry in entries:
         entry.chips = chips.get(entry.paper_id, [])
-        if gist := gists.get(entry.paper_id):
-            entry.gist, entry.gist_html = gist.text, gist.html
 
 
 def _visible_fields(entry: DigestEntry) -> list[object]:
@@ -185,7 +182,7 @@ def _write_digest(
         ranked, further = rank_unseen(day, rules, kept, earlier)
         entries = _entries_of(day, ranked, scorer, rule)
         matched, liked = len(ranked) + len(further), rules.learned.liked if rules.learned else 0
-        _add_gists_and_chips(entries, profile.language)
+        _add_chips(entries)
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
         rest = [(day.announced[one.at].paper.arxiv_id, one.score, one.standing) for one in further]

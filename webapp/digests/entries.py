@@ -1,33 +1,33 @@
-"""Write gists and method chips into entries of digests without rebuilding the digests.
+"""What entries of digests show of summaries and methods, without rebuilding the digests.
 
 A gist is one sentence of a paper's summary, a chip a method with its best figure.
 """
 
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from webapp.digests.models import Chips, Digest, DigestEntry, Gist, Profile
+from webapp.digests.models import Chips, Digest, DigestEntry, Profile
+from webapp.summaries.queries import shown_summaries
 
 
-def store_gist(paper_id: int, language: str, text: str, html: str, details: str) -> None:
-    """Store a paper's gist and show it in every digest with the paper.
-
-    `text` is plain, for a feed's description; `html` is for cards, `details` (the summary and its
-    claims) for a feed's content; both are sanitised. Idempotent.
-    """
-    texts = {"text": text, "html": html, "details": details}
-    if Gist.objects.filter(paper_id=paper_id, language=language, **texts).exists():
-        return
-    with transaction.atomic():
-        _lock_profiles(Profile.objects.filter(language=language))
-        Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
-        shown = DigestEntry.objects.filter(digest__profile__language=language, paper=paper_id)
-        shown.update(gist=text, gist_html=html, changed_at=timezone.now())
-        _mark_changed(shown.values_list("digest_id", flat=True))
+def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
+    """The entries with the sentence of their paper's summary in their profile's language."""
+    shown = shown_summaries().filter(
+        paper=OuterRef("paper"), language=OuterRef("digest__profile__language")
+    )
+    empty = Value("", TextField())
+    told: dict[str, Any] = {
+        "gist": Coalesce(Subquery(shown.values("gist")[:1]), empty),
+        "gist_html": Coalesce(Subquery(shown.values("gist_html")[:1]), empty),
+        "summarised_at": Subquery(shown.values("finished_at")[:1]),
+    }
+    return entries.annotate(**told)
 
 
 def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:

@@ -14,8 +14,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from webapp.digests.entries import with_gists
 from webapp.digests.lookup import profile_at
-from webapp.digests.models import Digest, DigestEntry, Gist, Profile
+from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
 from webapp.digests.text_formats import method_texts, score_terms
 from webapp.limits import spend, visitor
@@ -25,6 +26,7 @@ from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import categories
 from webapp.papers.search import SEARCHED
 from webapp.papers.search import search as find
+from webapp.summaries.queries import details, shown_summaries
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item, opml
@@ -46,7 +48,7 @@ def digest(
 
     The feeds of a private profile need its key, because feed readers have no session.
     """
-    shown = revision(f"profile:{slug or ''}", "papers")
+    shown = revision(f"profile:{slug or ''}", "papers", "gists")
     # The key is part of the address, so what is kept for it is for whoever has it.
     key = request.GET.get("key", "")
     return feed_http.respond(request, suffix, shown, lambda: _digest_source(slug, date, key))
@@ -64,18 +66,19 @@ def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
         f"{name}{day}",
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
         day_address(profile, date) if date else profile_address(profile),
-        lambda site: _digest_items(site, digests),
+        lambda site: _digest_items(site, digests, profile.language),
         max((one.changed_at for one in digests), default=profile.created_at or NEVER),
         profile.is_private,
     )
 
 
-def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
+def _digest_items(site: Site, digests: list[Digest], language: str) -> list[Item]:
     ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
-    entries = list(ordered.select_related("paper", "digest"))
-    summarised = [entry.paper_id for entry in entries if entry.gist_html]
-    # A paper has a gist for each language.
-    details = {(g.paper_id, g.html): g.details for g in Gist.objects.filter(paper__in=summarised)}
+    entries = list(with_gists(ordered.select_related("paper", "digest")))
+    summarised = [entry.paper_id for entry in entries if entry.gist]
+    written = shown_summaries().filter(paper__in=summarised, language=language)
+    # The last of each paper.
+    told = {summary.paper_id: details(summary) for summary in written.reverse().defer("content")}
     return _without_duplicates(
         paper_item(
             site,
@@ -83,7 +86,7 @@ def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
             "Also mentioned. " * entry.also_mentioned
             + f"Score {entry.score:g}: {score_terms(entry)}",
             entry.digest.date,
-            details.get((entry.paper_id, entry.gist_html), ""),
+            told.get(entry.paper_id, ""),
         )
         for entry in entries
     )
@@ -237,7 +240,9 @@ def paper_item(
         names,
         paper.categories,
         published,
-        entry.changed_at or max(published, paper.enriched_at or published),
+        max(filter(None, (entry.changed_at, entry.summarised_at)))
+        if entry.changed_at
+        else max(published, paper.enriched_at or published),
     )
 
 

@@ -1,5 +1,6 @@
 """Profiles and their digests, and what is learned from a reader."""
 
+from datetime import datetime
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
@@ -144,10 +145,12 @@ class DigestEntry(models.Model):
     # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
     title_html = models.TextField()
     abstract_html = models.TextField()
-    gist = models.TextField(blank=True)  # one sentence of its summary, if there is one
-    gist_html = models.TextField(blank=True)
     chips = models.JSONField(default=list)  # [{"method": slug, "name", "figure"}]
     changed_at = models.DateTimeField()  # when its content last changed
+    # Of the paper's summary in the profile's language, where `entries.with_gists` read them: one
+    # sentence, plain and sanitised, and when it was written.
+    gist = gist_html = ""
+    summarised_at: datetime | None = None
 
     class Meta:
         ordering = ("rank",)
@@ -186,19 +189,6 @@ class BestSince(models.Model):
 
     class Meta:
         verbose_name_plural = "best since"
-
-
-class Gist(models.Model):
-    """One sentence of a paper's summary, as cards and feeds show it."""
-
-    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="gists")
-    language = models.CharField(max_length=2, choices=Profile.Language.choices)
-    text = models.TextField()
-    html = models.TextField()  # sanitised; numbers that are not in the paper are marked
-    details = models.TextField(blank=True)  # the summary and its claims, for feeds; sanitised
-
-    class Meta:
-        constraints = [UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language")]
 
 
 class Chips(models.Model):

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
+from webapp.digests.entries import with_gists
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Listing, Paper
 
@@ -30,7 +31,7 @@ def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:
     """The digest's entries in their order, each with its paper: one query."""
-    return list(digest.entries.select_related("paper"))
+    return list(with_gists(digest.entries.select_related("paper")))
 
 
 def all_matches(digest: Digest) -> list[DigestEntry]:

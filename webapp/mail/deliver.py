@@ -19,6 +19,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
 from webapp import connections, leases
+from webapp.digests.entries import with_gists
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, first_reason, method_texts
 from webapp.leases import renewed
@@ -155,9 +156,9 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
+    shown = with_gists(entries).order_by("also_mentioned", "-digest__date", "rank")[:MOST]
     return until, [
-        _line(reader, entry.paper, entry.digest.date, first_reason(entry), entry)
-        for entry in entries.order_by("also_mentioned", "-digest__date", "rank")[:MOST]
+        _line(reader, entry.paper, entry.digest.date, first_reason(entry), entry) for entry in shown
     ]
 
 

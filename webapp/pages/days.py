@@ -35,7 +35,8 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
     if slug:
         profile_at(slug, reader)  # 404 where it is another's own
     listings = f"listings:{date}" if date else "listings"
-    revisions = revision(f"profile:{slug or ''}", listings, "sample", "failures")
+    scopes = (f"profile:{slug or ''}", listings, "sample", "gists", "failures")
+    revisions = revision(*scopes)
     shown = (revisions, Server.configured() is not None)
     # Where no task has ever failed nothing is looked up.
     has_failed = any(scope == "failures" for scope, _token in revisions) and not date

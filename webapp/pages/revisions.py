@@ -9,6 +9,7 @@ methods           links from papers to methods, and what stands measured
 run:0198c0de…     a run, by its id without hyphens
 results           the public runs that succeeded
 quantities        what tables of papers report
+gists             the sentences of summaries, as cards, mail and feeds show them
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
 failures          which tasks fail in the background
@@ -62,6 +63,7 @@ WATCHES = [
     ),
     Watch("summaries_fulltext", _OF_PAPER, ("source", "sections", "share", "reason")),
     Watch("summaries_summary", _OF_PAPER, _SUMMARY),
+    Watch("summaries_summary", "SELECT 'gists' AS scope WHERE {row}.gist <> ''", _SUMMARY),
     Watch(
         "summaries_claim",
         "SELECT 'paper:' || paper_id AS scope FROM summaries_summary WHERE id = {row}.summary_id",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
@@ -140,11 +140,10 @@ def by_model() -> list[ByModel]:
     return sorted(found, key=lambda row: (-row.done - row.withheld - row.failed, row.model))
 
 
-def done_lately() -> QuerySet[Summary]:
-    """The summaries finished in the last two days that cards may show, with what they show."""
-    since = timezone.now() - timedelta(days=2)
-    done = Summary.objects.filter(state=State.DONE, withheld="", finished_at__gte=since)
-    return done.defer("content")
+def shown_summaries() -> QuerySet[Summary]:
+    """The summaries that cards, mail and feeds may show, the last first."""
+    done = Summary.objects.filter(state=State.DONE, withheld="").exclude(gist="")
+    return done.order_by("-finished_at", "-pk")
 
 
 def details(summary: Summary) -> str:

@@ -23,8 +23,7 @@ from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
 from webapp.readers.links import mail_link
 from webapp.runs import dispatch, heartbeats, record, retention, sweep
-from webapp.summaries import fulltext, queries, queue
-from webapp.summaries.models import Summary
+from webapp.summaries import fulltext, queue
 from webapp.summaries.summarise import summarise
 from webapp.tasks import send
 from workers.site.app import BRIEF, app
@@ -78,9 +77,6 @@ def enrich_papers() -> None:
 @app.task(name="site.summaries")
 def request_summaries() -> None:
     """Request summaries for the latest digests, and send those that may run now."""
-    # Again, in case a worker was killed between a summary and its gist.
-    for summary in queries.done_lately():
-        _store_gist(summary)
     queue.request_and_send(
         entries.papers_to_summarise(settings.SUMMARY_PAPERS),
         lambda summary_id: summarise_paper.apply_async((summary_id,), expires=25),
@@ -90,15 +86,8 @@ def request_summaries() -> None:
 # A summary is at most two answers; what hangs beyond that is ended from outside.
 @app.task(name="site.summarise", time_limit=int(2 * settings.SUMMARY_SECONDS) + 600)
 def summarise_paper(summary_id: int) -> None:
-    """Write one summary, and store its gist for the digests."""
+    """Write one summary."""
     summarise(summary_id)
-    for summary in queries.done_lately().filter(id=summary_id):
-        _store_gist(summary)
-
-
-def _store_gist(summary: Summary) -> None:
-    details = queries.details(summary)
-    entries.store_gist(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
 
 
 @app.task(name="site.read_tables")
