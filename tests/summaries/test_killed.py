@@ -68,4 +68,5 @@ def test_a_killed_batch_is_finished_without_doing_anything_twice(
     # Only the paper that was being read when the worker was killed is read again.
     asked = Counter(text for request in model.requests if (text := paper_of(request)))
     assert sorted(asked.values()) == [1] * (len(IDS) - 1) + [2]
-    assert ModelCall.objects.count() == len(IDS) + 1
+    # One call for each paper, one more for that which was killed, and the probe of the server.
+    assert ModelCall.objects.count() == len(IDS) + 1 + 1
