@@ -13,18 +13,23 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.test import Client
 from django.utils import timezone
 
 from methods import registry
 from methods.spec import Family
-from tests.processes import ROOT
+from tests.factories import make_listing
+from tests.processes import ROOT, wait_for
+from tests.runs.rig import Rig, standing
+from webapp import tasks
 from webapp.catalog import linking, phrases
 from webapp.catalog.evidence import Answer, Link, links
 from webapp.catalog.labels import Label, agreement
-from webapp.catalog.models import MethodLink
+from webapp.catalog.models import LinkingState, MethodLink
 from webapp.catalog.phrases import pattern
 from webapp.claims.grounding import GroundTruth
 from webapp.claims.shares import wilson
+from webapp.operate.checks import readiness
 from webapp.papers.models import Announcement, Listing, Paper
 
 ABOUT = (
@@ -323,16 +328,102 @@ def test_a_tick_links_what_came_since_the_last_one() -> None:
     assert MethodLink.objects.count() == 2
 
 
-@pytest.mark.django_db(transaction=True)
-def test_another_process_writes_while_papers_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite refuses a writer that still reads what it began to read before another wrote."""
+def many_papers(count: int) -> None:
+    """Papers that are about a method."""
     Paper.objects.bulk_create(
         Paper(
             arxiv_id=f"2512.{number:05d}", title=ABOUT[0], abstract=ABOUT[1], title_html="",
             abstract_html="", authors=[], categories=["cs.CL"],
         )
-        for number in range(linking.BATCH + 2)
+        for number in range(count)
     )  # fmt: skip
+
+
+@pytest.mark.django_db
+def test_relinking_that_was_stopped_goes_on_where_it_was(
+    monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    many_papers(5)
+    monkeypatch.setattr(linking, "BATCH", 2)
+    monkeypatch.setattr(linking, "RELINK_SECONDS", -1.0)  # a batch in each call
+    seen: list[int] = []
+    write = linking._write
+
+    def watched(papers: list[Paper]) -> int:
+        seen.extend(paper.pk for paper in papers)
+        return write(papers)
+
+    monkeypatch.setattr(linking, "_write", watched)
+    newest_first = list(Paper.objects.order_by("-pk").values_list("pk", flat=True))
+    for before, done in ((0, 2), (2, 4), (4, 5)):
+        assert linking.link_new() == done - before
+        assert seen == newest_first[:done]
+        said = {check.name: check.detail for check in readiness()}["links"]
+        assert said.startswith(f"{done} of 5 papers are linked to methods that have changed")
+    left = "assay_papers_to_relink"
+    assert f"{left} 0.0" in client.get("/metrics").content.decode()
+    assert linking.link_new() == 0
+    assert {check.name: check.detail for check in readiness()}["links"] == "all papers are linked"
+    assert seen == newest_first
+
+    # A method changes: all again, and once more from the start if it changes meanwhile.
+    MethodLink.objects.all().delete()
+    for version, calls in (("one", 1), ("two", 4)):
+        monkeypatch.setattr(linking, "fingerprint", lambda version=version: version)
+        seen.clear()
+        for _ in range(calls):
+            linking.link_new()
+        if version == "one":
+            assert f"{left} 3.0" in client.get("/metrics").content.decode()
+    assert seen == newest_first
+    assert MethodLink.objects.count() == 5
+
+
+@pytest.mark.django_db
+def test_a_new_paper_does_not_wait_for_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    many_papers(5)
+    monkeypatch.setattr(linking, "BATCH", 1)
+    monkeypatch.setattr(linking, "RELINK_SECONDS", -1.0)
+    linking.link_new()
+    new = paper(*ABOUT, arxiv_id="2603.00001")
+    listing = make_listing(changed_at=timezone.now())
+    Announcement.objects.create(listing=listing, paper=new, type="new", version=1)
+    linking.link_new()
+    assert MethodLink.objects.filter(paper=new).exists()
+    assert MethodLink.objects.count() == 3
+
+
+@pytest.mark.slow
+def test_relinking_goes_on_after_kill_9(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: Any
+) -> None:
+    """What was linked before the kill is not looked at again."""
+    with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
+        many_papers(8 * linking.BATCH)
+        worker = ("-A", "workers.site.app", "worker", "-Q", "bulk")
+        rig.start("bulk", *worker)
+        tasks.send("site.link", [], lost="nothing")
+
+        def below() -> int | None:
+            rows = LinkingState.objects.values_list("relinking_below", flat=True)
+            return rows.first() if rows else 0
+
+        first = Paper.objects.order_by("pk")[0].pk
+        wait_for(lambda: 0 < (below() or 0) <= first + 7 * linking.BATCH, 90, "the first batches")
+        rig.kill("bulk")
+        reached = below()
+        assert reached, "it was over before it was killed"
+        MethodLink.objects.filter(paper__gte=reached).delete()
+        rig.start("bulk", *worker)
+        tasks.send("site.link", [], lost="nothing")
+        wait_for(lambda: below() is None, 90, "the end")
+        assert MethodLink.objects.count() == Paper.objects.filter(pk__lt=reached).count()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_process_writes_while_papers_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses a writer that still reads what it began to read before another wrote."""
+    many_papers(linking.BATCH + 2)
     atomic, other, batches = transaction.atomic, connection.copy(), []
 
     def begin_after_another_wrote() -> Any:

@@ -54,7 +54,7 @@ def test_ready_when_all_hold(client: Client) -> None:
     assert status == 200
     assert list(checks) == [
         "database", "broker", "beat", *(f"queue {name}" for name in ALWAYS), "queue bench-cpu",
-        "queue bench-gpu", "tasks",
+        "queue bench-gpu", "tasks", "links",
     ]  # fmt: skip
 
 

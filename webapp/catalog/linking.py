@@ -1,12 +1,14 @@
 """Links from papers to methods in the database, by the current evidence."""
 
+import time
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from operator import attrgetter
+from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from methods import registry
@@ -18,6 +20,7 @@ from webapp.papers.models import Listing, Paper
 from webapp.summaries.models import FullText, Summary
 
 BATCH = 500
+RELINK_SECONDS = 20.0  # of each minute, so that a day's digests do not wait for older papers
 CHANGEABLE = ("relation", "score", "evidence")  # fields of a link
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,28 +37,76 @@ def fingerprint() -> str:
 
 
 def link_new() -> int:
-    """Link the papers new since the last call, all if the methods changed; how many changed."""
-    # None where nothing was linked yet, or the methods have changed since.
-    state = LinkingState.objects.filter(pk=1, fingerprint=fingerprint()).first()
-    listings = Listing.objects.order_by("changed_at")
-    summaries = Summary.objects.filter(state=Summary.State.DONE).order_by("finished_at")
-    papers = Paper.objects.all()
-    if state:
-        listings = listings.filter(changed_at__gt=state.linked_until)
-        if state.answered_until:
-            summaries = summaries.filter(finished_at__gt=state.answered_until)
-        announced = Q(announcements__listing__in=listings)
-        papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
-    latest, answered = listings.last(), summaries.last()
-    if state and latest is None and answered is None:
+    """Link the papers new since the last call; how many links changed.
+
+    If the methods have changed, all papers are linked anew, the latest first, for RELINK_SECONDS in
+    each call: whoever is stopped meanwhile goes on where it was.
+    """
+    state = LinkingState.objects.filter(pk=1, fingerprint=fingerprint()).first() or _begin()
+    return _link_announced(state) + _relink()
+
+
+def _begin() -> LinkingState:
+    """Have all papers that there are now linked anew."""
+    last = Paper.objects.aggregate(last=Max("pk"))["last"]
+    values = {
+        "fingerprint": fingerprint(),
+        "linked_until": _latest(Listing.objects.all(), "changed_at") or timezone.now(),
+        "answered_until": _latest(_answered(), "finished_at"),
+        "relinking_below": None if last is None else last + 1,
+    }
+    return LinkingState.objects.update_or_create(pk=1, defaults=values)[0]
+
+
+def _link_announced(state: LinkingState) -> int:
+    """Link the papers whose announcements or summaries are new."""
+    listings = Listing.objects.filter(changed_at__gt=state.linked_until)
+    summaries = _answered()
+    if state.answered_until:
+        summaries = summaries.filter(finished_at__gt=state.answered_until)
+    values = {
+        "linked_until": _latest(listings, "changed_at"),
+        "answered_until": _latest(summaries, "finished_at"),
+    }
+    values = {name: value for name, value in values.items() if value}
+    if not values:
         return 0
-    changed = link(papers)
-    before = state.linked_until if state else timezone.now()
-    values = {"linked_until": latest.changed_at if latest else before, "fingerprint": fingerprint()}
-    if answered:
-        values["answered_until"] = answered.finished_at
-    LinkingState.objects.update_or_create(pk=1, defaults=values)
+    announced = Q(announcements__listing__in=listings)
+    changed = link(Paper.objects.filter(announced | Q(summaries__in=summaries)).distinct())
+    LinkingState.objects.filter(pk=1, fingerprint=state.fingerprint).update(**values)
     return changed
+
+
+def _answered() -> QuerySet[Summary]:
+    return Summary.objects.filter(state=Summary.State.DONE)
+
+
+def _latest(rows: QuerySet[Any], column: str) -> Any:
+    return rows.aggregate(latest=Max(column))["latest"]
+
+
+def _relink() -> int:
+    """Go on linking all papers anew; how many links changed."""
+    changed, end = 0, time.monotonic() + RELINK_SECONDS
+    mine = LinkingState.objects.filter(pk=1, fingerprint=fingerprint())
+    while below := mine.values_list("relinking_below", flat=True).first():
+        papers = list(Paper.objects.filter(pk__lt=below).order_by("-pk")[:BATCH])
+        with transaction.atomic():
+            changed += _write(papers)
+            reached = papers[-1].pk if papers else None
+            mine.filter(relinking_below=below).update(relinking_below=reached)
+        if time.monotonic() > end:
+            break
+    return changed
+
+
+def relinking() -> tuple[int, int] | None:
+    """While all papers are linked anew: how many are, and of how many."""
+    below = LinkingState.objects.values_list("relinking_below", flat=True).first()
+    if not below:
+        return None
+    total = Paper.objects.count()
+    return total - Paper.objects.filter(pk__lt=below).count(), total
 
 
 def link(papers: QuerySet[Paper]) -> int:

@@ -41,4 +41,6 @@ class LinkingState(models.Model):
     linked_until = models.DateTimeField()  # the latest change of a listing that was looked at
     answered_until = models.DateTimeField(null=True)  # the latest summary that was looked at
     fingerprint = models.CharField(max_length=64)  # of families, identifiers, weights
+    # While all papers are linked by new evidence, the latest first: those with smaller keys wait.
+    relinking_below = models.PositiveBigIntegerField(null=True)
     changed_at = models.DateTimeField(default=timezone.now)  # when any link last changed

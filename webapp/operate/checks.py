@@ -15,6 +15,7 @@ from kombu import Connection
 from kombu.exceptions import KombuError
 
 from webapp import connections
+from webapp.catalog.linking import relinking
 from webapp.operate.failures import failing
 from webapp.operate.heartbeats import SILENCE, ages
 from webapp.operate.models import Heartbeat
@@ -48,6 +49,7 @@ def readiness() -> list[Check]:
         ),
         *(_check(f"queue bench-{device}", _bench, device) for device in Device),
         _check("tasks", _tasks),
+        _check("links", _links),
     ]
 
 
@@ -93,6 +95,14 @@ def _tasks() -> tuple[bool, str]:
     found = list(failing())
     periodic = [one for one in found if one.periodic]
     return not periodic, "; ".join(map(str, periodic or found)) or "none fails"
+
+
+def _links() -> tuple[bool, str]:
+    """How far papers are linked to methods that have changed; they are shown meanwhile."""
+    if progress := relinking():
+        done, total = progress
+        return True, f"{done:,} of {total:,} papers are linked to methods that have changed"
+    return True, "all papers are linked"
 
 
 def _bench(device: Device) -> tuple[bool, str]:

@@ -6,6 +6,7 @@ from django.db.models import Count
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from webapp.catalog.linking import relinking
 from webapp.digests.models import Digest, Profile
 from webapp.operate.failures import failing
 from webapp.operate.heartbeats import ages
@@ -34,6 +35,12 @@ class Metrics(Collector):
                 "When arXiv was last asked.",
                 value=latest.timestamp(),
             )
+        done, total = relinking() or (0, 0)
+        yield GaugeMetricFamily(
+            "assay_papers_to_relink",
+            "Papers that wait to be linked to methods that have changed.",
+            value=total - done,
+        )
         age = GaugeMetricFamily(
             "assay_heartbeat_age_seconds",
             "Since the beat or a queue answered.",
