@@ -27,7 +27,7 @@ def test_from_a_number_to_others_and_to_its_place(
     tab.goto("/papers/2512.14082/")
     number = tab.locator("a.quantity").first
     written = number.inner_text()
-    tab.get_by_text(re.compile("of these numbers (?:is|are) of")).click()
+    tab.get_by_text(re.compile("of these numbers, explained")).click()
     expect(tab.locator(".tuples table")).to_be_visible()
     number.click()
     expect(tab).to_have_url(re.compile(r"/quantities/\?metric="))

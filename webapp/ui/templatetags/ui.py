@@ -83,8 +83,9 @@ def points(value: float) -> str:
 
 @register.filter
 def signed(value: float) -> str:
-    """Points with their sign: +1.5, −0.8."""
-    return f"{'−' if value < 0 else '+'}{points(abs(value))}"
+    """Points with their sign: +1.5, −0.8, and ±0 where some cancel out."""
+    sign = "−" if value < 0 else "+" if value else "±"
+    return f"{sign}{points(abs(value))}"
 
 
 @register.filter
