@@ -169,3 +169,17 @@ def test_mutations_end_plans_too_and_keep_them_plans() -> None:
     ended = mutated == em.shape.eos
     assert bool((ended[..., 1:] >= ended[..., :-1]).all()), "nothing follows EOS"
     assert bool(ended[..., -1].all())
+
+
+def test_a_mutation_is_never_over_the_end() -> None:
+    """What stands after EOS is no concept: an ended plan is not lengthened, an empty one stays."""
+    em = untrained(types=1, slots=3)
+    eos = em.shape.eos
+    torch.manual_seed(0)
+    for length in range(4):
+        z = torch.tensor([[*[5] * length, *[eos] * (4 - length)]]).expand(500, 1, 4)
+        mutated = em.search.mutated(z)
+        lengths = set((mutated != eos).sum(-1).flatten().tolist())
+        assert max(lengths) == length
+        assert lengths == set(range(length + 1))
+        assert bool((mutated != z).any()) is (length > 0)

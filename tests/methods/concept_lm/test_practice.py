@@ -8,8 +8,7 @@ import sys
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
 from methods.__main__ import main
 from methods.concept_lm import practice
@@ -20,6 +19,7 @@ from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner
 from methods.kit.checkpoint import read_state, save_state
 from methods.kit.corpus import Corpus
+from tests.methods.concept_lm import tiny_qwen
 from tests.processes import ROOT, wait_for
 
 TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
@@ -28,13 +28,7 @@ TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
 @pytest.fixture(params=[torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def folder(tmp_path, request):
     """A Qwen of three layers with a tokenizer of bytes, and text."""
-    base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1), dtype=request.param)
-    base.save_pretrained(tmp_path / "qwen")
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    plain = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    plain.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=plain).save_pretrained(tmp_path / "qwen")
+    tiny_qwen.save(tmp_path / "qwen", request.param)
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "one.txt").write_text(TEXT)
     (tmp_path / "out").mkdir()

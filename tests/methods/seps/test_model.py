@@ -249,6 +249,41 @@ def test_losses_need_a_negative():
     assert align.alignment_loss(S, 0.2, hardest=0.25) == pytest.approx(0.25 * worst + 0.75 * every)
 
 
+def test_the_hardest_negative_of_an_image_is_a_caption_and_of_a_caption_an_image():
+    """Image 1 has two captions within its margin, caption 1 two images: the worse of each counts.
+
+    Rows are captions: .2 - S[1, 1] + S[0, 1] = .1 beside .05, and as much the other way.
+    """
+    S = torch.tensor([[1.0, 0.7, 0.0], [0.7, 0.8, 0.65], [0.0, 0.65, 1.0]])
+    assert float(align.alignment_loss(S, 0.2)) == pytest.approx((0.1 + 0.1) / 3)
+    S = torch.tensor([[1.0, 0.7, 0.0], [0.0, 0.8, 0.0], [0.0, 0.65, 1.0]])
+    assert float(align.alignment_loss(S, 0.2)) == pytest.approx(0.1 / 3)  # of image 1 alone
+    S = S.T.contiguous()
+    assert float(align.alignment_loss(S, 0.2)) == pytest.approx(0.1 / 3)  # of caption 1 alone
+
+
+@pytest.mark.parametrize("hardest", [0.0, 0.5, 1.0])
+def test_the_alignment_rests_where_every_pair_is_ahead_by_the_margin(hardest):
+    """And pulls the true pairs up, the hardest negatives down, as long as one is not."""
+    S = torch.eye(3).mul_(0.2001).add_(0.5).requires_grad_()
+    loss = align.alignment_loss(S, 0.2, hardest=hardest)
+    torch.autograd.backward(loss)
+    assert float(loss.detach()) == 0
+    assert not S.grad.any()
+    S = torch.tensor([[0.7, 0.6, 0.55], [0.0, 0.7, 0.0], [0.0, 0.0, 0.7]], requires_grad=True)
+    torch.autograd.backward(align.alignment_loss(S, 0.2, hardest=1.0))
+    # caption 0 (hardest: image 1); images 1 and 2 (hardest: caption 0); thirds of each
+    wanted = torch.tensor([[-1.0, 2.0, 1.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]]) / 3
+    assert torch.allclose(S.grad, wanted)
+
+
+def test_the_ratio_loss_rests_at_keep():
+    for keep, lam in ((0.5, None), (1.0, 1.0), (0.25, 0.25)):
+        half = [torch.full((1, 1, 4), 0.5, requires_grad=True) for _ in range(2)]
+        torch.autograd.backward(align.ratio_loss(half, keep, lam))
+        assert not any(mask.grad.any() for mask in half)
+
+
 def test_siblings_are_no_negatives():
     """Captions 0 and 1 are of one image: only what stands against image 2 counts."""
     S = torch.tensor([[1.0, 1.0, 0.9], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])

@@ -1,0 +1,80 @@
+"""What a README tells a newcomer to type, typed: its checks, its quick runs, its training."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from methods import registry
+from methods.__main__ import main
+from tests.methods.concept_lm import tiny_qwen
+from tests.processes import ROOT
+
+LINE = re.compile(r"python -m methods ([^\n`]*)")
+
+
+def lines(slug: str) -> list[list[str]]:
+    """The commands of a README, as words, without what stands behind a #."""
+    text = (ROOT / "methods" / slug / "README.md").read_text(encoding="utf-8")
+    return [shlex.split(line, comments=True) for line in LINE.findall(text)]
+
+
+QUICK = [
+    words
+    for slug in registry.slugs()
+    for words in lines(slug)
+    if words[0] == "run" and "smoke" in words
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # rows that train take minutes where the machine is busy
+@pytest.mark.parametrize("slug", registry.slugs())
+def test_the_whole_table_of_checks_passes(
+    slug: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every row and what the command adds to them, in one call as a reader makes it."""
+    monkeypatch.chdir(tmp_path)
+    method = registry.get(slug)
+    code = main(["check", slug])
+    told = capfd.readouterr().out
+    assert code == 0, told
+    every = len(method.checks) + (1 if method.example else 0)
+    assert f"{every} of {every} checks passed" in told
+    assert all(re.search(rf"^{check.name} .*passed$", told, re.M) for check in method.checks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", QUICK, ids=" ".join)
+def test_a_quick_run_of_a_readme_runs_as_written(
+    words: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 0, capfd.readouterr()
+
+
+def test_every_readme_names_its_checks_and_the_older_two_a_quick_run() -> None:
+    for slug in ("token_pruning", "seps", "concept_lm"):
+        assert ["check", slug] in lines(slug)
+    assert {words[1].partition(".")[0] for words in QUICK} >= {"token_pruning", "seps"}
+
+
+@pytest.mark.slow
+def test_the_readme_of_concepts_trains_and_writes_as_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder where FOLDER is a Qwen and TEXTS are texts; two steps in the place of 1,000."""
+    tiny_qwen.save(tmp_path / "FOLDER")
+    (tmp_path / "TEXTS").mkdir()
+    (tmp_path / "TEXTS" / "cat.txt").write_text("the cat sat on the mat ; " * 400)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "methods/concept_lm/README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```\n(mkdir out\n.*?)```", text, re.S)
+    make, train, write = map(shlex.split, block.splitlines())
+    Path(make[1]).mkdir()
+    assert main([*train[3:], "--set", "steps=2", "--set", "judged=2"]) == 0, capfd.readouterr()
+    assert re.search(r"[\d.]+ before .* [\d.]+ after", capfd.readouterr().out)
+    assert main(write[3:]) == 0, capfd.readouterr()
+    assert capfd.readouterr().out.startswith("Once upon")
