@@ -66,6 +66,7 @@ class Summary(Leased):
     written = models.PositiveIntegerField(default=0)  # tokens of the answer under way
     not_before = models.DateTimeField(null=True, blank=True)  # the server asked us to wait
     requested_at = models.DateTimeField(auto_now_add=True)
+    for_reader = models.BooleanField(default=False)  # who waits: before what is made by itself
     finished_at = models.DateTimeField(null=True, blank=True)
     gist = models.TextField(blank=True)  # plain text
     gist_html = models.TextField(blank=True)  # rendered, numbers that do not stand marked

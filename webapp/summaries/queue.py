@@ -50,9 +50,18 @@ def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[in
 
 
 def ready() -> list[int]:
-    """The ids of at most 100 summaries that may run now, the longest waiting first."""
-    waiting = _may_run().order_by("requested_at", "id")
+    """The ids of at most 100 summaries that may run now: those of readers, then as they came."""
+    waiting = _may_run().order_by("-for_reader", "requested_at", "id")
     return list(waiting.values_list("id", flat=True)[:100])
+
+
+def most_urgent(summary_id: int) -> int:
+    """What a reader waits for, where that may run now, in place of a summary that was sent.
+
+    Others were sent before it, and each takes a model minutes.
+    """
+    waited_for = _may_run().filter(for_reader=True).order_by("requested_at", "id")
+    return waited_for.values_list("id", flat=True).first() or summary_id
 
 
 def _may_run() -> QuerySet[Summary]:
@@ -148,17 +157,24 @@ def again(papers: Iterable[Paper], language: str, server: Server) -> int:
     """Have papers summarised by this model, also those that it has summarised; how many wait."""
     request(papers, language, server)
     rows = asked(papers, language, server)
-    rows.exclude(state__in=[State.WAITING, State.RUNNING]).update(
-        state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
-    )
+    rows.exclude(state__in=[State.WAITING, State.RUNNING]).update(**_anew())
     return rows.filter(state=State.WAITING).count()
 
 
 def retry(summaries: QuerySet[Summary]) -> int:
     """failed → waiting, because a reader asked; how many."""
-    return summaries.filter(state=State.FAILED).update(
-        state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
-    )
+    return summaries.filter(state=State.FAILED).update(**_anew())
+
+
+def put_first(summaries: QuerySet[Summary]) -> int:
+    """Have what waits made before what is made by itself, because a reader asked; how many."""
+    return summaries.filter(state=State.WAITING).update(for_reader=True)
+
+
+def _anew() -> dict[str, object]:
+    """What is waiting once more, as if it had never been tried."""
+    never = {"attempt": 0, "not_before": None, "reason": "", "for_reader": False}
+    return {"state": State.WAITING, "requested_at": timezone.now(), **never}
 
 
 def sweep() -> int:

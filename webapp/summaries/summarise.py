@@ -168,6 +168,7 @@ def _keep(summary: Summary, answer: PaperSummary, truth: PaperText, **read: Any)
             **read,
         )
         if held:
+            summary.claims.all().delete()  # of an earlier answer of this model
             Claim.objects.bulk_create(claims)
 
 

@@ -48,6 +48,7 @@ def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     else:
         queue.request([paper], language, server)
         queue.retry(queue.asked([paper], language, server))
+    queue.put_first(queue.asked([paper], language, server))
     tasks.send("site.summaries", [], lost="the summary waits for the next tick")
     messages.success(request, "Requested. The summary appears on this page when it is done.")
     return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")

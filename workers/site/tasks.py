@@ -87,6 +87,7 @@ def request_summaries() -> None:
 @app.task(name="site.summarise", time_limit=int(2 * settings.SUMMARY_SECONDS) + 600)
 def summarise_paper(summary_id: int) -> None:
     """Write one summary."""
+    summary_id = queue.most_urgent(summary_id)  # what a reader waits for
     summarise(summary_id)
 
 
