@@ -273,7 +273,8 @@ class Benchmark:
     ``presets`` are those of :data:`PRESETS`; ``quick`` only where two minutes answer a question.
     ``version`` rises when old and new results stop being comparable. ``measures`` says of each
     series that may stand beside numbers of other papers what it is of; one that it leaves out
-    never does.
+    never does. ``controls`` are the variants that leave the mechanism out or choose by chance: a
+    figure that one of them reaches, too, says nothing for the mechanism.
     """
 
     slug: Slug
@@ -286,6 +287,7 @@ class Benchmark:
     version: int = 1
     devices: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
     measures: Mapping[str, Measure] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         named, needed = set(self.presets), set(PRESETS) - {"quick"}

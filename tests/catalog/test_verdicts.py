@@ -10,9 +10,9 @@ from methods import registry
 from methods.measure.statistics import geometric_interval, student_quantile
 from methods.protocol import Flag, Point, Ratio
 from methods.spec import Answer, Claim, Comparable, Count
-from webapp.catalog import intervals
 from webapp.catalog.measured import _against
 from webapp.catalog.verdicts import Word, figure, judge
+from webapp.runs import intervals
 
 
 def claim(value: float | None, quantity: str = "ratio", **fields: Any) -> Claim:

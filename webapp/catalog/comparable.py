@@ -17,6 +17,7 @@ from methods.protocol import Point
 from webapp.catalog.measured import Measurement, doubts_of
 from webapp.claims import scopes
 from webapp.claims.extraction.claims import RuleClaim
+from webapp.runs.controls import controls_of, unbeaten
 from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
@@ -59,6 +60,7 @@ class Comparison:
     doubts: tuple[str, ...]
     measurement: Measurement
     point: Point
+    control: str = ""  # the label of one that does as well without the mechanism
 
     @property
     def quantity(self) -> str:
@@ -94,6 +96,7 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
     benchmarks = {one.slug: one for one in method.benchmarks}  # an old one may be gone
     measures = benchmarks[row.benchmark].measures if row.benchmark in benchmarks else {}
     measure = measures.get(row.name)
+    controls = controls_of(row.method, row.benchmark)
     mechanisms = {
         variant: f"{method.slug}/{mechanism.slug}"
         for mechanism in method.mechanisms
@@ -103,6 +106,7 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
         ratio = point.ratio
         if ratio is None:
             continue
+        control = unbeaten(series, point, controls)
         yield Comparison(
             Scope(
                 mechanisms.get(point.variant, ""),
@@ -119,16 +123,19 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
             doubts_of(series, point),
             measurement,
             point,
+            control.label if control else "",
         )
 
 
 def best(found: Iterable[Comparison]) -> Comparison | None:
     """The largest ratio that was shown to be better and is not in doubt, for its own method's page.
 
+    It is better than each control of its chart as well: what chance gets says nothing for a method.
     Time goes before all else (a cache's bytes), what was counted exactly before what was learnt (a
     share of right answers), and what a benchmark is about before what it measures besides.
     """
-    sure = [one for one in found if one.word in {"faster", "better"} and not one.doubts]
+    better = (one for one in found if one.word in {"faster", "better"})
+    sure = [one for one in better if not one.doubts and not one.control]
     return max(reversed(sure), key=_weight, default=None)
 
 

@@ -1,6 +1,5 @@
 """What answers a method's claims: its standing measurements, one for each class of hardware."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -10,8 +9,8 @@ from cachetools import LRUCache
 
 from methods.protocol import Point, Ratio, Series
 from methods.spec import Answer, Claim, Method
-from webapp.catalog import intervals
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
+from webapp.runs import intervals
 from webapp.runs.models import Run, StandingMeasurement
 from webapp.runs.models import Series as StoredSeries
 
@@ -160,26 +159,16 @@ def _points(
 
 
 def _against(point: Point, others: list[Point]) -> list[Point]:
-    """The point with its ratio to another variant's at the same x; none where that has none.
-
-    Run by run where both tell their runs; else the interval is that of the ends, which is wider.
-    """
+    """The point with its ratio to another variant's at the same x; none where that has none."""
     other = next((one for one in others if one.x == point.x), None)
-    if other is None:
+    found = intervals.between(point, other) if other else None
+    if found is None:
         return []
+    value, low, high = found
     try:
-        if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
-            pairs = zip(point.runs, other.runs, strict=True)
-            logs = [math.log(mine) - math.log(its) for mine, its in pairs]
-            value, low, high = intervals.geometric(logs)
-        elif point.low > 0 and other.low > 0:
-            value = point.estimate / other.estimate
-            low, high = point.low / other.high, point.high / other.low
-        else:
-            return []
         ratio = Ratio(
             value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"
         )
-    except (ValueError, ArithmeticError):  # overflow: such a ratio is no number
+    except ValueError:  # infinite, or rounded to nothing: such a ratio is no number
         return []
     return [point.model_copy(update={"ratio": ratio})]

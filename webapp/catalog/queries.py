@@ -74,9 +74,14 @@ class Carried:
 
     @cached_property
     def in_order(self) -> list[Measurement]:
-        """The current ones: the headline's first, then what is faster, then by how much."""
+        """The current ones: the headline's first, then what verdicts rest on, then by the gain."""
         first = self.best.measurement if self.best else None
-        return sorted(self.measurements, key=lambda one: (one is first, *_gain(one)), reverse=True)
+        judged = {one.measurement.place for one in self.answers if one.measurement}
+        return sorted(
+            self.measurements,
+            key=lambda one: (one is first, one.place in judged, *_gain(one)),
+            reverse=True,
+        )
 
     @property
     def chart(self) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from methods.protocol import Flag, Point
 from methods.spec import MARGIN, Claim, Comparable, Count
-from webapp.catalog import intervals
+from webapp.runs import intervals
 
 DOUBTS = 3  # about one point: from so many on it decides nothing
 PART = 0.5  # of the claimed gain: below, it is not reproduced; half of it is the least of a part

@@ -26,6 +26,7 @@ def methods(request: HttpRequest) -> HttpResponse:
                 "mechanism": reading.mechanism(carried.method.slug),
                 "verdicts": carried.verdicts,
                 "best": carried.best,
+                "measured": bool(carried.measurements),
                 "papers": counts.get(carried.method.slug, 0),
                 "latest": latest.get(carried.method.slug, []),
             }

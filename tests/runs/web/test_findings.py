@@ -1,10 +1,15 @@
 """The three lines with which a run's page begins."""
 
+import html
+
 import pytest
+from django.core.management import call_command
+from django.test import Client
 
 from methods.charts import MOST
 from methods.protocol import Flag, Point
 from tests.runs import scenes
+from webapp.runs.models import Run
 from webapp.runs.web.findings import findings
 from webapp.runs.web.present import checks_of, shown
 from webapp.runs.web.run_page import MANY_SERIES
@@ -119,3 +124,18 @@ def test_a_smoke_run_has_no_headline_and_folds_its_numbers(client) -> None:
         "Numbers of the smallest sizes"
         not in client.get(f"/runs/{scenes.measured().pk}/").content.decode()
     )
+
+
+def test_a_gain_that_a_control_has_as_well_is_said_to_be_no_gain() -> None:
+    """Chance on the same schedule is as fast as taught heads: nothing is shown for these."""
+    call_command("import_results", "benchmarks/results/token_pruning/latency.jsonl")
+    run = Run.objects.get(method="token_pruning", benchmark="latency")
+    page = Client().get(f"/runs/{run.pk}/").content.decode()
+    begin = page.index('id="findings"')
+    said = html.unescape(page[begin : page.index("</section>", begin)])
+    assert "times as fast as unpruned" in said
+    assert "not better than its control: chance, the same schedule" in said
+
+
+def test_a_gain_that_no_control_has_is_said_without_more() -> None:
+    assert "control" not in lines(scenes.measured())["Headline"]

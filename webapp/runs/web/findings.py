@@ -7,6 +7,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from assay_common.quantities import number
 from methods.protocol import Series
+from webapp.runs.controls import controls_of, unbeaten
 from webapp.runs.models import Check, Run
 
 STOPPED = {
@@ -36,10 +37,11 @@ def headline(run: Run, series: Iterable[Series]) -> str:
     """The headline of the first series that has a variant of ours; a smoke run has none."""
     if run.preset == "smoke":
         return gettext(NOTHING)
-    return next(filter(None, map(_headline, series)), "")
+    controls = controls_of(run.method, run.benchmark)
+    return next(filter(None, (_headline(one, controls) for one in series)), "")
 
 
-def _headline(series: Series) -> str:
+def _headline(series: Series, controls: tuple[str, ...]) -> str:
     """The first variant of ours, compared with the baseline: at its last x without a doubt."""
     names = {variant.name: variant.label for variant in series.variants}
     ours = [variant.name for variant in series.variants if variant.ours]
@@ -60,7 +62,12 @@ def _headline(series: Series) -> str:
     compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")
     words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
-    return f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
+    said = f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
+    control = unbeaten(series, last, controls) if ratio.verdict in {"faster", "better"} else None
+    if control is None:
+        return said
+    # Else a reader takes for the mechanism's gain what its control gets as well.
+    return said + gettext("; not better than its control: %(control)s") % {"control": control.label}
 
 
 def _checks(checks: Sequence[tuple[str, Check]]) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean, stdev
 
+from methods.protocol import Point
+
 # Of an interval by so many processes, whichever look ended measuring (`methods.measure.processes`):
 # after 5 processes 99 %, after 10 98.5 %, later what these leave of 95 %.
 LOOKS = ((10, 0.99), (20, 0.985), (math.inf, 0.975))
@@ -58,3 +60,20 @@ def of_processes(ratios: Sequence[float]) -> tuple[float, float, float] | None:
     if len(ratios) < 2 or min(ratios) <= 0:
         return None
     return geometric([math.log(ratio) for ratio in ratios], confidence(len(ratios)))
+
+
+def between(point: Point, other: Point) -> tuple[float, float, float] | None:
+    """How many times as large a point is as another at its x, with the interval.
+
+    Run by run where both tell their runs; else the interval is that of the ends, which is wider.
+    None where that is no number: zeros, a single value below them, an overflow.
+    """
+    try:
+        if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
+            pairs = zip(point.runs, other.runs, strict=True)
+            return geometric([math.log(mine) - math.log(its) for mine, its in pairs])
+        if point.low > 0 and other.low > 0:
+            return point.estimate / other.estimate, point.low / other.high, point.high / other.low
+    except (ValueError, ArithmeticError):
+        return None
+    return None
