@@ -33,7 +33,7 @@ def manage(data: Path, *arguments: str, **settings: str) -> subprocess.Completed
 def test_a_lost_or_damaged_file_names_restore_and_stays(tmp_path: Path, left: bytes) -> None:
     file = tmp_path / "assay.sqlite3"
     file.write_bytes(left)
-    for command in (["up", "--no-ml", "--port", "0"], ["digest"]):
+    for command in (["up", "--no-ml", "--port", "0"], ["digest"], ["doctor"]):
         ended = manage(tmp_path, *command)
         assert ended.returncode
         assert "manage.py restore FILE" in ended.stdout + ended.stderr

