@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.browser.looks import PHONE
+from tests.browser.looks import AXE, LOOKS, PHONE, faults
 from tests.servers.site import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("full")]
@@ -136,6 +136,25 @@ def test_saving_stays_in_place_and_is_kept(reader: BrowserContext) -> None:
     tab.goto("/")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_dimmed_row_can_be_read_and_so_can_its_marks(reader: BrowserContext) -> None:
+    """One that is not for this reader, in every look, with a part of the score lit."""
+    reader.add_init_script(path=AXE)
+    tab = reader.new_page()
+    tab.goto("/")
+    card = tab.locator(".card:has(.chips a[data-k])").nth(2)
+    leave = card.locator(".leave")
+    leave.click()
+    expect(leave).to_have_attribute("aria-pressed", "true")
+    try:
+        for chip in card.locator(".chips a[data-k]").all():
+            if chip.is_visible():
+                chip.focus()
+                assert not faults(tab, tuple(LOOKS)), chip.inner_text()
+    finally:
+        leave.click()  # others see the same site
+        expect(leave).to_have_attribute("aria-pressed", "false")
 
 
 def test_a_session_that_ended_leads_to_the_sign_in(reader: BrowserContext) -> None:
