@@ -22,6 +22,7 @@ ALONE: dict[str, Any] = {"dim": 32, "patches": 16, "aggregate": 0.5, "dense": Fa
 VARIANTS: dict[str, SepsConfig] = {
     "open_source": SepsConfig(dim=32, patches=16, aggregate=0.5, variant="open_source"),
     "paper": SepsConfig(dim=32, patches=16, aggregate=0.5),
+    "paper, products as guides": SepsConfig(dim=32, patches=16, aggregate=0.5, cosine=False),
     "mended": mended(dim=32, patches=16, aggregate=0.5),
     "mended, dense of the image": mended(dim=32, patches=16, aggregate=0.5, dense_of="image"),
     "mended, sparse only": mended(dim=32, patches=16, aggregate=0.5, dense=False),

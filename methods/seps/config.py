@@ -15,7 +15,7 @@ class SepsConfig:
     """The shape of a slimming model, and which of the source's faults are mended.
 
     The defaults of `relaxation`, `gate`, `idle_biases` and `dense_of` are the source's; `mended`
-    changes the first three. `tokens` and `halves` are ablations.
+    changes the first three. That of `cosine` is ours. `tokens` and `halves` are ablations.
 
     Raises:
         InputError: for values that no model can have.
@@ -34,6 +34,8 @@ class SepsConfig:
     idle_biases: bool = True  # the two biases that no loss here depends on
     # Whose dense text a pair uses: the caption's or the image's.
     dense_of: Literal["caption", "image"] = "caption"
+    # Guides of equation 2: cosines, or the source's products over C, by which long patches win.
+    cosine: bool = True
     beta: Annotated[float, Field(ge=0, le=0.5)] = 0.25  # weight of the guides in the score
     temperature: Positive = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
     margin: Positive = 0.2  # alpha of the alignment loss
@@ -55,6 +57,8 @@ class SepsConfig:
             raise ValueError("only the paper's variant without dense text leaves patches unmerged")
         if self.variant == "open_source" and (self.gate or self.relaxation != "softmax"):
             raise ValueError("open_source has no score to learn: gate and relaxation are for paper")
+        if self.variant == "open_source" and not self.cosine:
+            raise ValueError("open_source has cosines as its guides: cosine=False is for paper")
         if self.variant == "open_source" and self.dense_of == "image":
             raise ValueError("open_source matches the dense text itself: it must be the caption's")
 

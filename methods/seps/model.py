@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..kit import noise
 from . import align, slimming
 from .config import SepsConfig
-from .scores import ScoreMLP, cosine_guide, minmax, self_guide
+from .scores import ScoreMLP, minmax, self_guide, text_guide
 from .slimming import Aggregation, Shares, top_mask
 
 
@@ -154,7 +154,7 @@ class Seps(nn.Module):
         S = torch.zeros((), device=spatial.device)
         masks, shares = [], []
         for text in texts:
-            scores = image + cosine_guide(spatial, text.mean)  # (T, B, N)
+            scores = image + text_guide(spatial, text.mean)  # (T, B, N)
             gate = top_mask(scores, self.config.kept)  # (T, B, N)
             masks.append(gate)
             shares.append(slimming.share(strengths, gate, scores))
@@ -162,7 +162,7 @@ class Seps(nn.Module):
         return Output(S, masks[:1], shares)
 
     def _paper(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
-        image = self_guide(spatial)  # (B, N)
+        image = self_guide(spatial, cosine=self.config.cosine)  # (B, N)
         guides = self.guides(spatial, texts) if self.config.beta else []
         masks, shares = [], []
         for learnt, aggregation in zip(self.scores, self.aggregations, strict=True):
@@ -185,9 +185,11 @@ class Seps(nn.Module):
 
         With `dense_of` image the dense guide of an image is its own text's, for every caption.
 
-        Equation 2: $s_{st} = \cos(v, E_{st}), \quad s_{dt} = \cos(v, E_{dt})$
+        Equation 2: $s_{st} = \cos(v, E_{st}), \quad s_{dt} = \cos(v, E_{dt})$, or the source's
+        products over C where `cosine` is off
         """
-        found = [cosine_guide(spatial, text.mean) for text in texts]
+        cosine = self.config.cosine
+        found = [text_guide(spatial, text.mean, cosine=cosine) for text in texts]
         if self._by_image:
             own = found[1].diagonal(dim1=0, dim2=1).T  # (B, N): of each image with its own text
             found[1] = own.expand_as(found[0])

@@ -50,8 +50,9 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
     cls, v = patches[:first], patches[first:]  # (1, C) or (0, C), (N, C)
     if not model.aggregations:
         return _match(model, cls, [v], texts[0])
-    image = _cosine(v, v.mean(0))  # (N,)
-    guides = [_cosine(v, words.mean(0)) for words in texts]
+    alike = _cosine if model.config.cosine else _product
+    image = alike(v, v.mean(0))  # (N,)
+    guides = [alike(v, words.mean(0)) for words in texts]
     if model.config.variant == "open_source":
         own = [_merge(model, model.aggregations[0], v, image + guide) for guide in guides]
         pairs = zip(own, texts, strict=True)
@@ -67,6 +68,10 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
 def _cosine(v: Tensor, vector: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(v, dim=-1) * vector.square().sum().sqrt()
     return torch.div(v @ vector, lengths.clamp_min(1e-12))  # what is empty looks like nothing
+
+
+def _product(v: Tensor, vector: Tensor) -> Tensor:
+    return (v @ vector) / len(vector)
 
 
 def _stretch(scores: Tensor) -> Tensor:

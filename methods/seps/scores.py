@@ -21,33 +21,40 @@ class ScoreMLP(nn.Module):
 
 
 @torch.no_grad()
-def cosine_guide(patches: Tensor, texts: Tensor) -> Tensor:
-    r"""Cosine of every patch with every text vector, without gradient.
+def text_guide(patches: Tensor, texts: Tensor, *, cosine: bool = True) -> Tensor:
+    r"""How much every patch has of every text vector, without gradient.
 
-    Patches (B, N, C) and texts (T, C) give (T, B, N).
+    Patches (B, N, C) and texts (T, C) give (T, B, N): the cosine, or the source's product, by which
+    a long patch has more of every text than a short one.
 
-    Equation 2: $s_{st} = \frac{v \cdot E}{\lVert v \rVert \lVert E \rVert}$
+    Equation 2: $s_{st} = \frac{v \cdot E}{\lVert v \rVert \lVert E \rVert}
+    \;\mathrm{or}\; \frac{v \cdot E}{C}$
     """
-    v = F.normalize(patches, dim=-1)  # (B, N, C)
-    E = F.normalize(texts, dim=-1)  # (T, C)
-    return torch.einsum("bnc,tc->tbn", v, E)
+    dots = torch.einsum("bnc,tc->tbn", _side(patches, cosine), _side(texts, cosine))
+    return dots if cosine else dots / patches.shape[-1]
 
 
 @torch.no_grad()
-def self_guide(patches: Tensor) -> Tensor:
-    r"""Cosine of every patch (B, N, C) with the mean of its image, without gradient: (B, N).
+def self_guide(patches: Tensor, *, cosine: bool = True) -> Tensor:
+    r"""The same of every patch (B, N, C) with the mean of its image, without gradient: (B, N).
 
-    Equation 2: $s_{im} = \frac{v \cdot \bar v}{\lVert v \rVert \lVert \bar v \rVert}$
+    Equation 2: $s_{im} = \frac{v \cdot \bar v}{\lVert v \rVert \lVert \bar v \rVert}
+    \;\mathrm{or}\; \frac{v \cdot \bar v}{C}$
     """
-    v = F.normalize(patches, dim=-1)  # (B, N, C)
-    E = F.normalize(patches.mean(1), dim=-1)  # (B, C)
-    return torch.einsum("bnc,bc->bn", v, E)
+    mean = _side(patches.mean(1), cosine)  # (B, C)
+    dots = torch.einsum("bnc,bc->bn", _side(patches, cosine), mean)
+    return dots if cosine else dots / patches.shape[-1]
+
+
+def _side(vectors: Tensor, cosine: bool) -> Tensor:
+    """One side of the product (..., C), of length 1 for a cosine."""
+    return F.normalize(vectors, dim=-1) if cosine else vectors
 
 
 def minmax(scores: Tensor) -> Tensor:
     r"""The last dimension of (..., N) stretched to 0 .. 1; a constant one becomes 0.
 
-    Dividing by d first, as the paper does, would change nothing.
+    Whether a product was divided by C first, as the paper's is, changes nothing here.
 
     Equation 2: $s \mapsto \frac{s - \min s}{\max s - \min s}$
     """

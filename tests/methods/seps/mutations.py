@@ -68,8 +68,8 @@ def keep_ties(patch):
 def normalise_over_the_batch(patch):
     right = model.self_guide
 
-    def guide(patches):
-        found = right(patches)
+    def guide(patches, **kind):
+        found = right(patches, **kind)
         return found - found.mean(0, keepdim=True)
 
     patch.setattr(model, "self_guide", guide)

@@ -29,6 +29,7 @@ SMALL = checks.VARIANTS["paper"]
         ({"patches": 4, "keep": 0.3}, "leaves no aggregated token"),
         ({"variant": "open_source", "gate": True}, "gate and relaxation are for paper"),
         ({"variant": "open_source", "dense_of": "image"}, "it must be the caption's"),
+        ({"variant": "open_source", "cosine": False}, "cosine=False is for paper"),
         ({"tokens": "kept"}, "without dense text leaves patches unmerged"),
     ],
 )
@@ -170,10 +171,40 @@ def test_scores_are_stretched_and_equal_ones_are_zero(dtype):
     assert found.tolist() == [[0.0, 0.5, 1.0], [0.0, 0.0, 0.0]]
 
 
+def test_guides_are_cosines_or_the_source_s_products():
+    """Two patches in one direction, one twice as long: alike by the cosine, not by the product."""
+    v = torch.tensor([[[3.0, 4.0], [6.0, 8.0], [4.0, -3.0]]])  # mean (13/3, 3)
+    text = torch.tensor([[0.0, 2.0]])
+    assert torch.allclose(scores.text_guide(v, text), torch.tensor([[[0.8, 0.8, -0.6]]]))
+    found = scores.text_guide(v, text, cosine=False)
+    assert found.tolist() == [[[4.0, 8.0, -3.0]]]
+    found = scores.self_guide(v, cosine=False)
+    assert torch.allclose(found, torch.tensor([[12.5, 25.0, 25 / 6]]))
+    length = (13**2 / 9 + 9) ** 0.5
+    wanted = torch.tensor([[5.0, 5.0, 5 / 3]]) / length
+    assert torch.allclose(scores.self_guide(v), wanted)
+
+
+def test_the_length_of_a_patch_counts_in_products_alone():
+    """A whole model's guides: patches ten times as long have ten times the product."""
+    for cosine, factor in ((True, 1.0), (False, 10.0)):
+        config = replace(SMALL, cosine=cosine)
+        made, given = checks.example("cpu", config), checks.inputs("cpu", config)
+        texts = [given[name].prepared() for name in ("sparse", "dense")]
+        spatial = given["patches"][:, 1:]
+        for near, far in zip(
+            made.guides(spatial, texts), made.guides(10 * spatial, texts), strict=True
+        ):
+            assert torch.allclose(factor * near, far, rtol=1e-9)
+    products = made(**given).similarity
+    cosines = checks.example("cpu", SMALL)(**given).similarity
+    assert not torch.allclose(products, cosines)
+
+
 def test_guides_learn_nothing_and_chance_looks_at_nothing():
     v, words = torch.randn(2, 7, 32, requires_grad=True), torch.randn(3, 4, 32, requires_grad=True)
     text = Texts(words, torch.ones(3, 4, dtype=torch.bool))
-    guides = text.mean(), scores.self_guide(v), scores.cosine_guide(v, words[:, 0])
+    guides = text.mean(), scores.self_guide(v), scores.text_guide(v, words[:, 0])
     assert not any(guide.requires_grad for guide in guides)
     torch.manual_seed(0)
     learnt = torch.full((2, 500), 0.9)

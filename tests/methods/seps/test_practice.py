@@ -6,13 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, ViTModel
 
 from methods.kit.seeds import seeded
 from methods.seps import data, practice, pretrained
 from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig
+from methods.seps.model import Texts
 from methods.seps.train import Plan
+from methods.seps.train import train as train_matcher
 from tests.methods import own_data
 from tests.methods.own_data import interrupted
 from tests.methods.seps.conftest import SPECIAL, WORDS
@@ -232,6 +234,43 @@ def built(encoders: Path, name: str) -> practice.Retriever:
         texts = pretrained.BertEncoder(str(encoders / "bert"), 16)
         base = SepsConfig(dim=16, patches=made.patches, cls=made.cls)
         return practice.Retriever(made, texts, candidate(name, base)).eval()
+
+
+def test_what_is_new_learns_ten_times_as_fast_as_the_encoders(folder, encoders):
+    """The first step of Adam moves a weight with a gradient by the rate: 1e-4, and 1e-3."""
+    with seeded(0):
+        images = pretrained.VisionEncoder(str(encoders / "vit"), 32)
+        texts = pretrained.BertEncoder(str(encoders / "bert"), 32)
+        base = SepsConfig(dim=32, patches=images.patches, cls=images.cls)
+        matcher = practice.Retriever(images, texts, candidate("seps_learnt", base))
+    before = {name: p.detach().clone() for name, p in matcher.named_parameters()}
+    split, _ = data.load(folder / "data", "f30k", "train", dense=False)
+    plan = Plan(1, 1e-4, warm_up=0, batch=8)
+    train_matcher(matcher, plan, practice.batches(matcher, split, plan, 12, "cpu"))
+    moved = {name: float((p - before[name]).abs().max()) for name, p in matcher.named_parameters()}
+    new = {"images.to_shared", "texts.to_shared", "slimmer"}
+    for part, speed in {**dict.fromkeys(new, 10.0), "images.tower": 1.0, "texts.bert": 1.0}.items():
+        own = [step for name, step in moved.items() if name.startswith(part + ".")]
+        assert max(own) == pytest.approx(speed * 1e-4, rel=0.1), part
+
+
+@torch.no_grad()
+def test_cls_comes_first_and_patches_stand_where_the_tower_has_them(encoders):
+    made = pretrained.VisionEncoder(str(encoders / "vit"), 16)
+    images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    whole = ViTModel.from_pretrained(encoders / "vit", add_pooling_layer=False).float().eval()
+    wanted = whole(images).last_hidden_state
+    found = made(images)
+    assert torch.allclose(found, wanted, atol=1e-4)
+    assert not torch.allclose(found, wanted.roll(1, 1), atol=1e-2)
+    base = SepsConfig(dim=16, patches=made.patches, cls=True, aggregate=1.0)
+    model = candidate("seps_learnt", base).eval()
+    words = torch.randn(3, 4, 16, generator=torch.Generator().manual_seed(1))
+    captions = Texts(words, torch.ones(3, 4, dtype=torch.bool))
+    S = model.all_pairs(found, captions)
+    order = torch.tensor([0, *range(made.patches, 0, -1)])  # CLS stays, the patches turn around
+    assert torch.allclose(model.all_pairs(found[:, order], captions), S, atol=1e-5)
+    assert not torch.allclose(model.all_pairs(found.roll(1, 1), captions), S, atol=1e-4)
 
 
 @torch.no_grad()

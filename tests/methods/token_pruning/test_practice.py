@@ -177,6 +177,29 @@ def test_targets_stand_where_the_answer_is_predicted(folder):
     assert prompt.real()[:, -1].all()
 
 
+def test_a_question_comes_with_all_the_turns_before_it(folder):
+    """What the model reads of the third question: both questions before it with their answers."""
+    turns = (("what colour is the cat ?", "red"), ("is this a dog ?", "no ."), ("two ?", "yes"))
+    said = [
+        {"from": who, "value": text}
+        for turn in turns
+        for who, text in zip(("human", "gpt"), turn, strict=True)
+    ]
+    record = {"image": "images/000000000000.jpg", "conversations": said}
+    (folder / "data" / "chat.json").write_text(json.dumps([record]))
+    llava = load_llava(folder / "llava")
+    processor = AutoProcessor.from_pretrained(folder / "llava")
+    examples, _ = data.instruct(folder / "data")
+    prompt = data.supervised(llava, processor, examples)
+    read = processor.tokenizer.batch_decode(prompt.ids, skip_special_tokens=True)
+    wanted = ["USER :"] * 3
+    for row in range(3):
+        for question, answer in turns[:row]:
+            wanted[row] += f" {question} {answer}"
+        wanted[row] += f" {turns[row][0]} ASSISTANT : {turns[row][1]}"
+    assert [" ".join(text.split()) for text in read] == wanted
+
+
 def test_vqa_accuracy_is_its_definition():
     assert vqa_accuracy("Red.", ["red"]) == 1
     assert vqa_accuracy("the cat", ["cat"] * 10) == 1

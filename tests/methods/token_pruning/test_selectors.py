@@ -210,7 +210,10 @@ def test_the_tower_s_saliency_is_what_transformers_computes(llava, context):
     wanted = seen.attentions[layer - 1].mean(1)[:, 0, 1:]
     with torch.no_grad():
         assert torch.allclose(context.vision.saliency, wanted, atol=1e-6)
-    assert torch.allclose(context.vision.features, seen.hidden_states[layer - 1][:, 1:], atol=1e-5)
+    at = llava.config.vision_feature_layer
+    assert torch.allclose(context.vision.features, seen.hidden_states[at][:, 1:], atol=1e-5)
+    assert torch.allclose(context.vision.cls, seen.hidden_states[at][:, 0], atol=1e-5)
+    assert torch.allclose(context.vision.states, seen.hidden_states[at - 1], atol=1e-5)
 
 
 def test_relevances():
