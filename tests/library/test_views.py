@@ -129,7 +129,7 @@ def test_any_part_goes_to_a_reference_manager(client: Client, reader: User) -> N
     for number in (1, 2):
         Star.objects.create(reader=reader, paper=factories.make_paper(number, doi=f"10.1/{number}"))
     assert text(client, "/library.bib?show=saved").count("@misc{") == 2
-    assert text(client, "/library.ris").count("TY  - UNPB") == 2
+    assert text(client, "/library.ris").count("TY  - MANSCPT") == 2
     items = json.loads(text(client, "/library.csl.json"))
     assert {item["number"] for item in items} == {"arXiv:2603.00001", "arXiv:2603.00002"}
     assert items[0]["author"][0]["family"]

@@ -17,8 +17,10 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from tests import factories
+from tests.servers.zotero_schema import faults, preprint_of
 from webapp.library import zotero
 from webapp.library.models import Star
+from webapp.papers import citations
 
 pytestmark = pytest.mark.django_db
 KEY = "AbcdEfgh12345678"
@@ -60,6 +62,9 @@ class Zotero:
             known = kept.get(one["key"], {"version": 0})
             if known["version"] != one["version"]:
                 failed[str(place)] = {"key": one["key"], "code": 412, "message": "modified since"}
+                continue
+            if kept is self.objects["items"] and not one["version"] and (wrong := faults(one)):
+                failed[str(place)] = {"key": one["key"], "code": 400, "message": wrong[0]}
                 continue
             kept[one["key"]] = known | one | {"version": self.version}
             successful[str(place)] = kept[one["key"]]
@@ -135,6 +140,41 @@ def test_what_is_there_joins_another_collection_and_keeps_its_own(
     for item in server.objects["items"].values():
         assert len(item["collections"]) == 2
         assert item["extra"] == "a note of the reader's"
+
+
+NAMES = ["Ludwig van Beethoven", "Ada Cole III", "The ATLAS Collaboration", "Plato", ":", "", " "]
+NAMES += ["A team of " + "very " * 80 + "many", "Ada " + "B. " * 200 + "Cole", "Ada " + "x" * 300]
+
+
+def test_zotero_takes_every_kind_of_author_and_paper(reader: User, server: Zotero) -> None:
+    papers = [
+        factories.make_paper(10, authors=[{"name": name} for name in NAMES], doi="10.1/x"),
+        factories.make_paper(11, authors=[], abstract="", categories=[]),
+        factories.make_paper(12, authors=[{"name": ":"}], journal_ref="J. Foo & Bar 5 (2024) 12"),
+        factories.make_paper(13, comment="This paper has been withdrawn", journal_ref="J. Foo 6"),
+    ]
+    assert zotero.send(zotero.Account(**ACCOUNT), "Odd", papers) == (4, 0)
+    kept = list(server.objects["items"].values())
+    creators = kept[0]["creators"]
+    assert creators[:4] == [
+        {"creatorType": "author", "firstName": "Ludwig", "lastName": "van Beethoven"},
+        {"creatorType": "author", "firstName": "Ada, III", "lastName": "Cole"},
+        {"creatorType": "author", "name": "The ATLAS Collaboration"},
+        {"creatorType": "author", "name": "Plato"},
+    ]
+    assert len(creators) == 7
+    assert [one["extra"] for one in kept[2:]] == ["J. Foo & Bar 5 (2024) 12", "Withdrawn. J. Foo 6"]
+
+
+def test_zotero_makes_the_same_preprint_of_a_csl_file(reader: User, server: Zotero) -> None:
+    paper = factories.make_paper(
+        10, doi="10.1/x", journal_ref="J. Foo 5", title=r"Poincar\'e $n^2$"
+    )
+    zotero.send(zotero.Account(**ACCOUNT), "Odd", [paper])
+    (sent,) = server.objects["items"].values()
+    read = preprint_of(citations.csl(paper))
+    assert read == {name: sent[name] for name in read}
+    assert sent.keys() - read.keys() == {"key", "version", "tags", "creators", "collections"}
 
 
 def test_many_go_by_fifty(reader: User, server: Zotero) -> None:

@@ -73,7 +73,7 @@ def test_ris_is_a_preprint_with_every_author():
     authors = [{"name": "Ludwig van Beethoven"}, {"name": "Plato"}, {"name": "The X Collaboration"}]
     text = ris(paper(title=r"Poincar\'e $n^2$", abstract="One\nTwo", authors=authors))
     assert text.split("\r\n") == [
-        "TY  - UNPB",
+        "TY  - MANSCPT",
         "TI  - Poincaré $n^2$",
         "AU  - van Beethoven, Ludwig",
         "AU  - Plato",

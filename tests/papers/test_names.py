@@ -62,6 +62,8 @@ def test_a_name_in_tex_is_unicode(tex: str, name: str) -> None:
         ("Ada B. Cole, Jr.", Name("Ada B.", "", "Cole", "Jr.")),
         ("Ada B. Cole Jr", Name("Ada B.", "", "Cole", "Jr")),
         ("Cole, Ada, III", Name("Ada", "", "Cole", "III")),
+        (", Ada", Name(literal="Ada")),
+        ("Ada Cole,", Name("Ada", "", "Cole")),
         ("Ludwig van Beethoven", Name("Ludwig", "van", "Beethoven")),
         ("Jan-Willem van de Meent", Name("Jan-Willem", "van de", "Meent")),
         ("Maria de los Angeles Ruiz", Name("Maria", "de los", "Angeles Ruiz")),

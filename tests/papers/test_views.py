@@ -96,7 +96,7 @@ def test_citations_are_files(client):
     assert text(bib).startswith("@misc{")
     ris = client.get("/papers/hep-th/9901001.ris")
     assert ris["Content-Disposition"] == 'attachment; filename="hep-th-9901001.ris"'
-    assert text(ris).startswith("TY  - UNPB\r\n")
+    assert text(ris).startswith("TY  - MANSCPT\r\n")
 
 
 def test_a_thousand_authors_are_folded_not_lost(client):

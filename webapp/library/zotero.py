@@ -25,12 +25,13 @@ from assay_common.files import write_whole
 from webapp.papers import citations
 from webapp.papers.fetch import retry_after
 from webapp.papers.models import Paper
-from webapp.papers.names import Name, parse_name
+from webapp.papers.names import Name
 from webapp.ui.markup import plain
 
 API = "https://api.zotero.org"
 ALPHABET = "23456789ABCDEFGHIJKLMNPQRSTUVWXYZ"  # of Zotero's keys
 AT_ONCE = 50  # objects of a request
+LONGEST_NAME = 255  # characters of a creator's first or last name that Zotero takes
 PATIENCE = 10.0  # seconds of all waits that the server may ask for
 TRIES = 3
 CHANGING = gettext_lazy("Another program is changing this Zotero library: try again.")
@@ -174,9 +175,9 @@ def _key(text: str) -> str:
 def _creator(name: Name) -> dict[str, str]:
     """An author; Zotero has no field for a suffix, and reads it after a comma of the first name."""
     if not name.family:
-        return {"creatorType": "author", "name": name.inverted}
-    first = ", ".join(filter(None, (name.given, name.suffix)))
-    return {"creatorType": "author", "firstName": first, "lastName": name.last}
+        return {"creatorType": "author", "name": name.inverted[:LONGEST_NAME]}
+    first = ", ".join(filter(None, (name.given, name.suffix)))[:LONGEST_NAME]
+    return {"creatorType": "author", "firstName": first, "lastName": name.last[:LONGEST_NAME]}
 
 
 def _item(paper: Paper, collection: str) -> dict[str, Any]:
@@ -187,13 +188,13 @@ def _item(paper: Paper, collection: str) -> dict[str, Any]:
         "version": 0,
         "itemType": "preprint",
         "title": plain(paper.title),
-        "creators": [_creator(parse_name(name)) for name in paper.author_names],
+        "creators": [_creator(name) for name in citations.authors(paper)],
         "abstractNote": plain(paper.abstract),
         "repository": "arXiv",
         "archiveID": f"arXiv:{paper.arxiv_id}",
         "date": day.isoformat() if day else str(citations.year(paper)),
         "DOI": paper.doi,
-        "extra": "Withdrawn" if paper.withdrawn else "",
+        "extra": citations.note(paper),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
         "tags": [{"tag": category} for category in paper.categories],
         "collections": [collection],

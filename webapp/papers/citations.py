@@ -1,7 +1,8 @@
 """Papers for reference managers: BibTeX, RIS and CSL-JSON, in Unicode.
 
-BibTeX after arXiv's own export (https://info.arxiv.org/help/hypertex/bibstyles/), RIS after the
-type Zotero gives preprints.
+BibTeX after arXiv's own export (https://info.arxiv.org/help/hypertex/bibstyles/). RIS has no type
+for preprints, so it is a manuscript: Zotero's importer (zotero/translators, RIS.js) knows no `UNPB`
+and makes a journal article of it, with the arXiv identifier as its issue.
 """
 
 import json
@@ -51,13 +52,13 @@ def bibtex(paper: Paper, key: str = "") -> str:
     """A `@misc` entry with eprint, archivePrefix and primaryClass, under `key` if one is given."""
     fields = {
         "title": f"{{{_tex(paper.title)}}}",
-        "author": " and ".join(map(_bibtex_name, _names(paper))),
+        "author": " and ".join(map(_bibtex_name, authors(paper))),
         "year": str(year(paper)),
         "eprint": paper.arxiv_id,
         "archivePrefix": "arXiv",
         "primaryClass": _tex(paper.primary_category),
         "doi": _tex(paper.doi),
-        "note": _tex(_note(paper)),
+        "note": _tex(note(paper)),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     width = max(map(len, fields))
@@ -66,19 +67,19 @@ def bibtex(paper: Paper, key: str = "") -> str:
 
 
 def ris(paper: Paper) -> str:
-    """A RIS record of an unpublished work (preprint)."""
+    """A RIS record of a manuscript."""
     day = published(paper)
     pairs = [
-        ("TY", "UNPB"),
+        ("TY", "MANSCPT"),
         ("TI", plain(paper.title)),
-        *(("AU", name.inverted) for name in _names(paper)),
+        *(("AU", name.inverted) for name in authors(paper)),
         ("PY", str(year(paper))),
         ("DA", f"{day:%Y/%m/%d}" if day else ""),
         ("AB", plain(paper.abstract)),
         ("PB", "arXiv"),
         ("M1", f"arXiv:{paper.arxiv_id}"),
         ("DO", paper.doi),
-        ("N1", _note(paper)),
+        ("N1", note(paper)),
         ("UR", f"https://arxiv.org/abs/{paper.arxiv_id}"),
         ("L1", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
         *(("KW", category) for category in paper.categories),
@@ -95,13 +96,13 @@ def csl(paper: Paper, key: str = "") -> dict[str, object]:
         "id": key or _key(paper),
         "type": "article",
         "title": plain(paper.title),
-        "author": [_csl_name(name) for name in _names(paper)],
+        "author": [_csl_name(name) for name in authors(paper)],
         "issued": {"date-parts": [parts]},
         "abstract": plain(paper.abstract),
         "publisher": "arXiv",
         "number": f"arXiv:{paper.arxiv_id}",
         "DOI": paper.doi,
-        "note": _note(paper),
+        "note": note(paper),
         "URL": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     return {name: value for name, value in item.items() if value}
@@ -147,18 +148,20 @@ def download(papers: Sequence[Paper], name: str, suffix: str) -> HttpResponse:
     return attachment(written(papers), f"{media_type}; charset=utf-8", f"{name}.{suffix}")
 
 
-def _names(paper: Paper) -> list[Name]:
+def authors(paper: Paper) -> list[Name]:
+    """The authors, without those of whom a feed left only punctuation."""
     return [parse_name(name) for name in paper.author_names if re.search(r"\w", name)]
 
 
-def _note(paper: Paper) -> str:
+def note(paper: Paper) -> str:
+    """Whether the paper is withdrawn, and where it was published."""
     parts = ["Withdrawn"] * paper.withdrawn + [plain(paper.journal_ref)]
     return ". ".join(filter(None, parts))
 
 
 def _key(paper: Paper) -> str:
     """`surname2026word`, in ASCII."""
-    names = _names(paper)
+    names = authors(paper)
     first = (names[0].family or names[0].literal.split()[-1]) if names else "arxiv"
     words = re.findall(r"\w+", _ascii(plain(paper.title)))
     word = next((word for word in words if word.lower() not in _SMALL), "")

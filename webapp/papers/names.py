@@ -85,7 +85,7 @@ def parse_name(text: str) -> Name:
     text = " ".join(words)
     if len(words) < 2 or _TEAM.search(text):
         return Name(literal=text)
-    head, *rest = (part.strip() for part in text.split(","))
+    head, *rest = (part.strip() for part in text.strip(" ,").split(","))
     suffixes = [part for part in rest if _SUFFIX.fullmatch(part)]
     given = " ".join(part for part in rest if part and not _SUFFIX.fullmatch(part))
     if given:
