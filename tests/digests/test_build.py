@@ -155,7 +155,7 @@ def test_a_day_without_matches_is_a_digest_without_entries() -> None:
     [digest] = build([MONDAY], [mine])
     assert (digest.considered, digest.matched, digest.entries.count()) == (1, 0, 0)
     listing(TUESDAY, state=Listing.State.EMPTY)
-    assert build([TUESDAY], [mine]) == []
+    assert not build([TUESDAY], [mine])
 
 
 def test_the_sample_gives_way() -> None:
@@ -276,7 +276,7 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
 
     def build_monday() -> None:
         try:
-            built.append(build([MONDAY], [mine]))
+            built.append(list(build([MONDAY], [mine])))
         finally:
             connection.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -13,6 +15,7 @@ from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.entries import store_chips
 from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.scoring.scorer import Rules
 from webapp.papers.models import Paper
 from webapp.summaries.models import Summary
 
@@ -37,7 +40,7 @@ def many(number: int) -> list[Profile]:
 def test_nothing_changed_scores_and_renders_nothing(request: pytest.FixtureRequest) -> None:
     announce(MONDAY, paper(1), paper(2))
     mine = many(3)
-    first = build([MONDAY], mine)
+    first = list(build([MONDAY], mine))
     request.getfixturevalue("no_scoring")
     again = build([MONDAY], mine)
     assert [(one.pk, one.changed_at) for one in again] == [
@@ -53,7 +56,41 @@ def test_queries_do_not_grow_with_the_profiles_where_nothing_changed() -> None:
         with CaptureQueriesContext(connection) as queries:
             build([MONDAY], Profile.objects.order_by("pk")[:number])
         asked.append(len(queries))
-    assert asked[0] == asked[1] <= 6
+    assert asked[0] == asked[1] <= 8
+
+
+def test_an_unchanged_poll_asks_the_same_of_fifty_profiles_and_five_hundred() -> None:
+    """No query, row of an entry, rule or model for each profile; and nothing is written."""
+    shown_again = paper(1)
+    announce(MONDAY, shown_again, *(paper(number) for number in range(2, 30)))
+    announce(TUESDAY, shown_again, *(paper(number) for number in range(30, 60)))
+    asked = []
+    for number in (50, 500):
+        for at in range(Profile.objects.count(), number):
+            profile(f"Mine {at}", slug=f"mine-{at}", size=5)
+        build([MONDAY, TUESDAY])
+        with CaptureQueriesContext(connection) as queries:
+            build([MONDAY, TUESDAY])
+        asked.append(len(queries))
+        verbs = {query["sql"].split()[0] for query in queries}
+        assert verbs <= {"SELECT", "DELETE", "SAVEPOINT", "RELEASE"}, verbs
+    assert asked[0] == asked[1] <= 16
+
+
+def test_rules_and_models_are_in_memory_for_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    announce(MONDAY, paper(1))
+    many(25)
+    at_once: list[int] = []
+
+    class Counting(building.Scorer):
+        def __init__(self, rules: Sequence[Rules]) -> None:
+            at_once.append(len(rules))
+            super().__init__(rules)
+
+    monkeypatch.setattr(building, "Scorer", Counting)
+    monkeypatch.setattr(building, "AT_ONCE", 10)
+    assert len(build([MONDAY])) == 26  # with the site's
+    assert at_once == [10, 10, 6]
 
 
 OF_ALL = {

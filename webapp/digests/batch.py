@@ -3,19 +3,25 @@
 Gists and method chips are not inputs: they are written straight into the entries (`entries.py`).
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 from functools import cached_property
 from hashlib import sha256
 
-from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
+from webapp.digests.profiles.validation import ProfileSettings
 from webapp.digests.scoring.scorer import Candidate, Rules
+from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced
 
 # Part of fingerprints: raise it when digests store the same papers differently.
-ENTRY_FORMAT = 4
+ENTRY_FORMAT = 5
+REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
+FEW = 500  # keys that a query names
+SETTINGS = [name for name in ProfileSettings.model_fields if name != "name"]
 
 
 @dataclass(frozen=True)
@@ -53,22 +59,63 @@ class Batch:
         return any(one.paper.is_sample for one in self.announced)
 
 
-def fingerprints(day: Batch, rules: Mapping[Profile, Rules]) -> dict[int, str]:
-    """A hash of all inputs of each profile's digest of `day`, by profile; one query for all."""
+@dataclass(frozen=True)
+class Setting:
+    """What of a profile its digests depend on: a hash, and whether a learned model is in it."""
+
+    digest: str
+    is_learned: bool
+
+
+def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
+    """The setting of each profile (of all, if None), the site's first; two queries.
+
+    Rows are hashed as they come, unchecked and without the learned models: those of an unchanged
+    profile are neither parsed nor held. What else the code makes of them is ENTRY_FORMAT's.
+    """
+    models = LearnedModel.objects.all()
+    profiles = Profile.objects.all()
+    if keys is not None:
+        profiles = profiles.filter(pk__in=keys)
+        models = models.filter(reader__profiles__in=keys).distinct()
+    learned = {
+        (reader, source): fingerprint
+        for reader, source, fingerprint in models.values_list("reader", "source", "fingerprint")
+    }
+    found = {}
+    for row in profiles.values("pk", "owner_id", *SETTINGS).iterator(chunk_size=500):
+        key, owner = row.pop("pk"), row.pop("owner_id")
+        model = ""
+        if row["ranking"] != Profile.Ranking.RULES:
+            model = learned.get((owner, row["learn_from"]), "")
+        # Sorted, since PostgreSQL returns keys in an order of its own.
+        text = json.dumps([model, row], sort_keys=True)
+        found[key] = Setting(sha256(text.encode()).hexdigest(), bool(model))
+    return found
+
+
+def fingerprints(day: Batch, profiles: Mapping[int, Setting]) -> dict[int, str]:
+    """A hash of all inputs of each profile's digest of `day`, by profile; two queries for all."""
     papers = _of_papers(day)
-    before = shown_before(day, rules)
+    before = shown_before(day, profiles)
     return {
-        profile.pk: sha256(
-            repr((papers, str(profile.language), own, sorted(before[profile.pk]))).encode()
+        profile: sha256(
+            repr((papers, setting.digest, sorted(before.get(profile, ())))).encode()
         ).hexdigest()
-        for profile, own in rules.items()
+        for profile, setting in profiles.items()
     }
 
 
-def unchanged(date: Date, inputs: Mapping[int, str]) -> list[Digest]:
-    """The digests of `date` that were built from these inputs; one query."""
-    digests = Digest.objects.filter(date=date, profile__in=inputs).order_by("profile_id")
-    return [digest for digest in digests if digest.inputs == inputs[digest.profile_id]]
+def unchanged(date: Date, inputs: Mapping[int, str]) -> dict[int, int]:
+    """The digests of `date` that were built from these inputs, by profile; one query."""
+    digests = Digest.objects.filter(date=date, **_few("profile__in", inputs))
+    rows = digests.values_list("profile_id", "pk", "inputs").iterator()
+    return {profile: key for profile, key, built_from in rows if inputs.get(profile) == built_from}
+
+
+def _few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
+    """A filter by keys, unless there are so many that reading all costs less."""
+    return {lookup: list(keys)} if len(keys) <= FEW else {}
 
 
 def _of_papers(day: Batch) -> str:
@@ -81,14 +128,22 @@ def _of_papers(day: Batch) -> str:
     return seen.hexdigest()
 
 
-def shown_before(day: Batch, profiles: Iterable[Profile]) -> Mapping[int, set[int]]:
-    """Which of the day's papers are in an earlier digest, by profile."""
+def shown_before(day: Batch, profiles: Collection[int]) -> Mapping[int, set[int]]:
+    """Which of the day's papers are in an earlier digest of these profiles, by profile.
+
+    Without replacements, which are shown again anyway. Only papers that an earlier day announced
+    are looked up, few of a day's: every profile's digest of the day itself has the others.
+    """
+    again = Announcement.objects.filter(
+        paper__in=[one.paper.pk for one in day.announced if one.announce_type not in REPLACEMENTS],
+        listing__date__lt=day.date,
+    )
+    papers = set(again.values_list("paper", flat=True))
     earlier = DigestEntry.objects.filter(
-        digest__profile__in=[profile.pk for profile in profiles],
-        digest__date__lt=day.date,
-        paper__in=[one.paper.pk for one in day.announced],
+        digest__date__lt=day.date, paper__in=papers, **_few("digest__profile__in", profiles)
     )
     found: dict[int, set[int]] = defaultdict(set)
-    for profile, paper in earlier.values_list("digest__profile_id", "paper_id"):
-        found[profile].add(paper)
+    for profile, paper in earlier.values_list("digest__profile", "paper").iterator():
+        if profile in profiles:
+            found[profile].add(paper)
     return found

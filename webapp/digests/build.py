@@ -2,21 +2,31 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date as Date
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, shown_before, unchanged
+from webapp.digests.batch import (
+    ENTRY_FORMAT,
+    REPLACEMENTS,
+    Batch,
+    Setting,
+    fingerprints,
+    settings,
+    shown_before,
+    unchanged,
+)
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Profile
 from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing, select
 from webapp.digests.scoring.terms import normalise
-from webapp.papers.models import Announcement, AnnounceType
+from webapp.papers.models import Announcement
 from webapp.papers.queries import announced_on
 from webapp.ui import markup
 
@@ -27,53 +37,82 @@ SHOWN_OF_ENTRY = (
     *("title_html", "abstract_html", "chips"),
 )
 SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi", "journal_ref")
-REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
+# Profiles in memory at once. More share the work of reading a day's papers; a model that is learned
+# takes the room of ten lists of keywords, up to 3 MB.
+AT_ONCE, MODEL_IS_AS_LARGE_AS = 400, 10
 
 
 def build(
     dates: Iterable[Date],
     profiles: Iterable[Profile] | None = None,
     on_built: Callable[[Date], object] = lambda date: None,
-) -> list[Digest]:
+) -> QuerySet[Digest]:
     """Build the digests of `dates` for `profiles` (all, with the site's, if None).
 
     Idempotent, and one transaction per profile and date. The result does not depend on the order
     of calls: where the papers of a digest changed, later days that announce them again are built
-    too. A day without papers has no digest. An invalid profile is logged and skipped. `on_built` is
-    called with each day, the oldest first. Returns the digests of these days.
+    too. A day without papers has no digest. An invalid profile is logged and skipped. Memory does
+    not grow with the number of profiles, but for their keys and hashes. `on_built` is called with
+    each day, the oldest first. Returns the digests of these days, by date and profile; they are
+    read when they are looked at.
     """
     if profiles is None:
         site_profile()
-        profiles = Profile.objects.all()
-    rules = _valid_rules(profiles)
+    own = settings(None if profiles is None else {profile.pk for profile in profiles})
     # Once the sample day is replaced its digests go.
     Digest.objects.filter(is_sample=True).exclude(
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
-    to_build = {date: dict(rules) for date in dates}
-    built: list[Digest] = []
+    to_build = {date: set(own) for date in dates}
+    built: set[int] = set()
     # Oldest day first: later days do not show its papers again.
     while to_build:
         date = min(to_build)
-        wanted = to_build.pop(date)
+        asked = to_build.pop(date)
         day = Batch(date, announced_on(date))
-        inputs = fingerprints(day, wanted)
-        standing = unchanged(date, inputs) if day.announced else []
-        built += standing
-        stand = {digest.profile_id for digest in standing}
-        changed = [profile for profile in wanted if profile.pk not in stand]
-        scorer = Scorer([wanted[profile] for profile in changed])
-        kept = scorer.kept(day.candidates) if changed else []
-        for rule, profile in enumerate(changed):
-            digest, papers = _write_digest(
-                profile, day, scorer, rule, kept=kept[rule], inputs=inputs[profile.pk]
-            )
-            if digest is not None:
-                built.append(digest)
-            for later in _announced_later(profile, date, papers):
-                to_build.setdefault(later, {})[profile] = rules[profile]
+        inputs = fingerprints(day, {key: own[key] for key in own if key in asked})
+        standing = unchanged(date, inputs) if day.announced else {}
+        built.update(standing.values())
+        changed = {key: own[key] for key in inputs if key not in standing}
+        for keys in _in_batches(changed):
+            for key, (digest, papers) in _build_some(day, keys, inputs):
+                if digest is not None:
+                    built.add(digest.pk)
+                for later in _announced_later(key, date, papers):
+                    to_build.setdefault(later, set()).add(key)
         on_built(date)
-    return built
+    return Digest.objects.filter(pk__in=built).order_by("date", "profile_id")
+
+
+def _in_batches(profiles: Mapping[int, Setting]) -> Iterator[list[int]]:
+    """Profiles whose rules and models are in memory together."""
+    keys: list[int] = []
+    room = AT_ONCE
+    for key, setting in profiles.items():
+        size = MODEL_IS_AS_LARGE_AS if setting.is_learned else 1
+        if size > room and keys:
+            yield keys
+            keys, room = [], AT_ONCE
+        keys.append(key)
+        room -= size
+    if keys:
+        yield keys
+
+
+def _build_some(
+    day: Batch, keys: Sequence[int], inputs: Mapping[int, str]
+) -> Iterator[tuple[int, tuple[Digest | None, set[int]]]]:
+    """The digest of each profile as `_write_digest` returns it, by profile."""
+    rules = _valid_rules(Profile.objects.filter(pk__in=keys))
+    if not rules:
+        return
+    scorer = Scorer(list(rules.values()))
+    kept = scorer.kept(day.candidates)
+    for rule, profile in enumerate(rules):
+        yield (
+            profile.pk,
+            _write_digest(profile, day, scorer, rule, kept=kept[rule], inputs=inputs[profile.pk]),
+        )
 
 
 def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
@@ -104,10 +143,12 @@ def rank_unseen(
     return select(rules, unseen, day.candidates)
 
 
-def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Date]:
+def _announced_later(profile: int, date: Date, papers: set[int]) -> list[Date]:
     """The profile's digests after `date` whose days announce one of `papers` too."""
+    if not papers:
+        return []
     again = Announcement.objects.filter(paper_id__in=papers, listing__date__gt=date)
-    mine = profile.digests.filter(date__in=again.values("listing__date"))
+    mine = Digest.objects.filter(profile=profile, date__in=again.values("listing__date"))
     return list(mine.values_list("date", flat=True))
 
 
@@ -178,7 +219,7 @@ def _write_digest(
             if digest.pk:
                 digest.delete()
             return None, papers
-        earlier = shown_before(day, [profile])[profile.pk]
+        earlier = shown_before(day, [profile.pk]).get(profile.pk, set())
         ranked, further = rank_unseen(day, rules, kept, earlier)
         entries = _entries_of(day, ranked, scorer, rule)
         matched, liked = len(ranked) + len(further), rules.learned.liked if rules.learned else 0

@@ -46,7 +46,9 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
     """
     days = [Batch(date, announced_on(date)) for date in sorted(dates(DAYS))]
     # Papers of the first day that were in an earlier digest.
-    shown = shown_before(days[0], [profile])[profile.pk] if profile and days else set()
+    shown = (
+        shown_before(days[0], [profile.pk]).get(profile.pk, set()) if profile and days else set()
+    )
     shown_new, shown_old = set(shown), set(shown)
     scorer = Scorer([new] if old is None else [new, old])
     changes = []
