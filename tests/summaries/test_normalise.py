@@ -189,7 +189,8 @@ def test_a_context_that_is_too_short_shortens_the_text_once_and_is_remembered(
     summary = summarised(paper)
     assert (summary.state, summary.reason) == ("done", "")
     assert 0.1 < summary.text_share < 0.6
-    assert model.summaries_asked == 2
+    # vLLM and llama.cpp tell their context: nothing is refused there in the first place.
+    assert model.summaries_asked == (1 if mode in {"vllm", "llama.cpp"} else 2)
     assert "of the full text (HTML)" in paper_page(paper)
     other = Paper.objects.create(
         arxiv_id="2512.00004", title="Other", abstract="x", primary_category="cs.LG"

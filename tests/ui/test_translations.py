@@ -31,7 +31,20 @@ TEMPLATES = sorted(
 )
 # Names, formats and units, which are the same in both languages.
 NAMES = {
-    *("Assay", "arXiv", "PDF", "BibTeX", "RSS", "Atom", "JSON", "Feed", "OPML", "RIS", "CSL-JSON"),
+    *(
+        "Assay",
+        "arXiv",
+        "PDF",
+        "HTML",
+        "BibTeX",
+        "RSS",
+        "Atom",
+        "JSON",
+        "Feed",
+        "OPML",
+        "RIS",
+        "CSL-JSON",
+    ),
     *("CSV", "API", "DOI", "Zotero", "v", "UTC"),
 }
 SHOWN = {"aria-label", "title", "placeholder", "alt"}

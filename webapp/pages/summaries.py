@@ -8,6 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from webapp import tasks
@@ -33,7 +34,8 @@ def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
             wanted.setdefault(row.language, []).append(row.paper)
     waiting = sum(queue.again(papers, language, server) for language, papers in wanted.items())
     tasks.send("site.summaries", [], lost="the summaries wait for the next tick")
-    messages.success(request, f"{waiting} summaries are requested anew of {server.model}.")
+    requested = gettext("%(count)d summaries are requested anew of %(model)s.")
+    messages.success(request, requested % {"count": waiting, "model": server.model})
     return redirect("summaries:day", date)
 
 
