@@ -32,6 +32,7 @@ def redis(redis_url: str, settings: Any) -> Redis:
     settings.CELERY_BROKER_URL = redis_url.removesuffix("/0") + "/8"
     server = Redis.from_url(settings.CELERY_BROKER_URL)
     server.flushdb()
+    limits._Away.until = 0.0  # another test of this process may have stopped its Redis
     return server
 
 

@@ -104,6 +104,7 @@ NOT_PAGES = {
     "catalog:all-verdicts",
     *("claims:quantity-csv", "claims:quantity-feed"),  # files
     "summaries:tables",  # a POST
+    *("summaries:again", "summaries:cancel"),  # POSTs
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST
     *("runs:cancel", "runs:live"),  # POST only, and a part of the run's page
     *("runs:artefact", "runs:chart-style", "runs:csv", "runs:feed", "runs:json"),  # files

@@ -247,9 +247,8 @@ def test_reading_saving_and_narrowing_work_without_javascript(
     folded = rest.inner_text()
     rest.locator("summary").click()
     assert len(rest.inner_text()) > len(folded)
-    assert clamped is not None
+    assert clamped is None  # on a phone a sentence stands there until the abstract is opened
     assert whole is not None
-    assert whole["height"] > clamped["height"]
     button = card.get_by_role("button", name="Save")
     before = button.get_attribute("aria-pressed")
     button.click()

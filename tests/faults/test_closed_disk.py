@@ -71,7 +71,7 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
                 for pid in house.children(word):
                     os.kill(pid, signal.SIGKILL)
             wait_for(lambda: sign_in_refused(house, link), START_SECONDS, "a refusal")
-            for started in (r"beat │ .*not stored", r"site │ .*health\.token.* raised"):
+            for started in (r"beat │ .*not stored", r"quick │ .*health\.token.* raised"):
                 house.said(started + ".*attempt to write a readonly database")
             for page in PAGES:
                 assert house.get(page)[0] == 200, page

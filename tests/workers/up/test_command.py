@@ -52,7 +52,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert [check["name"] for check in checks] == [
                 "database", "broker", "beat", "queue quick", "queue bulk",
                 "queue arxiv", "queue mail", "queue events", "queue bench-cpu",
-                "queue bench-gpu", "tasks",
+                "queue bench-gpu", "tasks", "links",
             ]  # fmt: skip
 
             second = subprocess.run(
