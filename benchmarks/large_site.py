@@ -32,8 +32,12 @@ def empty_site(keep: Path | None = None) -> Iterator[None]:
         import django
 
         django.setup()
+        from django.conf import settings
         from django.core.management import call_command
 
+        # No file is collected: pages name them as they are.
+        plain = "django.contrib.staticfiles.storage.StaticFilesStorage"
+        settings.STORAGES["staticfiles"]["BACKEND"] = plain
         call_command("migrate", verbosity=0)
         yield
 

@@ -16,7 +16,7 @@ topics):
     default list     rows of the site's own list by the weightiest place of a keyword, and of those
                      that stand folded; with --wanted (lines of an identifier and a grade above 0)
                      how many of them are wanted
-    questions        as `benchmarks.questions`, those whose paper is in the file
+    questions        as `benchmarks.searches questions`, those whose paper is in the file
 """
 
 import json
@@ -24,6 +24,7 @@ import logging
 import os
 import random
 import re
+import statistics
 import sys
 import tomllib
 from collections import Counter, defaultdict
@@ -34,10 +35,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks import questions
+from benchmarks import searches
 from benchmarks.figures import Figure, arguments, report
 from benchmarks.large_site import empty_site
-from benchmarks.learned_ranking import interval
 
 PAST = 20  # days before, from which liked papers are drawn
 TOP = 10
@@ -62,7 +62,7 @@ def main() -> int:
         logging.disable(logging.WARNING)  # of the broker, which no worker needs here
         days = store(options.papers, PAST + options.days)
         read = sorted(days)[-options.days :]
-        with questions.served() as address:
+        with searches.served() as address:
             return report(
                 [
                     *default_list(address, read, wanted),
@@ -172,9 +172,17 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
 def asked(address: str, days: Days) -> Iterator[Figure]:
     """The questions of which the site has the paper."""
     there = {row["id"] for day in days.values() for row in day}
-    known = {paper: text for paper, text in questions.questions("second").items() if paper in there}
+    known = {paper: text for paper, text in searches.questions("second").items() if paper in there}
     if known:
-        yield questions.figure(address, known)
+        yield searches.figure(address, known)
+
+
+def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:
+    """The mean over topics with its 95 % bootstrap interval, 2,000 draws of topics."""
+    means = [statistics.fmean(values) for values in by_topic]
+    draws = random.Random(0)
+    sampled = sorted(statistics.fmean(draws.choices(means, k=len(means))) for _ in range(2000))
+    return statistics.fmean(means), sampled[49], sampled[1949]
 
 
 def on_topic(row: Row, phrases: list[str]) -> bool:

@@ -109,11 +109,6 @@ def main() -> int:
             given = os.environ.get("DATABASE_URL", "")
             os.environ["DATABASE_URL"] = given or stack.enter_context(_postgresql(options.keep))
         stack.enter_context(empty_site(options.keep))
-        from django.conf import settings
-
-        settings.STORAGES["staticfiles"]["BACKEND"] = (
-            "django.contrib.staticfiles.storage.StaticFilesStorage"
-        )
         build(options.papers, options.runs, options.input)
         gc.collect()
         gc.freeze()  # as the web server does before it forks
