@@ -85,7 +85,7 @@ class Settings(env.Settings):
     encoder: str = variable("sentence-transformers/all-MiniLM-L6-v2")
     encoder_url: Annotated[str, AfterValidator(_optional_address)] = variable("")
     encoder_key: SecretStr = variable("")
-    summary_concurrency: int = variable("3", ge=1, le=64)
+    summary_concurrency: int = variable("0", ge=0, le=64)
     summary_papers: Count = variable("15")
     table_papers: Count = variable("30")
     summary_characters: int = variable("80000", ge=2000, le=MOST)

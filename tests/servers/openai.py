@@ -409,6 +409,7 @@ class OpenAIServer:
     mode: str = "schema"
     repairs: bool = False
     context: int = 0
+    slots: int = 1  # of llama.cpp
     by_title: dict[str, str] = field(default_factory=dict)
     requests: list[Body] = field(default_factory=list)
     stall_seconds: float = 30.0
@@ -431,7 +432,9 @@ class OpenAIServer:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                owner.list_models(self)
+                if self.path == "/props" and owner.mode == "llama.cpp":
+                    return _send(self, 200, {"total_slots": owner.slots})
+                return owner.list_models(self)
 
             def do_POST(self) -> None:
                 owner.answer(self)

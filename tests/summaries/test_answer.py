@@ -57,6 +57,26 @@ def test_an_answer_of_another_form_is_repaired_once_or_fails_with_its_reason(
     assert "cannot be used" in server.requests[1]["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize("most", [None, 12_000, 40_000])
+@pytest.mark.parametrize("sentences", [1, 20, 900])
+def test_a_repair_is_no_longer_than_what_it_repairs_and_keeps_the_text(
+    most: int | None, sentences: int
+) -> None:
+    text = " ".join(f"Sentence {n} of the paper says a thing." for n in range(sentences))
+    messages = question("A title", text, "the text", "en")
+    with OpenAIServer("wrong_types", repairs=True) as server:
+        asker = Server(server.url, "small", "key")
+        ask_for_summary(asker.ask, "json_schema", messages, None, most)
+    first, second = (request["messages"] for request in server.requests)
+    long = sum(len(message["content"]) for message in first)
+    small = min(24_000, most or 24_000)
+    assert sum(len(message["content"]) for message in second) <= max(long, small)
+    assert "Sentence 0 of" in second[1]["content"]
+    assert second[1]["content"].count("=" * 20) == 2
+    assert second[1]["content"].startswith(first[1]["content"].split("=" * 20)[0])
+    assert len(second[1]["content"]) >= len(first[1]["content"]) - len(text) / 2 - 700
+
+
 def test_an_answer_of_ten_megabytes_is_not_read_to_its_end() -> None:
     with OpenAIServer("huge") as server, pytest.raises(ModelError, match="longer than 2 MB"):
         asked(server)

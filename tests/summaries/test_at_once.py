@@ -25,13 +25,10 @@ def requested(paper: Paper, *languages: str) -> list[Summary]:
     return list(Summary.objects.order_by("pk"))
 
 
-def test_two_workers_take_one_place(
-    monkeypatch: pytest.MonkeyPatch, settings: Any, paper: Paper
-) -> None:
-    settings.SUMMARY_CONCURRENCY = 1
+def test_two_workers_take_one_place(monkeypatch: pytest.MonkeyPatch, paper: Paper) -> None:
     one, other = requested(paper, "en", "zh")
     both_wait(monkeypatch, leases, "uuid4")  # which is called between counting and taking
-    at_once(lambda: queue.take(one.pk), lambda: queue.take(other.pk))
+    at_once(lambda: queue.take(one.pk, most=1), lambda: queue.take(other.pk, most=1))
     assert Summary.objects.filter(state=Summary.State.RUNNING).count() == 1
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,8 @@ from pytest_httpserver import HTTPServer
 from tests.servers.openai import OpenAIServer
 from tests.summaries.test_summarise import summarised
 from webapp.papers.models import Paper
-from webapp.summaries import nearby
+from webapp.summaries import capability, nearby
+from webapp.summaries.client import Server
 from webapp.summaries.models import ServerCapability
 from webapp.summaries.schema import bounded_schema, strict_schema
 from workers.up import llama, model_here
@@ -44,6 +49,47 @@ def test_a_text_is_fitted_to_the_context_that_a_server_says(
     assert model.summaries_asked == 1
     schema = asked["response_format"]["json_schema"]["schema"]
     assert schema == (bounded_schema(1024) if mode == "llama.cpp" else strict_schema())
+
+
+@pytest.mark.parametrize(
+    ("mode", "slots", "setting", "at_once"),
+    [
+        ("llama.cpp", 1, 0, 1),
+        ("llama.cpp", 2, 0, 2),
+        ("vllm", 1, 0, 3),
+        ("ollama", 1, 0, 1),
+        ("ollama", 1, 2, 2),
+    ],
+)
+def test_a_server_is_asked_no_more_at_once_than_it_takes(  # noqa: PLR0917 - one case
+    model: OpenAIServer, settings: Any, mode: str, slots: int, setting: int, at_once: int
+) -> None:
+    model.mode, model.context, model.slots = mode, 4096, slots
+    settings.SUMMARY_CONCURRENCY, settings.SUMMARY_PROCESSES = setting, setting or 3
+    server = Server.configured()
+    assert server is not None
+    assert capability.at_once(server) == (setting or 1)  # it is on this machine, and unknown
+    capability.mode_of(server)
+    assert capability.at_once(server) == at_once
+    elsewhere = Server("https://models.example/v1", "small", "")
+    assert capability.at_once(elsewhere) == (setting or 3)
+
+
+def test_an_administrator_sees_what_is_known_of_the_server(
+    client: Client, model: OpenAIServer
+) -> None:
+    model.mode, model.context, model.slots = "llama.cpp", 4096, 2
+    client.force_login(User.objects.create_superuser("root"))
+    server = Server.configured()
+    assert server is not None
+    assert "context of" not in client.get("/connections/").content.decode()
+    capability.mode_of(server)
+    capability.learn_prompt(server, 8_000)
+    page = " ".join(client.get("/connections/").content.decode().split())
+    assert "The server enforces a JSON schema." in page
+    assert "It says a context of 4,096 tokens." in page
+    assert "It reads questions of up to 8,000 characters whole." in page
+    assert "At most 2 summaries are made at the same time." in page
 
 
 def test_a_server_that_says_nothing_of_its_context_gets_no_further_field(
@@ -137,3 +183,39 @@ def test_up_says_what_it_cannot_run(capfd: Any) -> None:
 
     with pytest.raises(SystemExit, match="there is no such file"):
         main(["--model", "nowhere.gguf"])
+
+
+def from_hub(name: str, endpoint: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    """What `up --model NAME` would serve, with another address for the hub."""
+    code = f"from workers.up.model_here import local_file; print(local_file({name!r}))"
+    environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache)}
+    environment.pop("HF_HUB_OFFLINE", None)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_a_model_is_fetched_from_the_hub_by_name_once(
+    httpserver: HTTPServer, tmp_path: Path
+) -> None:
+    content = gguf(tmp_path / "tiny.gguf", **LAYERS).read_bytes()
+    files = ["README.md", "tiny-Q8_0.gguf", "tiny-q4_k_m.gguf"]
+    tree = [{"type": "file", "path": name, "size": 9, "oid": "0" * 40} for name in files]
+    httpserver.expect_request("/api/models/org/tiny-GGUF/tree/main").respond_with_json(tree)
+    missing = {"X-Error-Code": "RepoNotFound"}
+    httpserver.expect_request("/api/models/org/none/tree/main").respond_with_data(
+        "", status=404, headers=missing
+    )
+    headers = {"ETag": '"1"', "X-Repo-Commit": "0" * 40}
+    file = re.compile(r"/org/tiny-GGUF/resolve/\w+/tiny-q4_k_m.gguf")
+    httpserver.expect_request(file).respond_with_data(content, headers=headers)
+
+    fetched = from_hub("org/tiny-GGUF", httpserver.url_for("").rstrip("/"), tmp_path / "cache")
+    assert Path(fetched.stdout.strip()).read_bytes() == content, fetched.stderr
+
+    several = from_hub("org/tiny-GGUF:q", httpserver.url_for("").rstrip("/"), tmp_path / "cache")
+    assert "Choose one file of org/tiny-GGUF" in several.stderr
+    assert "tiny-Q8_0.gguf, tiny-q4_k_m.gguf" in several.stderr
+    none = from_hub("org/none", httpserver.url_for("").rstrip("/"), tmp_path / "cache")
+    assert "org/none cannot be fetched from the hub" in none.stderr
+    away = from_hub("org/tiny-GGUF:Q8_0", "http://127.0.0.1:9", tmp_path / "cache")
+    assert "cannot be fetched from the hub" in away.stderr

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from assay_common.env import without_password
 from webapp import connections
 from webapp.env import Settings
-from webapp.operate.trials import describe, try_mail, try_model
+from webapp.operate.trials import describe, known_of_server, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.summaries.nearby import look
 from webapp.summaries.queries import by_model
@@ -205,6 +205,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
     context = {
         "connections": shown,
         "models": by_model(),
+        "known_of_server": known_of_server(),
         "looked": looked,
         "nearby": look() if looked else [],
     }

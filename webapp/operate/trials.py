@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 
 from webapp.env import Settings
 from webapp.papers.models import Paper
@@ -57,6 +57,28 @@ def try_model(connected: Settings) -> list[str]:
             raise
         too_slow = _("the model did not answer all questions within %(most)d s")
         raise ModelError(too_slow % {"most": settings.TRIAL_SECONDS}) from error
+
+
+def known_of_server() -> list[str]:
+    """What was learnt of the model's server that is connected, in sentences."""
+    server = Server.configured()
+    known = capability.known(server) if server else None
+    if server is None or known is None:
+        return []
+    at_once = capability.at_once(server)
+    most = ngettext(
+        "One summary is made at a time.",
+        "At most %(count)d summaries are made at the same time.",
+        at_once,
+    )
+    context = _("It says a context of %s tokens.")
+    prompt = _("It reads questions of up to %s characters whole.")
+    return [
+        _(GUARANTEES[Mode(known.mode)]),
+        *([context % f"{known.context:,}"] if known.context else []),
+        *([prompt % f"{known.prompt_characters:,}"] if known.prompt_characters else []),
+        most % {"count": at_once},
+    ]
 
 
 def _summary(server: Server, mode: str) -> list[str]:

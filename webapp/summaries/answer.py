@@ -18,6 +18,8 @@ from .schema import PaperSummary, strict_schema
 
 PROMPT_VERSION = "v3"
 _PROMPTS = Path(__file__).parent / "prompts"
+_FENCE = "\n" + 20 * "="  # around the paper's text
+SMALL = 24_000  # characters of a question that any model reads
 _LANGUAGES = {"en": "English", "zh": "Chinese (简体中文)"}
 Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
 
@@ -68,31 +70,53 @@ def parse(text: str) -> PaperSummary:
 
 
 def ask_for_summary(
-    ask: Ask, mode: str, messages: list[Message], schema: dict[str, Any] | None = None
+    ask: Ask,
+    mode: str,
+    messages: list[Message],
+    schema: dict[str, Any] | None = None,
+    most: int | None = None,
 ) -> PaperSummary:
     """The model's summary, repaired once if need be.
 
-    Raises UnusableError with the reason, or what `ask` raises.
+    `most` is the longest prompt in characters that the model reads, where that is known. Raises
+    UnusableError with the reason, or what `ask` raises.
     """
     wanted = response_format(mode, schema or strict_schema(), "paper_summary")
+    asked = messages
     for _ in range(2):
-        reply = ask(messages, wanted)
+        reply = ask(asked, wanted)
         try:
             return parse(reply.text)
         except ValidationError as error:
             wrong = _explained(error, reply)
         if reply.cut:
             break  # the same question, and longer, would be cut off as well
-        again = (
-            f"That answer cannot be used: {wrong}. "
-            "Answer again with the whole json object, corrected, and nothing around it."
-        )
-        messages = [
-            *messages,
-            {"role": "assistant", "content": reply.text[:20_000]},
-            {"role": "user", "content": again},
-        ]
+        asked = _repair(messages, reply.text[:20_000], wrong, most)
     raise UnusableError(f"the model's answer cannot be used: {wrong}")
+
+
+def _repair(messages: list[Message], answer: str, wrong: str, most: int | None) -> list[Message]:
+    """The question once more, with the answer that cannot be used.
+
+    It is no longer than the first, unless that was small: a context that was full has no room for
+    both, so the end of the paper's text goes, and half of it at most.
+    """
+    system, asked = messages
+    before, text, after = asked["content"].rsplit(_FENCE, 2)
+    again = (
+        f"That answer cannot be used: {wrong}. "
+        "Answer again with the whole json object, corrected, and nothing around it."
+    )
+    length = sum(len(message["content"]) for message in messages)
+    over = length + len(again) - max(length, min(SMALL, most or SMALL))
+    answer = answer[: max(len(text) // 2 - over, 0)]
+    kept = text[: len(text) - max(over + len(answer), 0)]
+    return [
+        system,
+        asked | {"content": _FENCE.join((before, kept, after))},
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": again},
+    ]
 
 
 def _explained(error: ValidationError, reply: Reply) -> str:

@@ -7,8 +7,11 @@ first that is too long.
 """
 
 from collections.abc import Callable, Collection, Set
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
 
 from .client import Message, RefusedError, Reply, Server
 from .models import ServerCapability
@@ -38,38 +41,43 @@ def mode_of(server: Server, ask: Ask | None = None) -> str:
 
     `ask` asks a question of the probe, so that it can be counted.
     """
-    return _known(server, ask or server.ask).mode
+    return _probed(server, ask or server.ask).mode
 
 
 def fitted(server: Server) -> Server:
     """The server with the longest answer that its context has room for, where it is known."""
-    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model).first()
-    return _fitted(server, known.context if known else None)
-
-
-def _fitted(server: Server, context: int | None) -> Server:
-    if context is None:
+    row = known(server)
+    if row is None or row.context is None:
         return server
-    return replace(server, most_tokens=min(round(context * FOR_THE_ANSWER), MOST_TOKENS))
+    return replace(server, most_tokens=min(round(row.context * FOR_THE_ANSWER), MOST_TOKENS))
 
 
 def schema_of(server: Server) -> dict[str, Any]:
     """The schema of summaries, with lengths of its texts and lists where they are taken."""
-    rows = ServerCapability.objects
-    takes = rows.filter(base_url=server.base_url, model=server.model, takes_bounds=True).exists()
-    return bounded_schema(fitted(server).most_tokens) if takes else strict_schema()
+    row = known(server)
+    takes_bounds = row is not None and row.takes_bounds
+    return bounded_schema(fitted(server).most_tokens) if takes_bounds else strict_schema()
+
+
+def at_once(server: Server) -> int:
+    """The summaries that may be made at the same time: what the settings or the server say."""
+    most: int = settings.SUMMARY_PROCESSES
+    if settings.SUMMARY_CONCURRENCY:
+        return int(settings.SUMMARY_CONCURRENCY)
+    if row := known(server):
+        return min(row.slots or most, most)
+    return 1 if server.is_here else most
 
 
 def prompt_characters(server: Server) -> int | None:
     """The longest prompt that the server reads whole, if one was too long for it."""
-    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model).first()
-    return known.prompt_characters if known else None
+    row = known(server)
+    return row.prompt_characters if row else None
 
 
 def learn_prompt(server: Server, characters: float) -> None:
     """Remember that no longer prompt is read whole."""
-    known = ServerCapability.objects.filter(base_url=server.base_url, model=server.model)
-    known.update(prompt_characters=max(round(characters), 1))
+    _rows(server).update(prompt_characters=max(round(characters), 1))
 
 
 def read_share(reply: Reply, characters: int) -> float:
@@ -84,21 +92,30 @@ def read_share(reply: Reply, characters: int) -> float:
 
 def forget(server: Server) -> None:
     """Probe again next time: the server no longer takes what it took."""
-    ServerCapability.objects.filter(base_url=server.base_url, model=server.model).delete()
+    _rows(server).delete()
 
 
-def _known(server: Server, ask: Ask) -> ServerCapability:
+def known(server: Server) -> ServerCapability | None:
+    """What was learnt of a server, or None before it was first asked."""
+    return _rows(server).first()
+
+
+def _rows(server: Server) -> QuerySet[ServerCapability]:
+    return ServerCapability.objects.filter(base_url=server.base_url, model=server.model)
+
+
+def _probed(server: Server, ask: Ask) -> ServerCapability:
     """What is known of the server, which is probed the first time."""
-    rows = ServerCapability.objects
-    known = rows.filter(base_url=server.base_url, model=server.model).first()
-    if known:
-        return known
-    context, takes_bounds = server.context()
-    mode = _probe(ask, bounded_schema(1) if takes_bounds else strict_schema())
-    learnt: dict[str, Any] = {"mode": mode, "context": context, "takes_bounds": takes_bounds}
-    if context:
-        learnt["prompt_characters"] = round(context * (1 - FOR_THE_ANSWER) * LEAST_A_TOKEN)
-    return rows.update_or_create(base_url=server.base_url, model=server.model, defaults=learnt)[0]
+    if row := known(server):
+        return row
+    profile = server.profile()
+    mode = _probe(ask, bounded_schema(1) if profile.takes_bounds else strict_schema())
+    learnt: dict[str, Any] = {"mode": mode, **asdict(profile)}
+    if profile.context:
+        learnt["prompt_characters"] = round(profile.context * (1 - FOR_THE_ANSWER) * LEAST_A_TOKEN)
+    return ServerCapability.objects.update_or_create(
+        base_url=server.base_url, model=server.model, defaults=learnt
+    )[0]
 
 
 def _probe(ask: Ask, schema: dict[str, Any]) -> str:

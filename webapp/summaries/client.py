@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -105,6 +106,15 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """What a server says of itself; None where it says nothing."""
+
+    context: int | None = None  # tokens that prompt and answer share
+    takes_bounds: bool = False  # lengths of texts and lists in a schema
+    slots: int | None = None  # requests at once; None: as many as the settings allow
+
+
+@dataclass(frozen=True)
 class Server:
     """Which model is asked, and where."""
 
@@ -154,23 +164,47 @@ class Server:
                 return reply
         raise AssertionError("the last way returns or raises")
 
-    def context(self) -> tuple[int | None, bool]:
-        """The tokens of its context, where its list of models says so, and whether it is llama.cpp.
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine, beside the site."""
+        host = urlsplit(self.base_url).hostname or ""
+        return host in {"localhost", "::1"} or host.startswith("127.")
 
-        llama.cpp says `meta.n_ctx`, vLLM `max_model_len`; both take `max_tokens` and `temperature`.
+    def profile(self) -> Profile:
+        """What it says of itself: llama.cpp `meta.n_ctx` and its slots, vLLM `max_model_len`.
+
+        Both take `max_tokens` and `temperature`, and vLLM takes many requests at once.
         """
+        try:
+            listed = self._said(f"{self.base_url}/models")["data"]
+            model = next((model for model in listed if model["id"] == self.model), listed[0])
+            if of_vllm := _count(model.get("max_model_len")):
+                return Profile(of_vllm if of_vllm >= LEAST_CONTEXT else None)
+            context = _count((model.get("meta") or {}).get("n_ctx"))
+        except _SAYS_NOTHING:
+            return Profile(slots=1 if self.is_here else None)
+        if context < LEAST_CONTEXT:
+            return Profile(slots=1 if self.is_here else None)
+        return Profile(context, takes_bounds=True, slots=self._slots())
+
+    def _slots(self) -> int:
+        """The requests that llama.cpp takes at once."""
+        try:
+            root = self.base_url.removesuffix("/v1")
+            return max(_count(self._said(f"{root}/props")["total_slots"]), 1)
+        except _SAYS_NOTHING:
+            return 1
+
+    def _said(self, address: str) -> Any:
+        """What a GET is answered. Raises one of _SAYS_NOTHING."""
         import httpx2  # noqa: PLC0415 - openai's own HTTP client
 
         bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
-            answer = httpx2.get(f"{self.base_url}/models", headers=bearer, timeout=CONNECT)
-            listed = answer.json()["data"] if len(answer.content) < MAX_ANSWER else []
-            named = [one for one in listed if one.get("id") == self.model] or listed[:1]
-            meta = named[0].get("meta") or {}
-            size = _count(meta.get("n_ctx") or named[0].get("max_model_len"))
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, LookupError, *_OF_ANOTHER_FORM):
-            return None, False  # it says nothing of it
-        return (size if size >= LEAST_CONTEXT else None), bool(meta.get("n_ctx"))
+            answer = httpx2.get(address, headers=bearer, timeout=CONNECT)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise OSError(str(error)) from error
+        return answer.json() if len(answer.content) < MAX_ANSWER else None
 
     def _ask(
         self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
@@ -225,7 +259,7 @@ class Server:
         )
 
 
-_OF_ANOTHER_FORM = (TypeError, AttributeError)
+_SAYS_NOTHING = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # How an answer is asked for, the best first: some servers refuse the options, or streams.
 _WAYS: tuple[dict[str, Any], ...] = (
     {"stream": True, "stream_options": {"include_usage": True}},

@@ -151,6 +151,7 @@ class ServerCapability(models.Model):
     prompt_characters = models.PositiveIntegerField(null=True, blank=True)
     context = models.PositiveIntegerField(null=True, blank=True)  # tokens, where the server says it
     takes_bounds = models.BooleanField(default=False)  # lengths of texts and lists in a schema
+    slots = models.PositiveSmallIntegerField(null=True, blank=True)  # requests at once
     probed_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import date
 
-from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
@@ -13,6 +12,8 @@ from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
+from .capability import at_once
+from .client import Server
 from .models import Claim, FullText, Summary
 
 State = Summary.State
@@ -57,7 +58,8 @@ class PaperSummaryView:
         if not running and not earlier:
             return "Waiting for the worker that makes summaries to take it."
         place = f"{earlier} asked for before it" if earlier else "it is next"
-        most = settings.SUMMARY_CONCURRENCY
+        server = Server.configured()
+        most = at_once(server) if server else 0
         return f"Waiting for its turn: {place}, {running} of {most} under way."
 
     @property

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
@@ -70,12 +69,12 @@ def _may_run() -> QuerySet[Summary]:
     return Summary.objects.filter(due, state=State.WAITING)
 
 
-def take(summary_id: int) -> Summary | None:
-    """waiting → running, for one worker; None where all places are taken or another has it."""
+def take(summary_id: int, most: int) -> Summary | None:
+    """waiting → running, for one worker; None where `most` are running or another has it."""
     mine = _may_run().filter(id=summary_id)
     with exclusive("summaries.take"):
         running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=Now()).count()
-        if running >= settings.SUMMARY_CONCURRENCY:
+        if running >= most:
             return None
         started = {"state": State.RUNNING, "attempt": F("attempt") + 1, "written": 0, "reason": ""}
         taken = leases.take(mine, LEASE, **started)

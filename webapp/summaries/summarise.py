@@ -49,7 +49,7 @@ def summarise(summary_id: int) -> str:
     are not raised, and no other paper is affected.
     """
     server = Server.configured()
-    summary = queue.take(summary_id) if server else None
+    summary = queue.take(summary_id, capability.at_once(server)) if server else None
     if server is None or summary is None or not queue.adopt(summary, server):
         return "not taken"
     now = timezone.now()
@@ -113,7 +113,8 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
     server = capability.fitted(server)
     title, language = summary.paper.title, summary.language
     around = _characters(question(title, "", "", language))
-    given = _beginning(kept.text, capability.prompt_characters(server), around)
+    most = capability.prompt_characters(server)
+    given = _beginning(kept.text, most, around)
     share = kept.share * len(given) / max(len(kept.text), 1)
     messages = question(title, given, FullText.Source(kept.source).read(share), language)
     shares = {"text_share": share, "read_share": 1.0}
@@ -131,7 +132,7 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
             shares["read_share"] = min(shares["read_share"], part)
         return reply
 
-    return ask_for_summary(ask, mode, messages, capability.schema_of(server)), shares
+    return ask_for_summary(ask, mode, messages, capability.schema_of(server), most), shares
 
 
 def _characters(messages: list[Message]) -> int:

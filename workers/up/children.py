@@ -55,7 +55,7 @@ def children(listener: int, *, ml: bool, model: ModelHere | None = None) -> Iter
     yield Child("results", _main(command, "import_results"), once=True)
     if model is not None:
         yield Child("model", model.run)
-    models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
+    models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_PROCESSES))
     yield replace(models, run=partial(_wait_for, _is_model_connected, models.run))
     if ml:
         yield from _measuring()

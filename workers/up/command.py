@@ -62,8 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--model",
-        metavar="FILE",
-        help="run a language model here: a GGUF file, or smollm2 where that package is installed",
+        metavar="MODEL",
+        help="run a language model here: a GGUF file, one of Hugging Face's hub by name "
+        "(Qwen/Qwen3-4B-GGUF:Q4_K_M), or smollm2 where that package is installed",
     )
     # manage.py has removed it from the arguments; it is here for --help.
     parser.add_argument("--data", metavar="DIR", help="data directory (var/)")

