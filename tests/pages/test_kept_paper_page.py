@@ -23,6 +23,7 @@ from webapp.digests.models import DigestEntry
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
 from webapp.summaries.models import Claim, Summary
+from webapp.ui import pages
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/papers/2603.00001/"
@@ -75,6 +76,18 @@ def test_similar_papers_are_not_sought_again(client: Client) -> None:
         assert len(queries) <= SIGNED_IN
         assert not [one for one in queries if SIMILAR in one]
         assert "/papers/2603.00002/" in body(one)
+
+
+def test_a_page_made_anew_reads_nothing_twice(client: Client) -> None:
+    """With a claim of a model, numbers of the abstract and a similar paper: each table once."""
+    report_a_claim()
+    body(client)
+    pages.cache.clear()
+    queries = asked(client)
+    assert len(queries) <= 15  # beside those of a bare page: claims, which paper is similar
+    assert len(queries) == len(set(queries))
+    once = [re.findall(r'(?:FROM|JOIN) "?([a-z_]+)', one)[0] for one in queries]
+    assert {name for name in once if once.count(name) > 1} <= {"papers_paper"}
 
 
 def summary(number: int = 1, **fields: Any) -> Summary:

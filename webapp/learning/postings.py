@@ -13,9 +13,11 @@ from functools import cache
 from hashlib import sha256
 from heapq import nlargest
 from struct import pack, unpack
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from webapp.learning.models import PostingsBlock, TermPostings
 from webapp.learning.tfidf import DATA, Vector, vector
@@ -31,14 +33,12 @@ SCALE = 255  # of weights, which are 0 to 1
 def nearest(mine: Vector, limit: int) -> list[int]:
     """Keys of at most `limit` papers with the largest inner product, a later one first of equals.
 
-    The latest papers, as many at most, whose block is not made yet follow. Three queries.
+    Papers whose block is not made yet are among `waiting`. Two queries.
     """
-    blocks = PostingsBlock.objects.aggregate(last=Max("until"), block=Max("block"))
-    waiting = Paper.objects.filter(pk__gt=blocks["last"] or 0).order_by("-pk")
-    latest = list(waiting.values_list("pk", flat=True)[:limit])
-    if blocks["block"] is None:
-        return latest
-    each = -(-READ // (blocks["block"] + 1))
+    last = PostingsBlock.objects.aggregate(block=Max("block"))["block"]
+    if last is None:
+        return []
+    each = -(-READ // (last + 1))
     points: dict[int, float] = defaultdict(float)
     terms = nlargest(SOUGHT, mine, key=lambda term: (mine[term], term))
     rows = TermPostings.objects.filter(term__in=terms).values_list("term", "block", "values")
@@ -48,8 +48,14 @@ def nearest(mine: Vector, limit: int) -> list[int]:
         places = unpack(f"<{read}H", values[: 2 * read])
         for place, weight in zip(places, values[2 * count : 2 * count + read], strict=True):
             points[first + place] += factor * weight
-    best = nlargest(limit, ((total, key) for key, total in points.items()))
-    return list(dict.fromkeys([*(key for _, key in best), *latest]))
+    return [key for _, key in nlargest(limit, ((total, key) for key, total in points.items()))]
+
+
+def waiting(limit: int) -> QuerySet[Paper, Any]:
+    """Keys of the latest papers, at most `limit`, whose block is not made yet; to be a subquery."""
+    made = PostingsBlock.objects.order_by("-until").values("until")[:1]
+    later = Paper.objects.filter(pk__gt=Coalesce(Subquery(made), 0))
+    return later.order_by("-pk").values("pk")[:limit]
 
 
 def make(seconds: float) -> int:

@@ -1,5 +1,7 @@
 """Similar papers: the nearest of the whole index by TF-IDF, ordered by meaning too."""
 
+from django.db.models import Q
+
 from webapp.learning import postings, vectors
 from webapp.learning.tfidf import dot, vector, weights
 from webapp.papers.models import Paper
@@ -16,10 +18,12 @@ def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
     counts as the average of the others. Of papers that are as similar the later comes first.
     """
     mine = vector(paper.title, paper.abstract)
-    keys = [key for key in postings.nearest(mine, CANDIDATES + 1) if key != paper.pk][:CANDIDATES]
+    indexed = postings.nearest(mine, CANDIDATES + 1)
+    # One query for both: SQLite and PostgreSQL look each of them up by the primary key.
+    latest = postings.waiting(CANDIDATES + 1 - len(indexed))
+    candidates = Paper.objects.filter(Q(pk__in=indexed) | Q(pk__in=latest)).exclude(pk=paper.pk)
     cosines: dict[int, float] = {}
-    texts = Paper.objects.filter(pk__in=keys).values_list("pk", "title", "abstract")
-    for key, title, abstract in texts:
+    for key, title, abstract in candidates.values_list("pk", "title", "abstract"):
         theirs, length = weights(title, abstract)  # dividing each weight would take longer
         cosine = dot(mine, theirs) / length
         if cosine >= LEAST:

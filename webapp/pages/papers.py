@@ -25,9 +25,10 @@ from webapp.papers.models import AnnounceType, Listing, Paper
 from webapp.papers.search import SEARCHED, Order
 from webapp.papers.search import search as find
 from webapp.summaries.client import Server
-from webapp.summaries.models import Summary
+from webapp.summaries.queries import of_paper
 from webapp.ui.feeds import FORMATS
 from webapp.ui.input import number_in
+from webapp.ui.language import current_language
 from webapp.ui.pages import reader_of, respond, respond_shared
 from webapp.ui.revisions import revision
 
@@ -57,16 +58,17 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
 
 def _paper_page(request: HttpRequest, found: Paper) -> HttpResponse:
     announced = found.announcements.select_related("listing")
+    view = of_paper(found, request.GET.get("language", current_language()))
     context = {
         "paper": found,
+        "view": view,
         "published": citations.published(found),
         "bibtex": citations.bibtex(found),
         "versions": versions(found),
         "announcements": announced.order_by("-listing__date", "type"),
     }
     response = render(request, "pages/paper.html", context)
-    under_way = Summary.State.WAITING, Summary.State.RUNNING
-    if Summary.objects.filter(paper=found, state__in=under_way).exists():
+    if view.under_way:
         response["Cache-Control"] = "no-store"  # its place in the queue depends on other papers
     return response
 

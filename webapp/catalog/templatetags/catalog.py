@@ -1,5 +1,6 @@
 """The methods a paper concerns, for the paper's page; and how numbers are written."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import nh3
@@ -12,7 +13,6 @@ from assay_common.quantities import number
 from webapp.catalog import queries, reading
 from webapp.catalog.verdicts import Figure
 from webapp.claims.extraction.marks import with_marks
-from webapp.claims.numbers_across import links_of
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import PaperSummaryView
@@ -37,12 +37,12 @@ def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> 
 
 
 @register.simple_tag
-def marked_abstract(paper: Paper, view: PaperSummaryView) -> SafeString:
+def marked_abstract(paper: Paper, view: PaperSummaryView, links: Mapping[int, str]) -> SafeString:
     """The abstract with its reported numbers marked, each linked to others that report it."""
     html = sanitised(paper.abstract_html)
     page = reverse("claims:quantities")
-    links = {start: f"{page}?{query}" for start, query in links_of(paper).items()}
-    return mark_safe(with_marks(html, paper.abstract, view.rule_claims, links))  # noqa: S308
+    addresses = {start: f"{page}?{query}" for start, query in links.items()}
+    return mark_safe(with_marks(html, paper.abstract, view.rule_claims, addresses))  # noqa: S308
 
 
 @register.inclusion_tag("catalog/similar.html")

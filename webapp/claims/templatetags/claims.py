@@ -1,6 +1,6 @@
 """The tables of a paper, for its page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django import template
 from django.utils.html import format_html, format_html_join
@@ -13,6 +13,7 @@ from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
 
 register = template.Library()
+register.simple_tag(links_of, name="number_links")
 
 
 @register.simple_tag
@@ -22,9 +23,8 @@ def tables_of_paper(paper: Paper) -> ShownTables:
 
 
 @register.simple_tag
-def tuples(paper: Paper, claims: Sequence[RuleClaim]) -> list[tuple[RuleClaim, str]]:
+def tuples(claims: Sequence[RuleClaim], links: Mapping[int, str]) -> list[tuple[RuleClaim, str]]:
     """The numbers of an abstract of which it is sure what they are of, each with its quantity."""
-    links = links_of(paper)
     return [(claim, links.get(claim.start, "")) for claim in claims if claim.metric]
 
 

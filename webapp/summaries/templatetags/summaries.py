@@ -1,26 +1,16 @@
 """A paper's summary and claims, for the pages of other apps."""
 
 import re
-from typing import Any
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from webapp.papers.models import Paper
-from webapp.summaries import queries
 from webapp.summaries.client import Server
 from webapp.summaries.models import Claim, Summary
-from webapp.ui.language import current_language
 from webapp.ui.templatetags.ui import tex
 
 register = template.Library()
-
-
-@register.simple_tag(takes_context=True)
-def summary_of(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryView:
-    """A paper's summary, the state of one in progress, or the claims that rules extract."""
-    return queries.of_paper(paper, context["request"].GET.get("language", current_language()))
 
 
 @register.simple_tag
