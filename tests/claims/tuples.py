@@ -75,7 +75,7 @@ def judged(
         at = next((m for m in left if claim.start < m["at"][1] and m["at"][0] < claim.end), None)
         if at:
             left.remove(at)
-        if not claim.metric:
+        if not claim.relation:
             if at:
                 yield "a number alone", f"{claim.shown} of {claim.quote}"
             continue

@@ -79,8 +79,8 @@ def benchmark(setting: str) -> str:
 
 def _metric(claim: RuleClaim) -> str:
     """The usual name of the longest end of its words that is a known metric."""
-    if claim.relation == "ratio" and _FASTER.search(claim.metric):
-        return SPEED_UP
+    if _FASTER.search(claim.metric):
+        return SPEED_UP if claim.relation == "ratio" else ""
     words = claim.metric.split()
     for start in range(len(words)):
         if known := names.metric(" ".join(words[start:])):

@@ -39,7 +39,7 @@ class RuleClaim:
     end: int
     extent: str = ""  # "up to", "over", … where the abstract limits the number so
     # The words of its tuple, "" where the abstract does not say them for sure. A claim without a
-    # metric has no tuple.
+    # relation has no tuple.
     metric: str = ""
     relation: Relation | None = None
     direction: Direction = ""
@@ -122,7 +122,8 @@ def _claim(
         return "" if set(words) & set("\\${}") else words
 
     metric = written(reading.metric) or reading.kind
-    if not metric:
+    baseline, setting = written(reading.baseline), written(reading.setting)
+    if not (metric or (reading.metric is None and (baseline or setting))):
         return claim
     return replace(
         claim,
@@ -130,6 +131,6 @@ def _claim(
         relation=reading.relation,
         direction=reading.direction,
         subject=written(reading.subject),
-        baseline=written(reading.baseline),
-        setting=written(reading.setting),
+        baseline=baseline,
+        setting=setting,
     )

@@ -35,7 +35,7 @@ class Phrase:
 class Reading:
     """What a number is of; phrases that the sentence does not give are None."""
 
-    metric: Phrase | None
+    metric: Phrase | None  # None where the sentence names none: "outperforms BERT by 3 %"
     relation: Relation
     direction: Direction
     subject: Phrase | None = None
@@ -49,6 +49,7 @@ _LIST = r"#(?:[,&/]{1,2}#)*"
 _NAMES = r"[MA](?:[,&/]{1,2}[MA])*"
 _PLACE = r"(?:[pif](?P<setting>[NA](?:o[NA])?))?"
 _OVER = r"(?:v(?P<baseline>[NAM]))?"
+_BASELINE_NAMES = r"(?P<baseline>[NA](?:,[NA])*(?:,?&[NA])?)"
 # n: the numbers, m: the metrics, how: the word that says the relation.
 _FORMS: tuple[tuple[str, str], ...] = (
     # "3 % gain in F1", "a gain of 3 % in F1", "an F1 gain of 3 %", "3 % F1 gain"
@@ -60,12 +61,13 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("change", rf"(?P<m>A)(?P<how>l){_OVER}[obf]?(?P<n>{_LIST})"),
     ("change", rf"(?P<n>{_LIST})(?P<m>[MA])(?P<how>[gl])"),
     ("change", rf"(?P<how>[gl])[oi](?P<m>[MA])[o(](?P<n>{_LIST})"),
-    ("amount", r"(?P<n>#)(?P<how>[gl])[io](?P<m>N)"),
-    ("amount", r"(?<![NAM])(?P<how>[gl])o(?P<n>#)i(?P<m>N)"),
+    ("amount", r"(?P<n>#)(?P<how>[gl])[io](?P<m>N)(?![,&]{1,2}[NA])"),
+    ("amount", r"(?<![NAM])(?P<how>[gl])o(?P<n>#)i(?P<m>N)(?![,&]{1,2}[NA])"),
     # "raises F1 by 3 %", "F1 rises by 3 %", "F1 is raised from 3 to 4 %"
     ("change", rf"(?P<how>[UD])(?P<m>{_NAMES})(?:o[NA])?{_PLACE}{_OVER}b(?P<n>{_LIST})"),
     ("amount", rf"(?P<how>[UD])(?P<m>N){_PLACE}{_OVER}b(?P<n>#)(?![MA])"),
     ("from to", rf"(?P<how>[UD])(?P<m>N){_PLACE}\(?(?P<n>#)"),
+    ("signed", r"(?P<how>[UD])(?P<m>N)\((?P<n>#)"),
     ("change", r"(?P<how>[UD])[NA]b(?P<n>#)(?P<m>M)"),
     ("change", rf"(?P<how>[UD])(?P<m>[MA])(?:o[NA])?{_PLACE}\(?(?P<n>#)(?![MA])"),
     ("change", rf"(?P<m>[MA])e?(?P<how>[UD]){_PLACE}b?(?P<n>#)(?![MA])"),
@@ -77,28 +79,46 @@ _FORMS: tuple[tuple[str, str], ...] = (
         "change",
         rf"(?P<how>B)(?P<baseline>[NA]){_PLACE}b(?P<n>{_LIST})(?:p?(?P<m>M)|i?(?P<m2>{_NAMES}))",
     ),
+    ("change", rf"(?P<how>B){_BASELINE_NAMES}i(?P<m>M)b(?P<n>{_LIST})"),
     ("change", r"(?P<how>B)(?P<m>M)o(?P<baseline>[NA])b(?P<n>#)"),
     # "3x lower latency", "3x faster", "a 3x speed-up", "a speed-up of 3x", "halves the latency"
     ("change", r"(?P<n>#)(?P<how>c)(?P<m>[MN])"),
+    ("beside", r"(?P<m>M)(?P<n>#)(?P<how>c)(?![MN])"),
+    ("amount", r"(?P<n>#)(?P<m>N)(?P<how>[gl])"),
     ("speed", rf"(?P<n>{_LIST})(?P<m>s)"),
     ("speed", rf"(?P<m>s){_OVER}{_PLACE}[of](?P<n>{_LIST})"),
     ("speed", r"(?P<n>#)(?P<m>c)(?![MN])"),
     ("verb", r"(?P<n>#)(?P<m>[MN])"),
     # "an F1 of 71 %", "F1 (71 %)", "71 % F1", "needs 2 GB of memory"
-    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>{_NAMES})o?=?(?<!M)(?<!A)(?P<n>{_LIST})"),
+    ("level", rf"(?P<m>M)(?:[pif](?P<setting>[NA])|wN)o(?P<n>{_LIST})(?!M)"),
+    ("level", r"(?<=[VKw(])(?P<m2>N&M)o(?P<n>#&#)"),
+    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>{_NAMES})o?=*(?<!M)(?<!A)(?P<n>{_LIST})(?![Mglc])"),
+    ("bounded", r"(?<![UDo])(?P<m>M)(?P<n>#)(?![MA])"),
     ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>M){_PLACE}\(=?(?P<n>#)(?!M)"),
     ("level", rf"(?P<m>[MA](?:[,&/]{{1,2}}[MA])+):(?P<n>#[,&/]{{1,2}}{_LIST})"),
     ("level", rf"(?P<m>M){_PLACE}[Ve:]=?(?P<n>#)(?![MA])"),
     ("level", r"(?<=[KV])(?P<m>M)(?P<n>#)(?![MA])"),
-    ("level", rf"(?P<m>{_NAMES})V?(?P<n>#[,&/]{{1,2}}{_LIST})"),
+    ("level", rf"(?<![gl][pofi])(?P<m>{_NAMES})(?P<n>#[,&/]{{1,2}}{_LIST})(?![Mglc])"),
+    ("level", rf"(?<![gl][pofi])(?P<m>M)V(?P<n>#[,&/]{{1,2}}{_LIST})(?![Mglc])"),
     ("level", rf"(?<![#bMA])(?<!#[,&/])(?<!#,&)(?<![gl]o)(?P<n>{_LIST})(?P<m>M)(?![glso(=:])"),
     ("gained", rf"(?P<how>V)(?P<n>{_LIST})[ip](?P<m>M)(?![,&]{{1,2}}M)"),
     ("level", rf"(?<=V)(?P<n>{_LIST})[ip](?P<m>M(?:[,&]{{1,2}}M)*)"),
     ("amount of", r"(?<!K)(?P<n>#)o(?P<m>M)"),
+    ("named", r"(?<=[VK])(?P<n>#)(?P<m>[NA])(?=[pifv,.)&xhyw]|$)"),
+    ("named", rf"(?P<how>[UD])(?P<m>N){_PLACE}t(?P<n>#)(?![NAM])"),
     # "accuracy stays within 1 % of the full cache", "keeps 93 % of the accuracy"
     ("within", r"(?P<m>M)K?W(?P<n>#)(?:o(?P<baseline>[NAM]))?"),
     ("within", r"W(?P<n>#)o(?P<m>M)o(?P<baseline>[NAM])"),
     ("share", r"K(?P<n>#)o(?P<m>[MN])"),
+)
+# What gets better is not named: "outperforms BERT by 3 % on GSM8K", "a 3 % gain over BERT".
+_UNNAMED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?P<how>B){_BASELINE_NAMES}(?:[pif](?P<setting>[NA]))?(?:[(,]?b|\()(?P<n>{_LIST})",
+        rf"(?P<n>{_LIST})(?P<how>g)(?:v{_BASELINE_NAMES})?",
+        rf"(?P<how>g)(?:v{_BASELINE_NAMES})?[of(](?P<n>{_LIST})",
+    )
 )
 _GRAMMAR = tuple((form, re.compile(pattern)) for form, pattern in _FORMS)
 _BETTER = re.compile(r"improv|enhanc|boost|gain|better|outperform|surpass|exceed|beat|advantage")
@@ -111,19 +131,24 @@ _ARTICLE = re.compile(r"(?:the|an?|its|their|our) ")
 _LESS = re.compile(r"lower|slower|fewer|smaller|less|cheaper|shorter|hal[fv]")
 _COORDINATED = re.compile(r"[NAM](?:,?&|/)$")
 # What may follow a number and its metric: where, and over what.
-_WHERE = r"[pi](?P<setting>[NA](?:o[NA])?(?P<also>&[NA](?=[.,)xh]|$))?)"
+_ALSO = r"(?P<also>(?:,[NA])*,?&[NA](?=[.,)xh]|$))?"
+_WHERE = rf"[pi](?P<setting>[NA](?:o[NA])?{_ALSO})(?!&[NA](?![VUDBKgl]))"
 _AFTER = re.compile(
-    rf"(?:{_WHERE}|v(?P<baseline>[NAM](?:o[NA])?)(?!,?&[NAM]))(?=[,&)xyhvpiwr#.]|$)"
+    rf"(?:{_WHERE}|v(?P<baseline>[NAM](?:o[NA])?)(?!,?&[NAM]|,[NA],))(?=[,&)xyhvpiwr#.]|$)"
 )
 _EACH = r"(?:[NM][=:])?(?P<each>[NA](?:[,&/]{1,2}[NA])+)(?=[.,;)xr(]|$)"
 _SETTINGS = re.compile(rf"(?:v(?P<baseline>[NAM](?:o[NA])?))?[pif]{_EACH}")
 _BASELINES = re.compile(rf"v{_EACH}")
 _RESPECTIVELY, _PAIR = re.compile(r",?r"), re.compile(r"[NA],?&[NA]")
+_EACH_BEATEN = re.compile(r"B(?P<each>[NA](?:,[NA])*,?&[NA])(?=i[MNA]b|b)")
 _EACH_BEFORE = re.compile(r"(?P<place>[pi])?(?P<each>[NA](?:,[NA])*,?&[NA])(?=[,V])")
-_FIRST_SETTING = re.compile(r"^[pi](?P<setting>[NA](?:o[NA])?),")
-_BEATEN = re.compile(r"B(?P<baseline>[NA])(?!&)")
+_FIRST_SETTING = re.compile(r"^[pi](?P<setting>[NA](?:o[NA])?(?:(?:,[NA])*,?&[NA])?),")
+_BEATEN = re.compile(r"B(?P<baseline>[NA])(?!&|,[NA])")
 _SUBJECT = re.compile(r"(?:^|[yh,])(?P<subject>[NA])(?=[VUDBK]|e#)")
-_ANOTHER = re.compile(r"[yh]|[x,]&?[NA]|wN[#VUDBK]")  # a clause whose subject may be another
+_ANOTHER = re.compile(
+    r"[yh]|w[^#]*w|[x,]&?[NA]|wN[#VUDBK]"
+)  # a clause whose subject may be another
+_THAN = re.compile(r"[(,]?v[NA]?")
 _AGAIN = re.compile(r"[,&]{1,2}b?")
 _AGAIN_OF = re.compile(r"[,&]{1,2}(?P<m>[MN])b?")
 _ALSO_BEATS = re.compile(r"(?:[pi][NA])?[,&x]{1,2}B(?P<baseline>[NA])b")
@@ -133,19 +158,34 @@ MAX_SENTENCE = 2000  # characters; what is longer is no sentence, and its forms 
 MAX_WORDS = 9  # of a phrase that is shown
 _VAGUE = re.compile(
     r"(?:^|\s)(?:it|we|this|these|that|they|results?|experiments?|average|both|all|them|each|there|instance"
-    r"|example|most|others?|addition|contrast|particular|total|summary|comparison|(?:paper|work|study|time|order|our|the|performance))$"
+    r"|example|most|others?|addition|contrast|particular|total|summary|comparison|(?:paper|work|study|time|order|our|the|performance))$|^(?:\w+ly|an?|the|\w+(?:ive|ble))$"
     r"|^(?:this|these|those|all|both|such)\b(?= (?:work|paper|study|results?)$)"
 )
-_PERIOD = re.compile(r"(?:years?|months?|days?|hours?|epochs?|steps?|time|runs|seeds)$")
+_LIMIT = re.compile(r"limit|bound|budget|threshold|capacit|expect")
+_MODEL_SIZE, _SIZE = re.compile(r"\d[bm]$"), re.compile(r"size|resolution|length|window|scale")
+_COUNT = re.compile(r"\d+ (?!points?\b)[a-z]{4,}s\b")  # "the sensitivity of 23 models"
+_BOUND = re.compile(
+    r" (?:exceeding|above|below|over|under|up to|around|about|near|as high as"
+    r"|(?:higher|greater|lower|less|more|better) than)\b"
+)
+_PLACES = re.compile(r"(?:tasks?|datasets?|benchmarks?|settings|scenarios|years?)$")
+_VAGUE_METRIC = re.compile(r"^$|performance$")
+_POINTS_OF = re.compile(r"\d (?P<metric>[a-z][\w@]+) points?$")
+_PERIOD = re.compile(r" \+ |(?:years?|months?|days?|hours?|epochs?|steps?|time|runs|seeds)$")
 # Words that name no quantity: alone, or at the end of others.
 _EMPTY_METRIC = re.compile(
-    r"^(?:quality|efficiency|effectiveness|ability|capabilit(?:y|ies)|robustness|utility)$"
-    r"|(?:performances?|results?|gaps?|settings?|scenarios?|environments?|tasks?|conditions?"
+    r"^(?:the|an?|its?|this|quality|efficiency|effectiveness|ability|capabilit(?:y|ies)|robustness|utility)$"
+    r"|(?:results?|gaps?|settings?|scenarios?|environments?|tasks?|conditions?"
     r"|domains?|regimes?|cases?|languages?|datasets?|benchmarks?|points?|average|metrics?"
     r"|state of the art|sota|baselines?|methods?|models?|approach(?:es)?|improvements?|backbones?"
     r"|networks?|systems?|agents?|algorithms?|frameworks?|detectors?|classifiers?|llms?|variants?"
     r"|transformers?|pipelines?|counterparts?|ones?|lines?|applications?|per forward)$"
 )
+_QUALITY = re.compile(
+    r"(?:performance|efficiency|quality|correctness|fidelity|consistency|robustness|reliability"
+    r"|stability|safety|fairness|generali[sz]ation|faithfulness)$"
+)
+_NO_NAME = re.compile(r"^(?:this|that|it|overall|binary|input|.*\w(?:[ai]ble|ful|ous|ive|al|ly))$")
 _PHYSICAL = re.compile(
     r"latency|time|memory|cost|flops|energy|throughput|speed|cache|params|parameters|tokens|size"
     r"|bitrate|bd|vram|budget|footprint|consumption"
@@ -184,14 +224,17 @@ class Sentence:
                         self._found[index] = _Found(reading, match.start(), match.end())
                     elif known.reading.metric != reading.metric:
                         unsure.add(index)
-        self._rates()
+        self._kinds()
+        self._repeated()
+        self._unnamed()
         self._repeated()
         worded = {index: self._with_words(index, found) for index, found in self._found.items()}
-        return {
+        sure = {
             index: reading
             for index, reading in worded.items()
             if reading and index not in unsure and self._is_plausible(index, reading)
         }
+        return self._compared(sure)
 
     def _of_form(self, form: str, match: re.Match[str]) -> Iterator[tuple[int, Reading]]:
         groups = match.groupdict()
@@ -199,9 +242,15 @@ class Sentence:
         names = "m" if groups.get("m") else "m2"
         metrics = [t for t in self._at(match, names) if t.kind in METRIC + ACRONYM + NOUN + "sc"]
         if len(metrics) > len(numbers):
+            if names == "m2" and match.start("n") < match.start("m2"):
+                return  # "a 3 % gain in F1 and AUC" is of both
             metrics = metrics[-len(numbers) :]  # "recall for PointNav and SPL of 67 %"
         if len(metrics) not in {1, len(numbers)}:
             return
+        if len(metrics) == 1:  # "85 FPS and 92 % mIoU": only the number beside it
+            is_behind = match.start("n") < match.start(names)
+            beside = self._kind(numbers[-1 if is_behind else 0])
+            numbers = [number for number in numbers if self._kind(number) == beside]
         start = match.start(names)
         if _COORDINATED.search(self.classes[max(0, start - 2) : start]):
             return  # "Pearson and Spearman correlations of 0.92 and 0.90"
@@ -216,10 +265,15 @@ class Sentence:
                 start = metric.start
                 if article := _ARTICLE.match(self._text, start, metric.end):
                     start = article.end()
-                if how == "c" and metric.kind == NOUN and word.endswith(("faster", "slower")):
+                if how == "c" and word.endswith(("faster", "slower")):
                     start = self._tokens[match.start("how")].start  # "faster inference"
                 name = Phrase(start, metric.end)
                 yield token.number, Reading(name, *relation, None, baseline, setting)
+
+    def _kind(self, number: Token) -> tuple[str, bool]:
+        """What numbers of one list share: the unit, and whether they are changes."""
+        expression = self._reported[number.number]
+        return expression.unit, expression.is_change
 
     def _relation(
         self, form: str, how: str, word: str, expression: Expression, metric: Token
@@ -227,12 +281,15 @@ class Sentence:
         """Relation and direction that a form and its word say; None where they say none."""
         if form in {"share", "within"}:
             return ("share" if form == "share" else "within"), ""
-        if form in {"level", "amount of", "gained"}:
+        checks = {"named": self._is_named, "bounded": self._is_bounded, "beside": self._is_noun}
+        if form in checks and not checks[form](metric, expression):
+            return None
+        if form in {"level", "amount of", "gained", "named", "bounded"}:
             is_gain = form == "gained" and word.startswith("gain")  # "gaining 18 % in accuracy"
             return ("gain", "better") if is_gain else self._level(form, expression)
-        if self._text.startswith(" down to ", expression.end):
-            return None  # "from 10 to 20 hours down to 4 to 6"
-        is_amount = form not in {"amount", "from to"} or self._is_amount(metric, how, word)
+        is_checked = form in {"amount", "from to", "signed"}
+        is_amount = not is_checked or self._is_amount(metric, how, word)
+        is_amount &= not self._text.startswith(" down to ", expression.end)  # "10 h down to 4"
         direction = self._direction(form, how, word, expression, metric) if is_amount else None
         if direction is None:
             return None
@@ -256,20 +313,24 @@ class Sentence:
         self, form: str, how: str, word: str, expression: Expression, metric: Token
     ) -> Direction | None:
         name = self._words(metric)
+        if how == "c" and (name.startswith("per ") or name == "often"):
+            return None  # "150x faster per forward step", "4 times more often"
         is_quality = how == "c" and word not in {"faster", "slower"} and _ADJECTIVE.search(name)
         if is_quality or word.startswith("accelerat"):
             return None  # "11 % more accurate"; training that is 57 % faster is no more training
         if form == "verb":
             written = self._text[expression.start : expression.end]
-            is_less = _LESS.match(written)
-            return ("less" if is_less else "more") if written in VERBS else None
+            is_verb = written in VERBS and not _EMPTY_METRIC.search(name)
+            return ("less" if _LESS.match(written) else "more") if is_verb else None
         if form == "speed":
             is_speed = metric.kind != "c" or name in {"faster", "slower"}
             return ("less" if name == "slower" else "more") if is_speed else None
         if expression.is_change:
             first, last = expression.numbers
             return "more" if last.value > first.value else "less"
-        return None if form == "from to" else _said_direction(how, word)
+        is_sign = self._text[expression.start] in "+-"  # "enhances safety (+32.8 %)"
+        is_silent = form == "from to" or (form == "signed" and not is_sign)
+        return None if is_silent else _said_direction(how, word)
 
     def _is_amount(self, metric: Token, how: str, word: str) -> bool:
         """Whether words that are no known metric name what rises or falls.
@@ -280,16 +341,95 @@ class Sentence:
         name = self._folded.cased[metric.start : metric.end]
         is_plain = name.islower() and name.count(" ") < 5 and not re.search(r"\d", name)
         is_said = how == "g" or _said_direction(how, word) in {"more", "less"}
+        is_said |= bool(_QUALITY.search(name))
         return is_said and is_plain and not _EMPTY_METRIC.search(name)
 
-    def _rates(self) -> None:
-        """A rate says by its unit what it is of: 42 FPS."""
+    def _is_bounded(self, metric: Token, expression: Expression) -> bool:
+        """Whether a number limits a level: "F1 scores exceeding 0.8"."""
+        before = self.classes[: self._tokens.index(metric)]
+        is_change = re.search("[UDgl][^xh(]*$", before)
+        return not is_change and bool(_BOUND.match(self._text, metric.end, expression.start))
+
+    def _is_noun(self, metric: Token, _: Expression) -> bool:
+        """Whether a metric before "90 % less" is no verb: "Heron costs 90 % less"."""
+        return not self._words(metric).endswith("costs")
+
+    def _is_named(self, metric: Token, expression: Expression) -> bool:
+        """Whether words that are no known metric name a level: "achieves 81 % validity"."""
+        name = self._folded.cased[metric.start : metric.end]
+        if expression.unit not in {"%", ""} or expression.is_change or re.search(r"\d", name):
+            return False
+        if metric.kind == ACRONYM:
+            return name != "SOTA" and not name.endswith("s")
+        is_word = name.islower() and name.count(" ") < 3
+        return is_word and not (_EMPTY_METRIC.search(name) or _NO_NAME.search(name))
+
+    def _kinds(self) -> None:
+        """What a number says by its unit: 42 FPS, "in 1.2 seconds", "4.8 BLEU points"."""
         for at, token in enumerate(self._tokens):
-            if token.kind == NUMBER and token.number not in self._found:
-                kind = KINDS.get(self._reported[token.number].unit, "")
-                if kind:
-                    rate = Reading(None, "level", "", kind=kind)
-                    self._found[token.number] = _Found(rate, at, at + 1)
+            if token.kind != NUMBER or token.number in self._found:
+                continue
+            expression = self._reported[token.number]
+            written = self._text[expression.start : expression.end]
+            before = self.classes[at - 1 : at]
+            reading = None
+            if kind := KINDS.get(expression.unit, ""):
+                reading = Reading(None, "level", "", kind=kind)
+            elif expression.unit in TIMES and before and before in "iV":
+                reading = Reading(None, "level", "", kind="time")
+            elif (named := _POINTS_OF.search(written)) and re.search(
+                "[gUB][^#]*$", self.classes[:at]
+            ):
+                first, last = named.span("metric")
+                metric = Phrase(expression.start + first, expression.start + last)
+                reading = Reading(metric, "gain", "better")
+            if reading:
+                self._found[token.number] = _Found(reading, at, at + 1)
+
+    def _unnamed(self) -> None:
+        """What is so much better than something, or somewhere, whatever it is measured by."""
+        for pattern in _UNNAMED:
+            for match in pattern.finditer(self.classes):
+                word = self._words(self._tokens[match.start("how")])
+                groups = match.groupdict()
+                first = self._at(match, "n")[0].start
+                if self._text[first - 1] == "(" and self._text[first] != "+":
+                    continue  # "gains over BERT (58.3 %)"
+                is_limit = word.startswith("exceed") and _LIMIT.search(self._text_of(match))
+                if is_limit or not _BETTER.search(word):
+                    continue
+                for token in self._at(match, "n"):
+                    relation: Relation = "gain"
+                    if self._reported[token.number].unit == "x":
+                        relation = "ratio"
+                    baseline = self._shown(match, "baseline") if groups.get("baseline") else None
+                    setting = self._shown(match, "setting") if groups.get("setting") else None
+                    reading = Reading(None, relation, "better", None, baseline, setting)
+                    self._found.setdefault(
+                        token.number, _Found(reading, match.start(), match.end())
+                    )
+
+    def _text_of(self, match: re.Match[str]) -> str:
+        """The words of a match."""
+        first, last = self._tokens[match.start()], self._tokens[match.end() - 1]
+        return self._text[first.start : last.end]
+
+    def _compared(self, sure: dict[int, Reading]) -> dict[int, Reading]:
+        """ "71 % accuracy compared to 68 %": the second is a level of the same, of another."""
+        last: Token | None = None
+        for token in self._tokens:
+            if token.kind != NUMBER:
+                continue
+            if last and token.number not in sure and (reading := sure.get(last.number)):
+                between = "".join(
+                    t.kind for t in self._tokens if last.end <= t.start and t.end <= token.start
+                )
+                units = {self._reported[t.number].unit for t in (last, token)}
+                is_level = reading.relation == "level" and len(units) == 1
+                if is_level and _THAN.fullmatch(between.removeprefix("M")):
+                    sure[token.number] = Reading(reading.metric, "level", "", kind=reading.kind)
+            last = token
+        return sure
 
     def _repeated(self) -> None:
         """ "by 3 % on COCO and 4 % on LVIS": the second is of what the first is of."""
@@ -308,7 +448,8 @@ class Sentence:
                 if metric:
                     named = self._tokens[words_end + metric.start("m")]
                     also = self._also(bare, named, index)
-                    if also and (is_alike or joint.endswith("b")):
+                    is_known = is_alike and named.kind != NOUN
+                    if also and (is_known or joint.endswith("b")):
                         self._found[index] = _Found(also, at, at + 1)
                 elif (
                     is_alike
@@ -327,10 +468,21 @@ class Sentence:
                     self._found[index] = _Found(bare, at, at + 1)
             if index not in self._found and last:
                 self._continued(index, at, last, words_end)
+            known = self._found.get(index)
+            if last and known and self._is_listed(last, known, self.classes[words_end:at]):
+                gain = last.reading  # "by 10 % Dice and 13 % IoU"
+                also = replace(known.reading, relation=gain.relation, direction=gain.direction)
+                self._found[index] = replace(known, reading=also)
             last = self._found.get(index)
             if last:
                 unit = self._reported[index].unit
                 words_end = self._words_end(max(last.end, at + 1))
+
+    def _is_listed(self, last: "_Found", known: "_Found", joint: str) -> bool:
+        """Whether a level is listed with a gain by so much: "by 10 % Dice and 13 % IoU"."""
+        is_level = known.reading.relation == "level" and last.reading.relation in {"gain", "loss"}
+        is_by = self.classes[last.start : last.end].endswith("b#M")
+        return is_level and is_by and _AGAIN.fullmatch(joint) is not None
 
     def _also(self, reading: Reading, metric: Token, index: int) -> Reading | None:
         """ "memory by 4.7 GB and code size by 3x": the same relation of another metric."""
@@ -361,7 +513,8 @@ class Sentence:
         joint, after = self.classes[last.end : at], _ALSO_GAINS[1].match(self.classes, at + 1)
         beaten = _ALSO_BEATS.fullmatch(self.classes, last.end, at)
         against, end = (beaten, at + 1) if beaten else (after, after.end() if after else at)
-        if against and (beaten or _ALSO_GAINS[0].fullmatch(joint)):
+        is_alone = not self.classes.startswith(("&#", ",#"), at + 1)
+        if against and is_alone and (beaten or _ALSO_GAINS[0].fullmatch(joint)):
             baseline = self._shown(against, "baseline")
             reading = Reading(last.reading.metric, "gain", "better", baseline=baseline)
             self._found[index] = _Found(reading, at, end)
@@ -382,21 +535,33 @@ class Sentence:
         if len(numbers) > len(metrics):
             told = self._told_apart(found, numbers.index(index), len(numbers))
             if told is None:
-                return None
+                return replace(reading, setting=None, baseline=None, subject=None)
             reading, at = told
+        is_vague = not reading.kind and _VAGUE_METRIC.search(
+            self._words(reading.metric) if reading.metric else ""
+        )
+        if is_vague and self.classes[at : at + 1] == "i":
+            return None  # "a gain of 3 % in factual correctness" is of that
         while after := _AFTER.match(self.classes, at):
             # "on A and B" of several numbers: which of the two?
             if reading.setting is None and not (after["also"] and len(self._reported) > 1):
                 reading = replace(reading, setting=self._shown(after, "setting"))
-            if reading.baseline is None:
-                reading = replace(reading, baseline=self._shown(after, "baseline"))
+            against = self._shown(after, "baseline")
+            if reading.baseline is None and against and not _PLACES.search(self._words(against)):
+                reading = replace(reading, baseline=against)
             at = after.end()
+        if self.classes[: self._place(index)].endswith("v"):
+            return replace(reading, baseline=None, subject=None)  # "0.28 vs 0.42 LPIPS"
         return replace(
             reading,
             setting=reading.setting or self._first_setting(),
             baseline=reading.baseline or self._beaten(found),
             subject=reading.subject or self._subject(found),
         )
+
+    def _place(self, index: int) -> int:
+        """Where the token of a reported number stands."""
+        return next(at for at, token in enumerate(self._tokens) if token.number == index)
 
     def _told_apart(self, found: "_Found", place: int, count: int) -> tuple[Reading, int] | None:
         """The tuple of a number of a list by what it alone has, and where those words end.
@@ -408,13 +573,14 @@ class Sentence:
         end = each.end() if each else at
         if each is None and _RESPECTIVELY.match(self.classes, at):
             before = self.classes[: found.start]
-            if len(_PAIR.findall(before)) == 1:  # with two lists, which is it?
+            each = _EACH_BEATEN.match(self.classes, found.start)
+            if each is None and len(_PAIR.findall(before)) == 1:  # with two lists, which is it?
                 each = _EACH_BEFORE.search(self.classes, 0, found.start)
         names = [t for t in self._at(each, "each") if t.kind in NOUN + ACRONYM] if each else []
         if each is None or len(names) != count:
             return None
         own = self._clean(names[place])
-        if each.re is _BASELINES:
+        if each.re is _BASELINES or each.re is _EACH_BEATEN:
             return replace(reading, baseline=own), end
         if each.re is _EACH_BEFORE and not each["place"]:
             return replace(reading, subject=own), end
@@ -432,7 +598,7 @@ class Sentence:
         if found.reading.relation == "level":
             return None
         for beaten in _BEATEN.finditer(self.classes, 0, found.end):
-            if not re.search("[x(h]", self.classes[beaten.end() : found.start]):
+            if not re.search("[x(h]|i[MNA]&", self.classes[beaten.end() : found.start]):
                 return self._shown(beaten, "baseline")
         return None
 
@@ -449,10 +615,19 @@ class Sentence:
         words = self._words(reading.metric) if reading.metric else reading.kind
         if expression.unit == "x" and reading.relation != "ratio":
             return False
+        if _MODEL_SIZE.search(words) or (reading.setting and self._is_size(reading, expression)):
+            return False
         if reading.relation == "level":
             is_share = expression.unit == "%" and _PHYSICAL.search(words)
-            return not (is_share or expression.is_change)
+            is_count = not expression.unit and _COUNT.match(self._text, expression.start)
+            return not (is_share or is_count or expression.is_change)
         return True
+
+    def _is_size(self, reading: Reading, expression: Expression) -> bool:
+        """Whether a number is that of its setting: "error at smaller voxel sizes (0.5 m)"."""
+        setting = reading.setting
+        between = self._text[setting.end : expression.start] if setting else ""
+        return bool(between.strip() == "(" and setting and _SIZE.search(self._words(setting)))
 
     def _at(self, match: re.Match[str], group: str) -> list[Token]:
         parts = self._tokens[slice(*match.span(group))]
@@ -468,7 +643,7 @@ class Sentence:
         """The words of a phrase that a page may show; None for too many, or for words without
         content."""
         words = self._words(token)
-        if words.count(" ") >= MAX_WORDS or _VAGUE.search(words) or _PERIOD.search(words):
+        if words.count(" ") >= MAX_WORDS or any(p.search(words) for p in (_VAGUE, _PERIOD)):
             return None
         return Phrase(token.start, token.end)
 

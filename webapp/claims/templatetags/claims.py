@@ -25,7 +25,7 @@ def tables_of_paper(paper: Paper) -> ShownTables:
 @register.simple_tag
 def tuples(claims: Sequence[RuleClaim], links: Mapping[int, str]) -> list[tuple[RuleClaim, str]]:
     """The numbers of an abstract of which it is sure what they are of, each with its quantity."""
-    return [(claim, links.get(claim.start, "")) for claim in claims if claim.metric]
+    return [(claim, links.get(claim.start, "")) for claim in claims if claim.relation]
 
 
 @register.filter
