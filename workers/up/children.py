@@ -17,10 +17,9 @@ from django.conf import settings
 
 from webapp import connections, env
 from workers.up import install_ml, redis
-from workers.up.model_here import ModelHere
+from workers.up.model_here import LOCAL_BENCH, ModelHere
 from workers.up.supervisor import Child
 
-LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PYTHON = sys.executable
 PAUSE = 2.0  # seconds between two checks for what a worker waits for
 # Modules that a worker would import as it starts.

