@@ -155,14 +155,23 @@ def test_the_memory_of_a_model_is_reckoned_before_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ModelFile.read(gguf(tmp_path / "tiny.gguf", **LAYERS))
-    assert model.context == 8192
+    assert model.contexts() == [8192, 4096]
     # 30 layers, keys and values of 3 heads of 64 numbers of 2 bytes, for each token.
-    assert model.memory == model.size + 8192 * 30 * 2 * 3 * 64 * 2 + 200_000_000
-    monkeypatch.setattr(llama, "free_memory", lambda: 2 * model.memory)
-    llama.check_fits(model)
-    monkeypatch.setattr(llama, "free_memory", lambda: 2 * model.memory - 10)
-    with pytest.raises(ModelFileError, match=r"tiny.gguf needs about 0.4 GB of memory .* smaller"):
-        llama.check_fits(model)
+    most = model.size + 8192 * 30 * 2 * 3 * 64 * 2 + 200_000_000
+    assert model.memory(8192) == most
+    # Its file says how wide a head is where that is not the width by the heads.
+    wide = LAYERS | {"attention__key_length": 128, "attention__value_length": 96}
+    file = ModelFile.read(gguf(tmp_path / "wide.gguf", **wide))
+    assert file.memory(1000) == file.size + 1000 * 30 * 3 * (128 + 96) * 2 + 200_000_000
+    short = ModelFile.read(gguf(tmp_path / "short.gguf", **(LAYERS | {"context_length": 2048})))
+    assert short.contexts() == [2048]
+    monkeypatch.setattr(llama, "free_memory", lambda: 2 * most)
+    assert llama.fitting_context(model) == 8192
+    monkeypatch.setattr(llama, "free_memory", lambda: 2 * most - 10)
+    assert llama.fitting_context(model) == 4096
+    monkeypatch.setattr(llama, "free_memory", lambda: 2 * model.memory(4096) - 10)
+    with pytest.raises(ModelFileError, match=r"tiny.gguf needs about 0.3 GB of memory .* smaller"):
+        llama.fitting_context(model)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from assay_common.parent_death import die_with_parent
 
-CONTEXT = 16_384  # tokens at most; a model's own may be less
+CONTEXTS = (16_384, 8_192, 4_096)  # tokens; the first that memory and model allow is offered
 BESIDE = 200_000_000  # bytes that a server takes beside the model and its cache
 SHARE = 0.5  # of the free memory, beyond which a model is refused
 MAX_ENTRIES, MAX_TEXT = 5_000_000, 50_000_000  # of a file's head
@@ -46,22 +46,20 @@ class ModelFile:
         except (struct.error, ValueError, KeyError) as error:
             raise ModelFileError(f"{path} is no GGUF file.") from error
 
-    @property
-    def context(self) -> int:
-        """Tokens that are offered: what it was trained for, as far as CONTEXT."""
-        return min(self._of("context_length") or CONTEXT, CONTEXT)
+    def contexts(self) -> list[int]:
+        """Tokens that may be offered, no more than it was trained for; most first."""
+        trained = self._of("context_length") or CONTEXTS[0]
+        return sorted({min(context, trained) for context in CONTEXTS}, reverse=True)
 
-    @property
-    def memory(self) -> int:
+    def memory(self, context: int) -> int:
         """Bytes that a server of it takes: the file, keys and values of the context, the rest."""
         heads = self._of("attention.head_count") or 1
-        width = self._of("embedding_length") // heads
-        a_token = 2 * 2 * self._of("block_count") * width
-        return (
-            self.size
-            + self.context * a_token * (self._of("attention.head_count_kv") or heads)
-            + BESIDE
-        )
+        width = self._of("embedding_length") // heads  # of a head, unless the file says it
+        key = self._of("attention.key_length") or width
+        value = self._of("attention.value_length") or width
+        key_heads = self._of("attention.head_count_kv") or heads
+        a_token = 2 * self._of("block_count") * key_heads * (key + value)  # bytes: of 16 bits
+        return self.size + context * a_token + BESIDE
 
     def _of(self, name: str) -> int:
         return next((n for key, n in self.head.items() if key.endswith(f".{name}")), 0)
@@ -119,15 +117,21 @@ def free_memory() -> int:
     return 0
 
 
-def check_fits(model: ModelFile) -> None:
-    """Raises ModelFileError where a model would take more than half of the free memory."""
+def fitting_context(model: ModelFile) -> int:
+    """The tokens of the context for which a model takes at most half of the free memory.
+
+    Raises ModelFileError where that is none of CONTEXTS.
+    """
     free = free_memory()
-    if model.memory > SHARE * free:
-        raise ModelFileError(
-            f"{model.path.name} needs about {model.memory / 1e9:.1f} GB of memory with a context "
-            f"of {model.context} tokens; half of what is free here is {SHARE * free / 1e9:.1f} GB. "
-            "Choose a smaller model, or one of fewer bits."
-        )
+    contexts = model.contexts()
+    for context in contexts:
+        if model.memory(context) <= SHARE * free:
+            return context
+    raise ModelFileError(
+        f"{model.path.name} needs about {model.memory(contexts[-1]) / 1e9:.1f} GB of memory with a "
+        f"context of {contexts[-1]} tokens; half of what is free here is "
+        f"{SHARE * free / 1e9:.1f} GB. Choose a smaller model, or one of fewer bits."
+    )
 
 
 def serve(path: Path, port: int, name: str) -> None:
@@ -136,12 +140,11 @@ def serve(path: Path, port: int, name: str) -> None:
 
     die_with_parent(os.getppid())
     os.nice(10)
-    model = ModelFile.read(path)
     threads = max(1, len(os.sched_getaffinity(0)) - 1)
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.model_alias = {name}
-    params.n_ctx = model.context
+    params.n_ctx = fitting_context(ModelFile.read(path))
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.hostnames = ["127.0.0.1"]

