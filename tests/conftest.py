@@ -172,7 +172,8 @@ def _once_each(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     items = list(items)
     for item in items:
         first.setdefault(item.nodeid.partition("[")[0], item)
-    whole = {"test_search.py", "test_revisions.py"}  # the latter of triggers, by kind of write
+    # The latter two of triggers, by kind of write.
+    whole = {"test_search.py", "test_revisions.py", "test_events.py"}
     every = {item for item in items if item.path.name in whole or "x00" in item.nodeid}
     return [item for item in items if item in first.values() or item in every]
 

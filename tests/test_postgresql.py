@@ -33,6 +33,7 @@ FILES = (
     "digests/test_daily.py",
     "digests/test_views.py",
     "learning/test_similar.py",
+    "library/test_events.py",
     "operate/test_backup.py",
     "operate/test_checks.py",
     "pages/test_kept_paper_page.py",
@@ -55,6 +56,7 @@ FILES = (
     "summaries/test_summarise.py",
     "summaries/test_views.py",
     "ui/test_input.py",
+    "workers/site/test_at_rest.py",
     "workers/site/test_connections.py",
 )
 

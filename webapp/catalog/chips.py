@@ -5,23 +5,31 @@ A figure stands in a chip only where the paper's own mechanism was measured.
 
 from collections import defaultdict
 
+from django.db.models import Exists, OuterRef
+
+from webapp.catalog import linking
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import all_carried
 from webapp.digests import entries
+from webapp.digests.models import DigestEntry
+from webapp.ui.revisions import once
 
 
 def refresh() -> int:
     """Store the chips of the papers that methods concern; how many papers changed."""
+    return once("chips", ("methods", "results", "digests"), _refresh, linking.fingerprint())
+
+
+def _refresh() -> tuple[int, bool]:
     known = {carried.method.slug: carried for carried in all_carried()}
     wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
-    links = MethodLink.objects.filter(
-        MethodLink.counting(), method__in=known, paper__digest_entries__isnull=False
-    )
+    shown = DigestEntry.objects.filter(paper=OuterRef("paper"))
+    links = MethodLink.objects.filter(MethodLink.counting(), Exists(shown), method__in=known)
     columns = "paper_id", "paper__arxiv_id", "method"
-    for paper_id, arxiv_id, slug in links.order_by("method").values_list(*columns).distinct():
+    for paper_id, arxiv_id, slug in links.order_by("method").values_list(*columns):
         carried = known[slug]
         mechanism = carried.method.proposed_by(arxiv_id)
         figure = carried.best_of(mechanism) if mechanism else None
         chip = {"method": slug, "name": carried.method.title}
         wanted[paper_id].append(chip | {"figure": figure.text if figure else ""})
-    return entries.store_chips(dict(wanted))
+    return entries.store_chips(dict(wanted)), True

@@ -1,7 +1,7 @@
 """The numbers of abstracts in the database, read once for each version of paper and rules."""
 
 from decimal import Decimal, InvalidOperation
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.claims.models import AbstractNumber, AbstractReading, Comparator
 from webapp.claims.scopes import BUILT_IN, Quantity, plain, quantity_of
 from webapp.papers.models import Paper
+from webapp.ui.revisions import once
 
 A_CALL = 2000  # papers; about ten seconds
 BATCH = 200
@@ -23,12 +24,17 @@ def read_new() -> int:
     """Read the abstracts that were not read as they are now, the newest first; how many."""
     ways = comparators()
     rules = fingerprint(ways)
+    return once("abstracts", ("papers",), partial(_read_new, ways, rules), rules)
+
+
+def _read_new(ways: dict[str, str], rules: str) -> tuple[int, bool]:
+    """How many were read, and whether none is left."""
     is_read = Q(abstract_reading__version=F("version"), abstract_reading__rules=rules)
     wanted = Paper.objects.exclude(is_read).order_by("-pk").values_list("pk", flat=True)
     keys = list(wanted[:A_CALL])
     for start in range(0, len(keys), BATCH):
         _read(Paper.objects.filter(pk__in=keys[start : start + BATCH]), ways, rules)
-    return len(keys)
+    return len(keys), len(keys) < A_CALL
 
 
 def comparators() -> dict[str, str]:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models import Count, Max, Min, OuterRef, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -30,12 +30,32 @@ def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
     return entries.annotate(**told)
 
 
-def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:
-    """(Language, paper ids) to summarise automatically: the top of the latest digests."""
-    for profile in Profile.objects.all():
-        for digest in profile.digests.filter(is_sample=False).order_by("-date")[:days]:
-            top = digest.entries.filter(rank__lte=papers_a_day, also_mentioned=False)
-            yield profile.language, list(top.values_list("paper_id", flat=True))
+# What decides which papers are summarised automatically.
+SUMMARISED = ("papers", "digests", "profiles")
+
+
+def papers_to_summarise(papers_a_day: int, days: int = 2) -> dict[str, list[int]]:
+    """Paper ids to summarise automatically, by language: the top of the latest days' digests.
+
+    The site's own profile first, then the latest day and the best places. Two queries.
+    """
+    made = Digest.objects.filter(is_sample=False).order_by("-date")
+    latest = list(made.values_list("date", flat=True).distinct()[:days])
+    top = DigestEntry.objects.filter(
+        digest__date__in=latest,
+        digest__is_sample=False,
+        rank__lte=papers_a_day,
+        also_mentioned=False,
+    )
+    each = top.values_list("digest__profile__language", "paper").annotate(
+        on_site=Count("pk", filter=Q(digest__profile__is_site=True)),
+        day=Max("digest__date"),
+        best=Min("rank"),
+    )
+    wanted: dict[str, list[int]] = {}
+    for language, paper, *_ in each.order_by("-on_site", "-day", "best", "paper"):
+        wanted.setdefault(language, []).append(paper)
+    return wanted
 
 
 def papers_of_latest(papers_a_day: int, days: int = 2) -> list[int]:

@@ -3,6 +3,7 @@
 import time
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from math import log1p, sqrt
 from operator import mul
@@ -12,6 +13,7 @@ from django.db.models import Max, Min, QuerySet
 from webapp.learning import encoder
 from webapp.learning.models import PaperVector
 from webapp.papers.models import Paper, PaperVersion
+from webapp.ui.revisions import once
 
 BATCH = 16  # papers of one call of the encoder
 CHARACTERS = 1_200  # of a title and an abstract that are read: about 256 tokens
@@ -73,11 +75,18 @@ def fill(seconds: float) -> int:
     name = encoder.name()
     if not name:
         return 0
-    until, made = time.monotonic() + seconds, 0
-    while time.monotonic() < until and (papers := list(islice(_missing(name), BATCH))):
+    return once("vectors", ("papers",), partial(_fill, name, time.monotonic() + seconds), name)
+
+
+def _fill(name: str, until: float) -> tuple[int, bool]:
+    """How many were made, and whether none is missing."""
+    made = 0
+    while time.monotonic() < until:
+        if not (papers := list(islice(_missing(name), BATCH))):
+            return made, True
         store(papers)
         made += len(papers)
-    return made
+    return made, False
 
 
 def store(papers: Sequence[Paper]) -> None:

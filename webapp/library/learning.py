@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -40,6 +40,8 @@ from webapp.library.importing import Named
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
+from webapp.ui import revisions
+from webapp.ui.revisions import Wait
 
 FORMAT = 2  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 2  # liked papers before anything is learned: a guess until there are `digests.SURE`
@@ -50,6 +52,7 @@ CALIBRATED = 1_000  # further ones, among which a paper's closeness is a share
 MOST = 1_000  # papers of each signal, the latest
 NAMED = 300  # examples that may be named as the nearest, the latest
 TERMS = 1_000  # weights kept, the largest: the same order as all, in a tenth of the time
+LEARN = "learn"  # the work that waits for readers whose feedback changed
 ALL = ""  # the source of everything that a reader keeps; else `list:<key>` or `tag:<name>`
 
 
@@ -142,8 +145,13 @@ def learn(reader_id: int) -> bool:
 
     Idempotent. Returns whether a model changed.
     """
+    return _learn(reader_id, revisions.pending(LEARN, reader_id).get(str(reader_id), ()))
+
+
+def _learn(reader_id: int, waits: Iterable[Wait]) -> bool:
     reader = User.objects.filter(pk=reader_id, is_active=True).first()
     if reader is None:
+        revisions.settle(waits)
         return False
     mine = list(Profile.objects.filter(owner=reader).exclude(ranking=Profile.Ranking.RULES))
     wanted = {ALL, *(profile.learn_from for profile in mine)}
@@ -151,13 +159,22 @@ def learn(reader_id: int) -> bool:
     LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
     if learning := [profile for profile in mine if profile.learn_from in changed]:
         build(dates(DAYS), learning)
+    revisions.settle(waits)
     return bool(changed)
 
 
 def learn_all() -> int:
-    """`learn` for every reader, in case a message was lost. Returns how many models changed."""
-    readers = User.objects.filter(is_active=True).values_list("pk", flat=True)
-    return sum(learn(reader) for reader in readers)
+    """`learn` for every reader whose feedback changed, in case a message was lost.
+
+    Returns how many models changed. Whoever is stopped meanwhile goes on with the readers left.
+    """
+    waiting = revisions.pending(LEARN)
+    readers = [int(key) for key in waiting if key]
+    if "" in waiting:
+        readers = list(User.objects.filter(is_active=True).values_list("pk", flat=True))
+    changed = sum(_learn(reader, waiting.get(str(reader), ())) for reader in readers)
+    revisions.settle(waiting.get("", ()))
+    return changed
 
 
 def model_for(owner: int | None, source: str) -> Learned | None:

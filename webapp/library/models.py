@@ -84,7 +84,7 @@ class ZoteroItem(models.Model):
     key = models.CharField(max_length=8)
     title = models.TextField()
     abstract = models.TextField(blank=True)
-    arxiv_id = models.CharField(max_length=32, blank=True)
+    arxiv_id = models.CharField(max_length=32, blank=True, db_index=True)
     added_at = models.DateTimeField()
     collections = models.JSONField(default=list)  # keys of those it is in
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core import signing
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.formats import date_format
@@ -63,7 +63,7 @@ def deliver_due() -> int:
     if not connections.mail_host():
         return 0
     sent, mail = 0, get_connection()
-    for pk in Delivery.objects.filter(reader__is_active=True).values_list("pk", flat=True):
+    for pk in list(_due().values_list("pk", flat=True)):
         try:
             sent += _deliver(pk, mail)
         except (SMTPException, OSError) as error:
@@ -82,24 +82,29 @@ def _deliver(pk: int, mail: BaseEmailBackend) -> bool:
     waiting. A process killed between mail and record sends it again, with the same Message-ID.
     """
     row = Delivery.objects.filter(pk=pk)
-    token = leases.take(row, LEASE) if _due(row) else ""
+    token = leases.take(row, LEASE)
     if not token:
         return False
     held = row.filter(lease=token)
     try:
         with renewed(lambda: leases.renew(held, LEASE), LEASE):
-            delivery = _due(row)  # unless another worker has sent it meanwhile
+            # Unless another worker has sent it meanwhile.
+            delivery = _due().filter(pk=pk).select_related("reader").first()
             return delivery is not None and _send_new(delivery, held, mail)
     finally:
         leases.release(held)
 
 
-def _due(row: QuerySet[Delivery]) -> Delivery | None:
-    delivery = row.exclude(reader__email="").select_related("reader").first()
-    if delivery is None:
-        return None
-    since = eastern_date(now()) - delivery.looked_on
-    return delivery if since >= PAUSES[delivery.frequency] else None
+def _due() -> QuerySet[Delivery]:
+    """The deliveries whose time has come; a daily one only where a day is settled since."""
+    today, settled = eastern_date(now()), _last_settled_day()
+    over = Q()
+    for frequency, pause in PAUSES.items():
+        over |= Q(frequency=frequency, looked_on__lte=today - pause)
+    new = ~Q(frequency=Delivery.Frequency.DAILY)
+    if settled:
+        new |= Q(sent_until__lt=settled)
+    return Delivery.objects.filter(over & new, reader__is_active=True).exclude(reader__email="")
 
 
 def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBackend) -> bool:

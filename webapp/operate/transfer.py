@@ -50,7 +50,9 @@ CACHES = {
     "learning.PostingsBlock": "which papers share terms, as their texts say",
     "learning.TermPostings": "which papers share terms, as their texts say",
     "papers.ArxivSlot": "whose turn it is to ask arXiv",
+    "ui.Pending": "what waits to be made anew, as what is written raises it",
     "ui.Revision": "which kept pages are still current",
+    "ui.Settled": "what need not be made anew",
 }
 # Filled by `migrate` itself: an import replaces these rows, so that others may refer to them.
 SEEDED: tuple[type[models.Model], ...] = (Permission, ContentType)

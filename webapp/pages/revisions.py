@@ -12,7 +12,10 @@ quantities        what tables of papers report
 gists             the sentences of summaries, as cards, mail and feeds show them
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
+digests           any digest
 failures          which tasks fail in the background
+
+What waits to be learned of reader 7 is raised as "learn:7".
 """
 
 from webapp.ui.revisions import Watch
@@ -44,7 +47,45 @@ _PROFILE = """
     UNION SELECT 'profile:' FROM digests_profile p WHERE p.id = {key} AND p.is_site
 """
 
+_READER = "SELECT 'learn:' || {row}.reader_id AS scope"
+# What is learned of a reader depends on these.
+_LEARNING = [
+    Watch("digests_star", _READER, work="learn"),
+    Watch(
+        "library_libraryentry",
+        _READER,
+        ("read_at", "not_for_me", "note", "tags", "changed_at"),
+        work="learn",
+    ),
+    Watch("library_likedtext", _READER, work="learn"),
+    Watch("library_zoteroitem", _READER, work="learn"),
+    Watch("library_zoteroreading", _READER, ("collections", "include", "exclude"), work="learn"),
+    Watch(
+        "library_readinglist_papers",
+        "SELECT 'learn:' || reader_id AS scope FROM library_readinglist"
+        " WHERE id = {row}.readinglist_id",
+        work="learn",
+    ),
+    Watch(
+        "digests_profile",
+        "SELECT 'learn:' || {row}.owner_id AS scope",  # NULL without an owner
+        ("owner_id", "ranking", "learn_from"),
+        work="learn",
+    ),
+    Watch("auth_user", "SELECT 'learn:' || {row}.id AS scope", ("is_active",), work="learn"),
+    # A paper that a Zotero library has; and the first ones, to compare with.
+    Watch(
+        "papers_paper",
+        "SELECT 'learn:' || reader_id AS scope FROM library_zoteroitem"
+        " WHERE arxiv_id = {row}.arxiv_id UNION SELECT 'learn:'"
+        " WHERE NOT EXISTS (SELECT 1 FROM papers_paper WHERE id < {row}.id)",
+        ("arxiv_id",),
+        work="learn",
+    ),
+]
+
 WATCHES = [
+    *_LEARNING,
     Watch("health_failure", "SELECT 'failures' AS scope", ("task", "since")),
     Watch("papers_paper", "SELECT 'papers' AS scope", _PAPER),
     Watch("papers_paperversion", "SELECT 'papers' AS scope"),
@@ -84,7 +125,7 @@ WATCHES = [
     ),
     Watch(
         "digests_digest",
-        _PROFILE.replace("{key}", "{row}.profile_id"),
+        _PROFILE.replace("{key}", "{row}.profile_id") + " UNION SELECT 'digests'",
         ("date", "considered", "matched", "fingerprint", "changed_at", "is_sample"),
     ),
     *(

@@ -1,11 +1,11 @@
 """The states of summaries (waiting, running, done, failed): each transition compares and sets."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -13,6 +13,7 @@ from webapp import leases
 from webapp.database import exclusive
 from webapp.leases import renewed
 from webapp.papers.models import Paper
+from webapp.ui.revisions import once
 
 from .answer import PROMPT_VERSION
 from .client import Server
@@ -21,6 +22,7 @@ from .models import Summary
 State = Summary.State
 LEASE = 30.0  # seconds; renewed while it runs; a killed worker's summary waits as long
 MAX_ATTEMPTS = 4
+AT_ONCE = 500  # papers of a query
 
 
 def request(papers: Iterable[Paper], language: str, server: Server) -> None:
@@ -30,22 +32,44 @@ def request(papers: Iterable[Paper], language: str, server: Server) -> None:
     Summary.objects.bulk_create(wanted, ignore_conflicts=True)
 
 
-def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[int], object]) -> int:
+def request_and_send(
+    wanted: Callable[[], Mapping[str, Sequence[int]]],
+    scopes: Sequence[str],
+    send: Callable[[int], object],
+) -> int:
     """Ask for what is wanted, put back what was lost, and send what may run; how many were sent.
 
-    `wanted` is (language, paper ids). Idempotent: a summary sent twice is taken once, and what is
-    not taken is sent again by the next call. Without a model nothing is done.
+    `wanted` gives {language: paper ids}, those to be made first at the front. It is called where a
+    revision of `scopes` was raised, or another model is connected. Idempotent: a summary sent twice
+    is taken once, and what is not taken is sent again by the next call. Without a model nothing is
+    done.
     """
     server = Server.configured()
     if server is None:
         return 0
-    for language, paper_ids in wanted:
-        request(Paper.objects.filter(id__in=paper_ids), language, server)
+
+    def ask() -> tuple[int, bool]:
+        top = wanted()
+        for language, keys in top.items():
+            _request_missing(keys, language, server)
+        return len(top), True
+
+    once("summaries", scopes, ask, server.model, PROMPT_VERSION, settings.SUMMARY_PAPERS)
     sweep()
     waiting = ready()
     for summary_id in waiting:
         send(summary_id)
     return len(waiting)
+
+
+def _request_missing(keys: Sequence[int], language: str, server: Server) -> None:
+    """`request` for papers by their keys, where there is no summary yet."""
+    made_by = _made_by(language, server)
+    there = Summary.objects.filter(paper=OuterRef("pk"), version=OuterRef("version"), **made_by)
+    for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
+        missing = Paper.objects.filter(~Exists(there), pk__in=some).in_bulk()
+        request([missing[key] for key in some if key in missing], language, server)
 
 
 def ready() -> list[int]:

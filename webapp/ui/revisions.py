@@ -10,18 +10,22 @@ second wait for the first to end, and two scopes written in different orders wou
 each open transaction writes rows of its own, at the lowest slot whose lock it gets at once, and the
 revision of a scope is the numbers in all its slots. SQLite has one writer at a time, and one slot.
 
+Work in the background goes by the same writes. What depends on one row of many, such as what is
+learned of a reader, is raised as `pending` and taken away when it is done. What looks at whole
+tables is done `once` under their revisions.
+
 A migration changes tables under their triggers, which SQLite refuses, and older tables may lack the
 columns that a trigger names: so `remove` runs before migrations and `install` after.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-TABLE = "ui_revision"
+TABLE, PENDING = "ui_revision", "ui_pending"
 EVERYTHING = ""  # a scope of all pages: raised when the triggers were away
 LOCKS = 0x41535245  # "ASRE": the advisory locks of PostgreSQL's slots
 
@@ -36,6 +40,7 @@ SLOT = f"""
 """
 
 Token = tuple[tuple[str, int], ...]
+Wait = tuple[str, int, int]  # scope, slot and token of work that waits
 _watches: list["Watch"] = []
 
 
@@ -52,19 +57,75 @@ def revision(*scopes: str) -> Token:
         return tuple(cursor.fetchall())
 
 
+def once(
+    work: str, scopes: Sequence[str], act: Callable[[], tuple[int, bool]], *inputs: object
+) -> int:
+    """Do `work`, unless it was done under the same revisions of `scopes` with the same `inputs`.
+
+    `act` returns how many rows it changed, and whether all is done: otherwise the next call goes
+    on. Returns the former; 0, after two queries, where there was nothing to do.
+    """
+    seen = sha256(repr((revision(*scopes), inputs)).encode()).hexdigest()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT revisions FROM ui_settled WHERE work = %s", [work])
+        if cursor.fetchone() == (seen,):
+            return 0
+    changed, is_done = act()
+    if is_done:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO ui_settled (work, revisions) VALUES (%s, %s)"
+                " ON CONFLICT (work) DO UPDATE SET revisions = excluded.revisions",
+                [work, seen],
+            )
+    return changed
+
+
+def pending(work: str, key: object = None) -> dict[str, list[Wait]]:
+    """What waits for `work`, by its keys, or for one of them; one query.
+
+    The key "" stands for everything: the triggers were away.
+    """
+    condition, value = ("LIKE", f"{work}:%") if key is None else ("=", f"{work}:{key}")
+    statement = f"SELECT scope, slot, token FROM {PENDING} WHERE scope {condition} %s"  # noqa: S608
+    found: dict[str, list[Wait]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [value])
+        for wait in cursor.fetchall():
+            found.setdefault(wait[0].removeprefix(f"{work}:"), []).append(wait)
+    return found
+
+
+def settle(waits: Iterable[Wait]) -> None:
+    """Take away what waited and is done; what was raised again meanwhile stays."""
+    with connection.cursor() as cursor:
+        for wait in waits:
+            cursor.execute(
+                f"DELETE FROM {PENDING} WHERE scope = %s AND slot = %s AND token = %s",  # noqa: S608
+                wait,
+            )
+
+
 @dataclass(frozen=True)
 class Watch:
     """A table whose rows are shown, and the scopes that a change of a row raises.
 
     `scopes` is a query for them, in which `{row}` stands for the row: before and after an update.
     Only an update that changes one of `columns` counts; of any where there are none. `key` is the
-    table's primary key.
+    table's primary key. The scopes of a watch for some `work` are not revisions but what waits for
+    it: "learn:7" for "learn".
     """
 
     table: str
     scopes: str
     columns: Sequence[str] = ()
     key: str = "id"
+    work: str = ""
+
+    @property
+    def table_raised(self) -> str:
+        """Where its scopes are raised."""
+        return PENDING if self.work else TABLE
 
 
 def watch(*watches: Watch) -> None:
@@ -94,13 +155,16 @@ def install(database: BaseDatabaseWrapper = connection) -> None:
                 cursor.execute(statement)
         if wanted:
             cursor.execute(_raising(f"SELECT '{EVERYTHING}' AS scope", database.vendor))
+            for work in {watch.work for watch in _watches} - {""}:
+                everything = f"SELECT '{work}:' AS scope"
+                cursor.execute(_raising(everything, database.vendor, PENDING))
 
 
 def _wanted(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
     """The statements that make each trigger, by its name."""
     tables = set(database.introspection.table_names())
     wanted: dict[str, list[str]] = {}
-    if TABLE not in tables:
+    if not {TABLE, PENDING} <= tables:
         return wanted
     dialect = _postgresql if database.vendor == "postgresql" else _sqlite
     for watched in _watches:
@@ -137,7 +201,7 @@ def _installed(database: BaseDatabaseWrapper) -> set[str]:
         return {name for (name,) in cursor.fetchall()}
 
 
-def _raising(scopes: str, vendor: str) -> str:
+def _raising(scopes: str, vendor: str, table: str = TABLE) -> str:
     """The statement that raises the scopes that a query gives, NULL left out."""
     if vendor == "postgresql":
         slot = "(SELECT revision_slot())"  # as a query of its own it is called once
@@ -147,7 +211,7 @@ def _raising(scopes: str, vendor: str) -> str:
     else:
         slot, number = "0", "random()"
     return f"""
-        INSERT INTO {TABLE} (scope, slot, token)
+        INSERT INTO {table} (scope, slot, token)
         SELECT scope, {slot}, {number} FROM (
             SELECT DISTINCT raised.scope AS scope FROM ({scopes}) AS raised
         ) AS once WHERE scope IS NOT NULL
@@ -169,7 +233,7 @@ def _sqlite(watch: Watch) -> dict[str, list[str]]:
         event: [
             f"CREATE TRIGGER <name> AFTER {when} ON {watch.table} FOR EACH ROW"
             f"{f' WHEN {changed}' if changed and event == 'update' else ''}"
-            f" BEGIN {_raising(scopes, 'sqlite')} END"
+            f" BEGIN {_raising(scopes, 'sqlite', watch.table_raised)} END"
         ]
         for event, (when, scopes) in events.items()
     }
@@ -193,7 +257,8 @@ def _postgresql(watch: Watch) -> dict[str, list[str]]:
     return {
         event: [
             f"CREATE FUNCTION <name>() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            f" {_raising(_of_each(rows, scopes, where), 'postgresql')} RETURN NULL; END $$",
+            f" {_raising(_of_each(rows, scopes, where), 'postgresql', watch.table_raised)}"
+            " RETURN NULL; END $$",
             f"CREATE TRIGGER <name> AFTER {event.upper()} ON {watch.table}"
             f" REFERENCING {tables} FOR EACH STATEMENT EXECUTE FUNCTION <name>()",
         ]

@@ -78,7 +78,8 @@ def enrich_papers() -> None:
 def request_summaries() -> None:
     """Request summaries for the latest digests, and send those that may run now."""
     queue.request_and_send(
-        entries.papers_to_summarise(settings.SUMMARY_PAPERS),
+        lambda: entries.papers_to_summarise(settings.SUMMARY_PAPERS),
+        entries.SUMMARISED,
         lambda summary_id: summarise_paper.apply_async((summary_id,), expires=25),
     )
 
