@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 # the process was started in.
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT if (CHECKOUT / "manage.py").exists() else Path.cwd()
-MOST = 2**31
+LARGEST = 2**31
 
 
 class SettingError(Exception):
@@ -44,7 +44,7 @@ Words = Annotated[  # split at commas and blanks
 ]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 Server = Annotated[SecretStr, AfterValidator(_server)]
-Count = Annotated[int, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 def variable(default: str, name: str | None = None, **bounds: Any) -> Any:

@@ -205,7 +205,7 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
     from django.test import Client, RequestFactory
 
     from webapp.papers.models import Paper
-    from webapp.runs.web.progress import seen_now
+    from webapp.runs.web.run_page import seen_now
     from webapp.ui import pages
 
     handler = BaseHandler()  # all middleware, without the test client's own work

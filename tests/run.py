@@ -19,7 +19,7 @@ import pytest
 from tests import engine, fast, forking, machine, models
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST = 8  # processes: each holds torch and a browser
+MAX_PROCESSES = 8  # processes: each holds torch and a browser
 PROCESSES = ("-n", "--numprocesses", "--pdb")
 
 
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         if not one_file and not any(argument.startswith(PROCESSES) for argument in arguments):
             # Of the whole suite two chains of tests wait more than they work (tests/conftest.py).
             is_fast = "ASSAY_TEST_FAST" in os.environ
-            processes = min(os.cpu_count() or 1, MOST) + (1 if is_fast else 2)
+            processes = min(os.cpu_count() or 1, MAX_PROCESSES) + (1 if is_fast else 2)
             with_torch = not is_fast and (not named or fast.need_torch(named))
             libraries = forking.LIBRARIES if with_torch else forking.SITE
             python = stack.enter_context(forking.python(libraries))

@@ -47,7 +47,7 @@ ENTRIES = {
     "webapp/runs/models.py": OWN,
     "webapp/runs/record.py": "runs/test_record.py::test_malformed",
     "webapp/runs/web/run_page.py": OWN,
-    "webapp/runs/web/workers_page.py": OWN,
+    "webapp/runs/web/views.py": OWN,
     "webapp/summaries/answer.py": "summaries/test_normalise.py",
     "webapp/summaries/client.py": "summaries/test_normalise.py",
     "webapp/summaries/pdf_text.py": "summaries/test_texts.py",

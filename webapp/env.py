@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from assay_common import env
 from assay_common.env import (
-    MOST,
+    LARGEST,
     Count,
     OptionalPath,
     Server,
@@ -88,7 +88,7 @@ class Settings(env.Settings):
     summary_concurrency: int = variable("0", ge=0, le=64)
     summary_papers: Count = variable("15")
     table_papers: Count = variable("30")
-    summary_characters: int = variable("80000", ge=2000, le=MOST)
+    summary_characters: int = variable("80000", ge=2000, le=LARGEST)
     summary_silence: float = variable("60", ge=1, le=3600)
     summary_seconds: float = variable("1800", ge=1, le=86400)
     trial_seconds: float = variable("45", ge=1, le=3600)

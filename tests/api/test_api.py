@@ -223,7 +223,7 @@ class TestTokensPage:
         assert not Token.objects.exists()
 
     def test_there_is_an_end_to_them(self, client: Client, reader: User, monkeypatch) -> None:
-        monkeypatch.setattr(tokens, "MOST", 1)
+        monkeypatch.setattr(tokens, "MAX_TOKENS", 1)
         client.force_login(reader)
         one = {"name": "one", "scopes": "runs"}
         client.post(self.ADDRESS, one)

@@ -409,7 +409,7 @@ def test_a_profile_and_a_search_are_asked_for_and_ended(client: Client, reader: 
 def test_more_mails_than_there_may_be_are_refused_aloud(
     client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mail_views, "MOST", 1)
+    monkeypatch.setattr(mail_views, "MAX_DELIVERIES", 1)
     client.force_login(reader)
     client.post("/account/mail/", {"q": "one", "frequency": "daily"})
     refused = client.post("/account/mail/", {"q": "two", "frequency": "daily"})

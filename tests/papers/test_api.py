@@ -70,7 +70,7 @@ def test_a_wrong_answer_is_said(arxiv: ArxivServer, scenario: str, reason: str) 
 def test_more_than_the_api_lists_is_an_error(
     arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "MOST", 5)
+    monkeypatch.setattr(api, "MAX_RESULTS", 5)
     with pytest.raises(fetch.RefusedError, match="more than it can list"):
         api.submitted("cs.CL", TUESDAY, TUESDAY)
 

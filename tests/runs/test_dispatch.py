@@ -13,7 +13,7 @@ from tests.runs import saying
 from webapp.runs import broker, keys
 from webapp.runs.dispatch import dispatch
 from webapp.runs.models import Run, State
-from webapp.runs.queries import place
+from webapp.runs.queries import queue_position
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,7 @@ def test_nobody_to_send_to() -> None:
     saying.live_worker("gone", last_seen=timezone.now() - timedelta(days=1))
     saying.live_worker("off", enabled=False)
     assert dispatch() == []
-    assert (place(run).ahead, place(run).workers) == (0, 0)
+    assert (queue_position(run).ahead, queue_position(run).workers) == (0, 0)
 
 
 def test_one_a_worker_oldest_first() -> None:
@@ -41,8 +41,8 @@ def test_one_a_worker_oldest_first() -> None:
     saying.live_worker("two")
     assert dispatch() == runs[:2]
     assert dispatch() == []
-    assert place(runs[2]).ahead == 0
-    assert place(Run.objects.get(pk=runs[0].pk)) is None
+    assert queue_position(runs[2]).ahead == 0
+    assert queue_position(Run.objects.get(pk=runs[0].pk)) is None
 
 
 def test_one_a_reader() -> None:
@@ -64,7 +64,7 @@ def test_readers_take_turns() -> None:
         saying.queued(reader, queued_at=now + timedelta(seconds=at))
     late = saying.queued(User.objects.create_user("late"), queued_at=now + timedelta(hours=1))
     last = Run.objects.filter(reader=readers[0]).latest("queued_at")
-    assert (place(late).ahead, place(last).ahead) == (15, 3 + 14 * 3 + 1)
+    assert (queue_position(late).ahead, queue_position(last).ahead) == (15, 3 + 14 * 3 + 1)
     saying.live_worker("one")
     order = []
     while sent := dispatch():

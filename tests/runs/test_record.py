@@ -12,7 +12,7 @@ from methods import protocol
 from methods.protocol.messages import _signature
 from tests.runs import saying
 from tests.runs.saying import say
-from webapp.runs import broker, heartbeats, keys, submit
+from webapp.runs import broker, keys, record, submit
 from webapp.runs.models import Event, Run, Series, State, Worker
 from webapp.runs.queries import log_of
 from webapp.runs.record import MAX_LOG_BYTES, store_event
@@ -191,7 +191,7 @@ def test_replayed(run: Run) -> None:
 )
 def test_malformed(run: Run, message: object) -> None:
     assert not store_event(message)
-    assert not heartbeats.record_heartbeat(message)
+    assert not record.record_heartbeat(message)
 
 
 def test_oversized(run: Run, worker: Worker) -> None:

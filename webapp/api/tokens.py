@@ -16,7 +16,7 @@ from webapp.readers.links import hashed, page_address
 PREFIX = "assay_"  # so that a leaked token can be recognised
 A_MINUTE = 60  # requests with a token
 SCOPES = {"runs": "request and cancel runs", "library": "read and change the library"}
-MOST = 20  # tokens per reader
+MAX_TOKENS = 20  # tokens per reader
 LIFETIMES = (30, 90, 365)  # days that a reader may choose from, or never
 DAYS = 90  # what is chosen unless the reader says otherwise
 
@@ -38,8 +38,10 @@ def make(
     """
     if not scopes:
         raise RefusedError(_("Choose what the token may do."))
-    if Token.objects.filter(reader=reader).count() >= MOST:
-        raise RefusedError(_("The limit is %d tokens. Revoke one that you do not use.") % MOST)
+    if Token.objects.filter(reader=reader).count() >= MAX_TOKENS:
+        raise RefusedError(
+            _("The limit is %d tokens. Revoke one that you do not use.") % MAX_TOKENS
+        )
     token = PREFIX + token_urlsafe(32)
     Token.objects.create(
         reader=reader,

@@ -17,7 +17,8 @@ from methods.protocol import Point
 from webapp.catalog.measured import Measurement, doubts_of
 from webapp.claims import scopes
 from webapp.claims.extraction.claims import RuleClaim
-from webapp.runs.controls import controls_of, unbeaten
+from webapp.runs.intervals import unbeaten
+from webapp.runs.queries import benchmark_named
 from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
@@ -93,10 +94,8 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
     """Every ratio of a measurement, each with its mechanism and what is in doubt."""
     series, row = measurement.series, measurement.row
     method = registry.get(row.method)
-    benchmarks = {one.slug: one for one in method.benchmarks}  # an old one may be gone
-    measures = benchmarks[row.benchmark].measures if row.benchmark in benchmarks else {}
-    measure = measures.get(row.name)
-    controls = controls_of(row.method, row.benchmark)
+    benchmark = benchmark_named(row.method, row.benchmark)  # an old one may be gone
+    measure = benchmark.measures.get(row.name) if benchmark else None
     mechanisms = {
         variant: f"{method.slug}/{mechanism.slug}"
         for mechanism in method.mechanisms
@@ -106,7 +105,7 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
         ratio = point.ratio
         if ratio is None:
             continue
-        control = unbeaten(series, point, controls)
+        control = unbeaten(series, point, benchmark)
         yield Comparison(
             Scope(
                 mechanisms.get(point.variant, ""),

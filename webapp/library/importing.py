@@ -10,14 +10,14 @@ from django.utils import timezone
 from webapp import limits, tasks
 from webapp.digests.scoring.scorer import wrote
 from webapp.library.models import LikedText, Star
-from webapp.library.references import MOST, references
+from webapp.library.references import MAX_REFERENCES, references
 from webapp.papers.api import IDS, by_author, lookup
 from webapp.papers.models import Paper
 from webapp.papers.names import parse_name
 from webapp.papers.search import search
 from webapp.papers.store import prepare, store_papers
 
-__all__ = ["MOST", "Imported", "ask_for", "import_liked", "save_named"]
+__all__ = ["MAX_REFERENCES", "Imported", "ask_for", "import_liked", "save_named"]
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
 BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, drawn from so many recent ones
 CALIBRATED = 1_000  # further ones, among which a paper's closeness is a share
-MOST = 1_000  # papers of each signal, the latest
+MAX_SIGNALS = 1_000  # papers of each signal, the latest
 NAMED = 300  # examples that may be named as the nearest, the latest
 TERMS = 1_000  # weights kept, the largest: the same order as all, in a tenth of the time
 LEARN = "learn"  # the work that waits for readers whose feedback changed
@@ -94,7 +94,7 @@ def signals(reader: User, source: str = ALL) -> Signals:
 
     What is not for them counts against every interest.
     """
-    entries = LibraryEntry.objects.filter(reader=reader)[:MOST]
+    entries = LibraryEntry.objects.filter(reader=reader)[:MAX_SIGNALS]
     kind, _, name = source.partition(":")
     texts: tuple[tuple[str, str], ...] = ()
     zotero: list[tuple[str, str, float]] = []
@@ -102,7 +102,7 @@ def signals(reader: User, source: str = ALL) -> Signals:
         listed = ReadingList.papers.through.objects.filter(
             readinglist__reader=reader, readinglist=int(name)
         )
-        weights = dict.fromkeys(listed.values_list("paper_id", flat=True)[:MOST], 1.0)
+        weights = dict.fromkeys(listed.values_list("paper_id", flat=True)[:MAX_SIGNALS], 1.0)
     elif kind == "tag":
         weights = {one.paper_id: 1.0 for one in entries if name in one.tags}
     else:
@@ -110,11 +110,11 @@ def signals(reader: User, source: str = ALL) -> Signals:
         weights |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
         stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
         listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
-        kept = [*stars[:MOST], *listed.values_list("paper_id", flat=True)[:MOST]]
+        kept = [*stars[:MAX_SIGNALS], *listed.values_list("paper_id", flat=True)[:MAX_SIGNALS]]
         weights |= dict.fromkeys(kept, 1.0)
-        known = LikedText.objects.filter(reader=reader).order_by("-pk")[:MOST]
+        known = LikedText.objects.filter(reader=reader).order_by("-pk")[:MAX_SIGNALS]
         texts = tuple(known.values_list("title", "abstract"))
-        from_zotero = zotero_reading.liked(reader)[:MOST]
+        from_zotero = zotero_reading.liked(reader)[:MAX_SIGNALS]
         here = Paper.objects.in_bulk(
             [one.arxiv_id for one, _ in from_zotero if one.arxiv_id], field_name="arxiv_id"
         )

@@ -17,7 +17,7 @@ from webapp.papers.identifiers import identifiers_in
 from webapp.papers.search.query import words_of
 from webapp.ui.markup import plain
 
-MOST = 1_000  # papers of one import
+MAX_REFERENCES = 1_000  # papers of one import
 MAX_TEXT = 2_000_000  # characters read
 SECONDS = 5.0  # of reading
 MAX_EXPANDED = 2_000_000  # characters that BibTeX's macros stand for
@@ -62,7 +62,7 @@ def decoded(body: bytes) -> str:
 
 
 def references(text: str) -> list[Reference]:
-    """At most MOST papers in a text of any of the formats. Raises TooMuchError."""
+    """At most MAX_REFERENCES papers in a text of any of the formats. Raises TooMuchError."""
     text = text[:MAX_TEXT].replace("\ufeff", "").replace("\x00", "")
     if text.lstrip().startswith(("[", "{")):
         found: Iterable[Reference] = _csl(text)
@@ -75,7 +75,7 @@ def references(text: str) -> list[Reference]:
     # Escapes such as \\u0000 or \\ud800 in JSON hold what no text and no database takes.
     return [
         Reference(one.arxiv_id, clean(one.title), clean(one.abstract))
-        for one in islice(found, MOST)
+        for one in islice(found, MAX_REFERENCES)
     ]
 
 
@@ -115,7 +115,7 @@ def _ris(text: str) -> Iterator[Reference]:
     """RIS, whose values may go on over lines and whose records may lack their end."""
     import rispy  # noqa: PLC0415 - only an import needs it
 
-    for record in islice(_ris_records(text), MOST):
+    for record in islice(_ris_records(text), MAX_REFERENCES):
         lines = "\n".join(f"{tag}  - {value}" for tag, value in record)
         (read,) = rispy.loads(f"{lines}\nER  - \n") or [{}]
         titles = (read.get(name) for name in ("title", "primary_title", "translated_title"))

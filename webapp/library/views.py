@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero, zotero_reading
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
-from webapp.library.importing import MOST, ask_for, import_liked
+from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
 from webapp.library.learning import ask
 from webapp.library.models import LibraryEntry, ReadingList, Star, ZoteroReading
 from webapp.library.references import TooMuchError
@@ -163,7 +163,7 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
         _read_zotero(request, reader)
     elif "send" in request.POST and account:
         spend("exports", visitor(request))
-        papers = queries.papers(queries.keys(reader, part)[:MOST])
+        papers = queries.papers(queries.keys(reader, part)[:MAX_REFERENCES])
         try:
             made, there = zotero.send(account, part.title, papers)
         except zotero.ZoteroError as error:

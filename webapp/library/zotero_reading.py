@@ -20,7 +20,7 @@ from webapp.library.models import ZoteroItem, ZoteroReading
 from webapp.papers.identifiers import identifiers_in, parse_identifier
 
 PAGE = 100  # objects of an answer, Zotero's limit
-MOST = 20_000  # items of a library
+MAX_ITEMS = 20_000  # items of a library
 NO_PAPERS = {"attachment", "note", "annotation"}
 HALF = 365.0  # days before the latest addition in which an item's weight halves
 LEAST = 0.5  # weight of the oldest
@@ -68,7 +68,7 @@ def _changed_since(server: zotero.Server, since: int) -> tuple[list[dict[str, An
     for _ in range(zotero.TRIES):
         found: list[dict[str, Any]] = []
         version = None
-        while len(found) < MOST:
+        while len(found) < MAX_ITEMS:
             answer = server.read("/items/top", unless=since, since=since, start=len(found))
             if answer.status_code == 304:
                 return [], since

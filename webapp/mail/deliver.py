@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 SETTLED = timedelta(minutes=30)  # since a day's last category came
 PAUSES: dict[str, timedelta] = {"daily": timedelta(days=1), "weekly": timedelta(days=7)}
 LEASE = 60.0  # seconds, of a delivery; renewed while its mail is sent
-MOST = 100  # papers of one mail
+MAX_PAPERS = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
 
 
@@ -161,7 +161,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
-    shown = with_gists(entries).order_by("also_mentioned", "-digest__date", "rank")[:MOST]
+    shown = with_gists(entries).order_by("also_mentioned", "-digest__date", "rank")[:MAX_PAPERS]
     return until, [
         _line(reader, entry.paper, entry.digest.date, first_reason(entry), entry) for entry in shown
     ]
@@ -170,7 +170,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
 def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
     """What a search finds of these days; an identifier finds its paper whatever its day."""
     found: list[Paper] = []
-    for page in range(1, MOST // PAGE + 1):
+    for page in range(1, MAX_PAPERS // PAGE + 1):
         results = search(
             delivery.q, since=since, page=page, order="newest", relax=False, reader=delivery.reader
         )

@@ -33,7 +33,7 @@ from webapp.ui.feeds import opml
 from webapp.ui.input import number_in
 from webapp.ui.pages import attachment, for_readers
 
-MOST = 30  # deliveries of one reader
+MAX_DELIVERIES = 30  # deliveries of one reader
 CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, and its seconds
 
 
@@ -64,9 +64,9 @@ class DeliveryForm(forms.Form):
         if bool(data.get("profile")) == bool(q):
             raise forms.ValidationError(gettext("Choose a profile or write a search, not both."))
         others = self.mine.exclude(profile=data["profile"], q=q)
-        if others.count() >= MOST:
+        if others.count() >= MAX_DELIVERIES:
             most = gettext("The limit is %(most)d subscriptions: unsubscribe from one.")
-            raise forms.ValidationError(most % {"most": MOST})
+            raise forms.ValidationError(most % {"most": MAX_DELIVERIES})
         return data
 
 

@@ -23,7 +23,7 @@ from webapp.papers.days import eastern_date
 from webapp.papers.models import Listing
 from webapp.papers.queries import rows
 from webapp.runs.queries import live_workers
-from webapp.runs.web.workers_page import installation
+from webapp.runs.web.views import installation
 from webapp.summaries.models import Summary
 
 Level = Literal["good", "note", "problem"]

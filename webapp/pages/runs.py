@@ -16,10 +16,10 @@ from webapp.limits import spend, visitor
 from webapp.runs import submit
 from webapp.runs.models import Run
 from webapp.runs.queries import open_run, visible_runs
-from webapp.runs.web import listing, progress, run_page
-from webapp.runs.web.actions import form_context
+from webapp.runs.web import listing, run_page
 from webapp.runs.web.forms import RunForm
-from webapp.runs.web.progress import Seen
+from webapp.runs.web.run_page import Seen
+from webapp.runs.web.views import form_context
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
 from webapp.ui.revisions import revision
@@ -53,14 +53,14 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = get_object_or_404(Run.objects.defer("result"), pk=pk)
     if not found.public:
         open_run(request.user, pk)
-    seen, now = Seen.read(request.GET.get("seen", "")), progress.seen_now(found)
+    seen, now = Seen.read(request.GET.get("seen", "")), run_page.seen_now(found)
     if seen == now:
         return HttpResponse(status=204)
     if seen.standing != now.standing:
         return _anew(request, open_run(request.user, pk))
-    context = {"run": found, "seen": now, "pause": progress.pause(found)}
+    context = {"run": found, "seen": now, "pause": run_page.pause(found)}
     if seen.last_event < now.last_event:
-        news = progress.log_after(found, seen.last_event)
+        news = run_page.log_after(found, seen.last_event)
         passed = found.checks.filter(passed=True).count()
         context |= {"has_news": True, "news": news, "passed": passed}
     # Rendered without the request, because it is the same for every visitor.

@@ -29,7 +29,7 @@ from webapp.ui.markup import without_tex
 
 BY_AUTHOR = 100  # papers of one author, the latest
 PAGE = 2000  # results; arXiv's limit
-MOST = 30_000  # results of one query; arXiv answers 400 beyond
+MAX_RESULTS = 30_000  # results of one query; arXiv answers 400 beyond
 IDS = 200  # identifiers of one query, to keep the URL short
 NOTE = "from the API, by submission: replacements and late announcements are not in it"
 _TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d{1,9})\s*<")
@@ -51,7 +51,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     query = f"cat:{category} AND submittedDate:[{since:%Y%m%d%H%M} TO {until:%Y%m%d%H%M}]"
     search = arxiv.Search(
         query,
-        max_results=MOST,
+        max_results=MAX_RESULTS,
         sort_by=arxiv.SortCriterion.SubmittedDate,
         sort_order=arxiv.SortOrder.Ascending,
     )
@@ -122,7 +122,7 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
 def _check(start: int, body: bytes) -> None:
     """Raise FetchError for a page that cannot be right; `start` papers came before it."""
     total = _total(body)
-    if total > MOST:
+    if total > MAX_RESULTS:
         raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
     if start < total and not _ENTRY.search(body):
         raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")

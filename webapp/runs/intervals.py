@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean, stdev
 
-from methods.protocol import Point
+from methods.protocol import Point, Series, Variant
+from methods.spec import Benchmark
 
 # Of an interval by so many processes, whichever look ended measuring (`methods.measure.processes`):
 # after 5 processes 99 %, after 10 98.5 %, later what these leave of 95 %.
@@ -77,3 +78,33 @@ def between(point: Point, other: Point) -> tuple[float, float, float] | None:
     except (ValueError, ArithmeticError):
         return None
     return None
+
+
+# What a figure must beat before it says anything for a mechanism: its benchmark's controls.
+
+
+def unbeaten(series: Series, point: Point, benchmark: Benchmark | None) -> Variant | None:
+    """The first control of a chart that a point is not shown to be better than; None with none.
+
+    Controls are the variants of a benchmark that leave the mechanism out. Compared at the point's
+    x, or with a control that stands at one x alone: it costs what it costs. A control that has
+    nothing to compare with is not beaten.
+    """
+    controls = benchmark.controls if benchmark else ()
+    for variant in series.variants:
+        if variant.name in controls and variant.name != point.variant:
+            points = [other for other in series.points if other.variant == variant.name]
+            at = [other for other in points if other.x == point.x]
+            at = at or (points if len(points) == 1 else [])
+            if not at or not _is_better(series, point, at[0]):
+                return variant
+    return None
+
+
+def _is_better(series: Series, point: Point, control: Point) -> bool:
+    """Whether the whole interval of the ratio lies on the better side of 1."""
+    ratio = between(point, control)
+    if ratio is None:
+        return False
+    _, low, high = ratio
+    return low > 1 if series.direction == "higher" else high < 1

@@ -234,7 +234,7 @@ class Series(models.Model):
 class StandingMeasurement(models.Model):
     """The current measurement of a series: one for each benchmark, series and hardware class.
 
-    Those of earlier versions of a benchmark are kept as its history. `webapp.runs.standing` writes
+    Those of earlier versions of a benchmark are kept as its history. `webapp.runs.record` writes
     it when a run is recorded.
     """
 

@@ -1,6 +1,7 @@
 """Queries about runs and workers for pages, the API and the dispatcher."""
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -40,12 +41,21 @@ def with_id(runs: QuerySet[Run], text: str) -> Run | None:
         return None
 
 
-def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
-    """The method and benchmark of a run; None if they are no longer installed."""
-    try:
-        return registry.find(f"{run.method}.{run.benchmark}")
-    except UnknownNameError:
-        return None
+def benchmark_named(method: str, benchmark: str) -> Benchmark | None:
+    """A benchmark of a method; None if it is no longer installed."""
+    with suppress(UnknownNameError):
+        return registry.find(f"{method}.{benchmark}")[1]
+    return None
+
+
+def benchmark_of(run: Run) -> Benchmark | None:
+    """The benchmark of a run; None if it is no longer installed."""
+    return benchmark_named(run.method, run.benchmark)
+
+
+def method_of(run: Run) -> Method | None:
+    """The method of a run; None if it is no longer installed."""
+    return registry.get(run.method) if run.method in registry.slugs() else None
 
 
 def may_cancel(visitor: Visitor, run: Run) -> bool:
@@ -60,7 +70,7 @@ def live_workers() -> QuerySet[Worker]:
 
 
 @dataclass(frozen=True)
-class Place:
+class QueuePosition:
     """The place of a queued run: the runs before it, and the live workers that can serve it."""
 
     ahead: int
@@ -78,7 +88,7 @@ def waiting(device: str) -> QuerySet[Run]:
     return queued.order_by(served.asc(nulls_first=True), "queued_at", "id")
 
 
-def place(run: Run) -> Place | None:
+def queue_position(run: Run) -> QueuePosition | None:
     """The place of a queued run; None for any other."""
     if run.state != State.QUEUED:
         return None
@@ -94,10 +104,10 @@ def place(run: Run) -> Place | None:
             rounds -= 1  # the next ones come after it in its own round
         else:
             ahead += min(len(keys), rounds)
-    return Place(ahead, live_workers().filter(device=run.device).count())
+    return QueuePosition(ahead, live_workers().filter(device=run.device).count())
 
 
-def behind_own(run: Run, where: Place | None) -> bool:
+def behind_own(run: Run, where: QueuePosition | None) -> bool:
     """Whether the next run waits only because another of its reader is with a worker."""
     if not where or where.ahead or not where.workers or not run.reader_id:
         return False

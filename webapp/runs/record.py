@@ -10,25 +10,37 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from methods import protocol
 from webapp.runs import broker, states
 from webapp.runs.dispatch import dispatch
 from webapp.runs.keys import key_named
-from webapp.runs.models import WITH_WORKER, Check, Environment, Failure, Run, State, Worker
-from webapp.runs.queries import with_id
-from webapp.runs.standing import update_standing
+from webapp.runs.models import (
+    MIB,
+    WITH_WORKER,
+    Check,
+    Environment,
+    Failure,
+    Run,
+    Series,
+    StandingMeasurement,
+    State,
+    Worker,
+)
+from webapp.runs.queries import benchmark_of, with_id
 from webapp.runs.states import Writer
 from webapp.runs.times import LEASE, OVERTIME
 
 MAX_LOG_BYTES = 2**20  # per run
-MOST = {**protocol.MEASURED, "result": 1}  # events of each kind, per run
+MAX_EVENTS = {**protocol.MEASURED, "result": 1}  # events of each kind, per run
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +118,7 @@ def _apply(run: Run, event: protocol.Event) -> bool:
         return False
     if effect := _EFFECTS.get(event.kind):
         effect(run, event.body)
-    if event.kind in MOST:
+    if event.kind in MAX_EVENTS:
         _finish(run)
     return True
 
@@ -145,8 +157,11 @@ def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
             return False
         run.log_bytes += size
         run.save(update_fields=["log_bytes"])
-    elif kind in MOST and run.events.filter(token=run.token, kind=kind).count() >= MOST[kind]:
-        log.warning("Run %s: dropped %s: more than %d of them", run.pk, kind, MOST[kind])
+    elif (
+        kind in MAX_EVENTS
+        and run.events.filter(token=run.token, kind=kind).count() >= MAX_EVENTS[kind]
+    ):
+        log.warning("Run %s: dropped %s: more than %d of them", run.pk, kind, MAX_EVENTS[kind])
         return False
     elif kind in {"series", "artefact"}:
         body = {"name": body["name"]}  # its content is in its own table
@@ -235,3 +250,119 @@ _EFFECTS: dict[str, Callable[[Run, Any], None]] = {
     "failed": _failed,
     "cancelled": _cancelled,
 }
+
+
+# Heartbeats: which workers are alive, on what hardware, and which attempt each is running.
+
+
+MOST_MIB = 2**31 - 1  # the column's limit
+KEPT_BOOTS = 100  # of each worker, to recognise replayed heartbeats
+
+log = logging.getLogger(__name__)
+
+
+def record_heartbeat(message: object) -> bool:
+    """Store a signed heartbeat; False if it was dropped."""
+    try:
+        beat = protocol.unseal(protocol.Heartbeat, message, key_named)
+    except protocol.ProtocolError as error:
+        log.warning("Dropped a heartbeat: %s", error)
+        return False
+    with transaction.atomic():
+        worker = Worker.objects.select_for_update().get(name=beat.worker)
+        came_back = worker.boot != beat.boot
+        if not _is_newer(worker, beat):
+            return False
+        _update_worker(worker, beat)
+    _extend_lease(worker, beat)
+    if came_back:
+        dispatch()  # a run may be waiting for this worker
+    return True
+
+
+def _is_newer(worker: Worker, beat: protocol.Heartbeat) -> bool:
+    """Whether a heartbeat is the newest so far, by its counter: clocks may be wrong."""
+    if worker.boot == beat.boot:
+        return beat.beat > worker.beat
+    return beat.boot not in worker.retired_boots
+
+
+def _update_worker(worker: Worker, beat: protocol.Heartbeat) -> None:
+    if worker.boot and worker.boot != beat.boot:
+        worker.retired_boots = [*worker.retired_boots, worker.boot][-KEPT_BOOTS:]
+    for name in ("boot", "beat", "device", "device_name", "versions", "note"):
+        setattr(worker, name, getattr(beat, name))
+    worker.memory_mib = min(beat.memory_bytes // MIB, MOST_MIB)
+    worker.last_seen = None if beat.leaving else timezone.now()
+    worker.save()
+
+
+def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
+    """Extend the lease of the attempt that a worker runs; cancel it there if it was given up."""
+    if beat.token is None or beat.run is None:
+        return
+    try:
+        run = UUID(beat.run)
+    except ValueError:  # signed, but not by our code
+        return
+    held = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=run, token=beat.token)
+    held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
+    # One query for both states: the run may move from one to the other between two queries.
+    if not held.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
+        broker.cancel(beat.run, beat.token, beat.worker)
+
+
+# Standing measurements: which run's series counts for a method on a hardware class.
+#
+# Anyone may run anything, so the settings count before the date: a smoke run never replaces another
+# measurement, a quick run or one with changed settings never one of a larger preset, nor one that
+# measured more points.
+# The row is written when a run is recorded, so any number of later runs leaves it in place.
+
+
+def rank_of(run: Run) -> StandingMeasurement.Rank:
+    """The rank of a run, by its settings."""
+    benchmark = benchmark_of(run)
+    preset = benchmark.presets.get(run.preset) if benchmark else None
+    if preset is None or run.preset == "smoke":
+        return StandingMeasurement.Rank.SMOKE
+    if run.preset == "quick":  # it measures less than the standard preset
+        return StandingMeasurement.Rank.CHANGED
+    usual = preset.model_dump(mode="json")
+    # A parameter may be newer than the run: one that the run lacks is unchanged.
+    changed = {**usual, **run.params} != usual
+    return StandingMeasurement.Rank.CHANGED if changed else StandingMeasurement.Rank.PRESET
+
+
+def update_standing(run: Run) -> None:
+    """Replace standing measurements by those series of a successful run that outrank them."""
+    if not run.public or run.state != State.SUCCEEDED:
+        return
+    rank = rank_of(run)
+    headline = next(iter((run.result or {}).get("series", ())), "")
+    for series in run.series.order_by("name"):  # always in one order, to avoid deadlocks
+        _let_stand(series, rank, headline=series.name == headline)
+
+
+@transaction.atomic
+def _let_stand(series: Series, rank: StandingMeasurement.Rank, *, headline: bool) -> None:
+    run = series.run
+    values = {"series": series, "rank": rank, "measured_at": run.finished_at, "headline": headline}
+    row, is_new = StandingMeasurement.objects.select_for_update().get_or_create(
+        method=run.method,
+        benchmark=run.benchmark,
+        name=series.name,
+        hardware=run.hardware,
+        version=run.version,
+        defaults=values,
+    )
+    challenger = StandingMeasurement(version=run.version, **values)
+    if not is_new and _precedence(challenger) > _precedence(row):
+        StandingMeasurement.objects.filter(pk=row.pk).update(**values)
+
+
+def _precedence(row: StandingMeasurement) -> tuple[int, int, datetime]:
+    """Sort key of two measurements of a version: the larger one stands."""
+    # Settings are often changed to measure less, such as a single length.
+    points = len(row.series.data["points"]) if row.rank == StandingMeasurement.Rank.CHANGED else 0
+    return -row.rank, points, row.measured_at

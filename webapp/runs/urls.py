@@ -1,12 +1,12 @@
 from django.urls import URLPattern, path
 
-from webapp.runs.web import actions, feed, views
+from webapp.runs.web import views
 from webapp.ui import converters  # noqa: F401 - `suffix`
 
 app_name = "runs"
 urlpatterns: list[URLPattern] = [
-    path("runs.<suffix:suffix>", feed.results, name="feed"),
-    path("runs/<uuid:pk>/cancel", actions.cancel, name="cancel"),
+    path("runs.<suffix:suffix>", views.results, name="feed"),
+    path("runs/<uuid:pk>/cancel", views.cancel, name="cancel"),
     path("runs/<uuid:pk>/results.json", views.as_json, name="json"),
     path("runs/<uuid:pk>/results.csv", views.as_csv, name="csv"),
     path("runs/<uuid:pk>/files/<str:name>", views.artefact, name="artefact"),

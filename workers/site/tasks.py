@@ -22,7 +22,7 @@ from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
 from webapp.readers.links import mail_link
-from webapp.runs import dispatch, heartbeats, record, retention, sweep
+from webapp.runs import dispatch, record, retention, sweep
 from webapp.summaries import fulltext, queue
 from webapp.summaries.summarise import summarise
 from webapp.tasks import send
@@ -138,7 +138,7 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.mail_link": (mail_link, BRIEFLY),
     "site.tidy": (retention.tidy, {}),
     "runs.record": (record.store_event, LATE),
-    "runs.heartbeat": (heartbeats.record_heartbeat, LATE),
+    "runs.heartbeat": (record.record_heartbeat, LATE),
     "runs.dispatch": (dispatch.dispatch, BRIEFLY),
     "runs.sweep": (sweep.sweep, BRIEFLY),
     "runs.expire": (sweep.expire_leases, BRIEFLY),

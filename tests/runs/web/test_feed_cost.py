@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests import factories
 from tests.runs import scenes
-from webapp.runs.web import feed
+from webapp.runs.web import views
 from webapp.runs.web.listing import listed_run
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +54,6 @@ def test_of_a_feed_that_changed_only_the_new_run_is_read(client: Client) -> None
     scenes.measured()
     read = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feed, "listed_run", lambda run: read.append(run.pk) or listed_run(run))
+        patch.setattr(views, "listed_run", lambda run: read.append(run.pk) or listed_run(run))
         body = client.get("/runs.rss").content
     assert (body.count(b"<item>"), len(read)) == (2, 1)

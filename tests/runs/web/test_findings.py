@@ -10,8 +10,7 @@ from methods.charts import MOST
 from methods.protocol import Flag, Point
 from tests.runs import scenes
 from webapp.runs.models import Run
-from webapp.runs.web.findings import findings
-from webapp.runs.web.present import checks_of, shown
+from webapp.runs.web.present import checks_of, findings, shown
 from webapp.runs.web.run_page import MANY_SERIES
 
 pytestmark = pytest.mark.django_db

@@ -11,16 +11,16 @@ from django.utils import translation
 from methods.protocol import Flag, Point
 from tests.runs import scenes
 from webapp.runs.models import State
-from webapp.runs.queries import Place
-from webapp.runs.web.findings import findings
-from webapp.runs.web.present import checks_of
-from webapp.runs.web.state_text import title_of
+from webapp.runs.queries import QueuePosition
+from webapp.runs.web.present import checks_of, findings, title_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("where", [Place(0, 1), Place(1, 1), Place(3, 1), Place(0, 0)])
-def test_where_a_waiting_run_stands(where: Place) -> None:
+@pytest.mark.parametrize(
+    "where", [QueuePosition(0, 1), QueuePosition(1, 1), QueuePosition(3, 1), QueuePosition(0, 0)]
+)
+def test_where_a_waiting_run_stands(where: QueuePosition) -> None:
     run = scenes.measured()
     run.state = State.QUEUED
     with translation.override("zh-hans"):

@@ -6,11 +6,11 @@ from django import template
 
 from assay_common.quantities import duration, number
 from methods import charts, registry
-from webapp.runs.web import actions
-from webapp.runs.web.present import place
+from webapp.runs.web import views
+from webapp.runs.web.present import x_text
 
 register = template.Library()
-for words in (charts.check_value, duration, charts.interval, number, place):
+for words in (charts.check_value, duration, charts.interval, number, x_text):
     register.filter(words.__name__, words)
 
 
@@ -21,5 +21,5 @@ def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> 
     method, benchmark = registry.find(f"{method_slug}.{benchmark_slug}")
     shown = {"user": request.user, "csrf_token": context.get("csrf_token")}
     if request.user.is_authenticated:
-        return shown | actions.form_context(request, method, benchmark)
-    return shown | {"presets": actions.about_presets(benchmark)}
+        return shown | views.form_context(request, method, benchmark)
+    return shown | {"presets": views.about_presets(benchmark)}

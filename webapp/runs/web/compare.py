@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 
 from methods import charts, protocol
 from webapp.runs.models import Run, State
-from webapp.runs.queries import spec_of
+from webapp.runs.queries import benchmark_of
 from webapp.runs.web import present
 
-MOST = 6
+MAX_RUNS = 6
 LETTERS = "ABCDEF"
 
 
@@ -31,11 +31,11 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
     """
     found = _find(runs, wanted)
     reason = _only_ratios(found)
-    known = spec_of(found[0])
+    benchmark = benchmark_of(found[0])
     series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
     names = [name for name in series[0] if sum(name in one for one in series) > 1]
     return {
-        "title": known[1].title if known else found[0].benchmark,
+        "title": benchmark.title if benchmark else found[0].benchmark,
         "sides": list(zip(LETTERS, found, map(_settings, found), strict=False)),
         "only_ratios": reason,
         "tables": [_table([one.get(name) for one in series], bool(reason)) for name in names],
@@ -46,8 +46,8 @@ def _find(runs: QuerySet[Run], wanted: str) -> list[Run]:
     words = list(dict.fromkeys(word.strip() for word in wanted.split(",") if word.strip()))
     if len(words) < 2:
         raise CannotCompareError(_("Choose at least two runs of one benchmark."))
-    if len(words) > MOST:
-        raise CannotCompareError(_("Choose at most %d runs.") % MOST)
+    if len(words) > MAX_RUNS:
+        raise CannotCompareError(_("Choose at most %d runs.") % MAX_RUNS)
     try:
         keys = [UUID(word) for word in words]
     except ValueError:

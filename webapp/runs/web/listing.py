@@ -14,9 +14,9 @@ from django.http import QueryDict
 
 from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
-from webapp.runs.queries import spec_of
+from webapp.runs.queries import benchmark_of, method_of
 from webapp.runs.web import present
-from webapp.runs.web.state_text import look_of, took
+from webapp.runs.web.present import look_of, took
 
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
@@ -74,15 +74,15 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
 
 def listed_run(run: Run) -> dict[str, Any]:
     """A run as a list shows it."""
-    found = spec_of(run)
+    method, benchmark = method_of(run), benchmark_of(run)
     changed = [p for p in present.parameters_of(run) if p.changed]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
     word = run.get_failure_display() if run.failure else run.get_state_display()
     return {
         "run": run,
-        "title": found[1].title if found else run.benchmark,
-        "method": found[0].title if found else run.method,
+        "title": benchmark.title if benchmark else run.benchmark,
+        "method": method.title if method else run.method,
         **look_of(run, None),
         "word": "published" if run.imported else word,
         "took": took(run),

@@ -1,15 +1,21 @@
 """Results of a run for pages: charts, tables, checks, parameters, the command."""
 
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from assay_common.quantities import number
+from django.utils.translation import gettext, gettext_noop, ngettext
+
+from assay_common.quantities import duration, number
 from methods import charts, protocol
-from webapp.runs.models import Check, Device, Run
-from webapp.runs.queries import spec_of
+from methods.protocol import Series
+from methods.spec import Benchmark
+from webapp.runs.intervals import unbeaten
+from webapp.runs.models import Check, Device, Failure, Run, State
+from webapp.runs.queries import QueuePosition, benchmark_of, method_of
 from webapp.runs.web.forms import written
 
 
@@ -39,15 +45,15 @@ def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
         yield charts.draw(series, "ratio", standalone=False, ident=f"{ident}{series.name}-ratio")
 
 
-def place(x: float | str) -> str:
+def x_text(x: float | str) -> str:
     """An x value as text."""
     return x if isinstance(x, str) else number(x)
 
 
 def checks_of(run: Run) -> list[tuple[str, Check]]:
     """The checks of the current attempt with their titles, those that missed their bound first."""
-    found = spec_of(run)
-    titles = {check.name: check.title for check in found[0].checks} if found else {}
+    method = method_of(run)
+    titles = {check.name: check.title for check in method.checks} if method else {}
     checks = sorted(run.checks.all(), key=attrgetter("passed"))
     return [(titles.get(check.name, check.name.replace("_", " ")), check) for check in checks]
 
@@ -64,9 +70,9 @@ class Parameter:
 
 def parameters_of(run: Run, preset: str = "") -> list[Parameter]:
     """The run's parameters; marked are those that differ from `preset`, by default its own."""
-    found = spec_of(run)
-    infos = {info.name: info for info in found[1].parameters()} if found else {}
-    compared = found[1].presets.get(preset or run.preset) if found else None
+    benchmark = benchmark_of(run)
+    infos = {info.name: info for info in benchmark.parameters()} if benchmark else {}
+    compared = benchmark.presets.get(preset or run.preset) if benchmark else None
     usual = compared.model_dump(mode="json") if compared else {}
     return [
         Parameter(
@@ -89,3 +95,161 @@ def command(run: Run) -> str:
         lines.append(f"--set {shlex.quote(f'{name}={written(value)}')}")
     lines.append(f"--seed {run.seed} --device {device}")
     return " \\\n  ".join(lines)
+
+
+# A run's state in one line: title, icon and tone. `runs/state_explained.html` explains it.
+
+
+# The icon of each tone, since colour is never the only sign.
+ICONS = {
+    "waiting": "waiting",
+    "running": "stale",
+    "good": "complete",
+    "fair": "stale",
+    "bad": "failed",
+    "none": "empty",
+}
+TONES: dict[str, str] = {  # by state; all others are "waiting"
+    State.RUNNING: "running",
+    State.SUCCEEDED: "good",
+    State.FAILED: "bad",
+    State.TIMED_OUT: "bad",
+    State.CANCELLED: "none",
+}
+FAILURES = dict(Failure.choices) | {
+    Failure.WORKER_LOST: "the worker was lost, twice",
+    Failure.KILLED: "something else ended it",
+}
+
+
+def title_of(run: Run, where: QueuePosition | None, *, behind: bool) -> str:
+    """The state of `run` in a few words; `where` is its place in the queue."""
+    if where:
+        queued = gettext("Queued again") if run.attempt else gettext("Queued")
+        return queued + gettext(", ") + _waiting_for(where, behind=behind)
+    if run.state == State.RUNNING:
+        named = gettext("Running on worker %(worker)s") % {"worker": run.worker}
+        return named if run.worker else gettext("Running")
+    if run.state == State.SUCCEEDED:
+        succeeded = gettext("Succeeded in %(time)s") % {"time": took(run)}
+        return "Published result" if run.imported else succeeded
+    if run.state == State.FAILED:
+        return f"Failed: {FAILURES[run.failure or 'error']}"
+    if run.state == State.CANCELLED:
+        after = gettext("Cancelled after %(time)s") % {"time": took(run)}
+        return after if run.started_at else "Cancelled before it started"
+    return run.get_state_display().capitalize()
+
+
+def _waiting_for(where: QueuePosition, *, behind: bool) -> str:
+    if not where.workers:
+        return gettext("no live worker can serve this")
+    if where.ahead:
+        words = ngettext("%(number)d run before it", "%(number)d runs before it", where.ahead)
+        return words % {"number": where.ahead}
+    return gettext("behind another run of yours") if behind else gettext("next in line")
+
+
+def look_of(run: Run, where: QueuePosition | None) -> dict[str, str]:
+    """The tone and icon of a run's state; one that no worker can serve is not simply "waiting"."""
+    tone = "fair" if where and not where.workers else TONES.get(run.state, "waiting")
+    return {"tone": tone, "icon": ICONS[tone]}
+
+
+def took(run: Run) -> str:
+    """How long it ran, as `41 s`; "" if it never started or has not ended."""
+    if run.started_at is None or run.finished_at is None:
+        return ""
+    return duration((run.finished_at - run.started_at).total_seconds())
+
+
+# A summary of a run in three lines: the headline, the checks, the doubts.
+
+
+STOPPED = {
+    "narrow": gettext_noop("it ended when every interval was narrow enough"),
+    "time": gettext_noop("it ended when its time was up"),
+    "most": gettext_noop("it ended after the maximum number of processes"),
+}
+NOTHING = gettext_noop(
+    "none: this preset only shows that everything runs. Its numbers are of the smallest sizes and "
+    "too short to mean anything."
+)
+
+
+def findings(
+    run: Run, series: Sequence[Series], checks: Sequence[tuple[str, Check]]
+) -> dict[str, str]:
+    """The lines that a run's page begins with, by name."""
+    lines = {
+        "Headline": headline(run, series),
+        "Checks": _checks(checks),
+        "Doubts": _doubts(run, series),
+    }
+    return {name: line for name, line in lines.items() if line}
+
+
+def headline(run: Run, series: Iterable[Series]) -> str:
+    """The headline of the first series that has a variant of ours; a smoke run has none."""
+    if run.preset == "smoke":
+        return gettext(NOTHING)
+    benchmark = benchmark_of(run)
+    return next(filter(None, (_headline(one, benchmark) for one in series)), "")
+
+
+def _headline(series: Series, benchmark: Benchmark | None) -> str:
+    """The first variant of ours, compared with the baseline: at its last x without a doubt."""
+    names = {variant.name: variant.label for variant in series.variants}
+    ours = [variant.name for variant in series.variants if variant.ours]
+    points = [point for point in series.points if point.variant in ours[:1]]
+    if not points:
+        return ""
+    points = [point for point in points if not point.flags] or points
+    last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
+    value = f"{number(last.estimate)} {series.y.unit}".strip()
+    finding = f"{series.title}, {series.x.at(last.x)}: {names[last.variant]} {value}"
+    if last.ratio is None or series.baseline is None:
+        return finding
+    ratio = last.ratio
+    if ratio.verdict == "insufficient data":
+        return f"{finding}: {gettext(ratio.verdict)}"
+    timed = ratio.verdict in {"faster", "slower"}
+    fast = gettext("%(times)s times as fast as %(baseline)s")
+    compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")
+    words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
+    between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
+    said = f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
+    control = unbeaten(series, last, benchmark) if ratio.verdict in {"faster", "better"} else None
+    if control is None:
+        return said
+    # Else a reader takes for the mechanism's gain what its control gets as well.
+    return said + gettext("; not better than its control: %(control)s") % {"control": control.label}
+
+
+def _checks(checks: Sequence[tuple[str, Check]]) -> str:
+    missed = [title for title, check in checks if not check.passed]
+    if not checks:
+        return ""
+    if not missed:
+        return gettext("%(number)d of %(number)d passed") % {"number": len(checks)}
+    words = {"missed": len(missed), "number": len(checks), "first": missed[0]}
+    return gettext("%(missed)d of %(number)d missed their bound: %(first)s") % words
+
+
+def _doubts(run: Run, series: Sequence[Series]) -> str:
+    """Flags by the number of points that have them, and why measuring stopped."""
+    points = [point for one in series for point in one.points]
+    if not points:
+        return ""
+    counts = Counter(flag for point in points for flag in point.flags)
+    each = gettext("%(flag)s at %(count)d of %(number)d points")
+    parts = [
+        each % {"flag": gettext(flag), "count": count, "number": len(points)}
+        for flag, count in counts.most_common()
+    ]
+    result = run.result or {}
+    line = "; ".join(parts) or gettext("none raised")
+    if why := STOPPED.get(result.get("stopped", "")):
+        words = {"number": result.get("processes"), "why": gettext(why)}
+        line += gettext(". Measured in %(number)s processes: %(why)s") % words
+    return line

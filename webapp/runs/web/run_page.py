@@ -1,26 +1,36 @@
 """The context of a run's page."""
 
-from typing import Any
+from typing import Any, NamedTuple, Self
+
+from django.db.models import Max
+from django.utils import timezone
 
 from assay_common.quantities import duration
 from methods.protocol import Environment, MachineState, canonical
-from webapp.runs.models import Run
-from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place, spec_of
+from webapp.runs.models import Event, Run
+from webapp.runs.queries import (
+    Visitor,
+    behind_own,
+    benchmark_of,
+    estimates,
+    log_of,
+    may_cancel,
+    method_of,
+    queue_position,
+)
 from webapp.runs.times import ALIVE, CANCEL, span
-from webapp.runs.web import present, progress
-from webapp.runs.web.findings import findings
-from webapp.runs.web.state_text import look_of, title_of, took
+from webapp.runs.web import present
+from webapp.runs.web.present import findings, look_of, title_of, took
 
 MANY_SERIES = 3  # with more, their tables are folded
 
 
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     """Everything that a run's page shows."""
-    found = spec_of(run)
-    method, benchmark = found or (None, None)
+    method, benchmark = method_of(run), benchmark_of(run)
     series = [row.parsed() for row in run.series.all()]
     checks = present.checks_of(run)
-    where = place(run)
+    where = queue_position(run)
     behind = behind_own(run, where)
     return {
         "run": run,
@@ -48,8 +58,8 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "after": _after(run),
         "artefacts": run.artefacts.defer("content"),
         "limit": span(run.limit_seconds),
-        "seen": progress.seen_now(run),
-        "pause": progress.pause(run),
+        "seen": seen_now(run),
+        "pause": pause(run),
     }
 
 
@@ -112,3 +122,52 @@ def _size(size: int) -> str:
 
 def _measure(value: float | None, unit: str, digits: int = 0) -> str | None:
     return None if value is None else f"{value:.{digits}f}{unit}"
+
+
+# A run in progress, for the page that polls it cheaply.
+#
+# The page sends what it has seen. If nothing is new the response is empty; if only numbers changed
+# it is a small fragment; only a change of state renders the whole page again.
+
+
+CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two polls, as a run gets older
+
+
+class Seen(NamedTuple):
+    """How far a page has followed a run."""
+
+    standing: str  # state, attempt, place in the queue: if it changes, so does the whole page
+    progress: int
+    last_event: int
+
+    def __str__(self) -> str:
+        return f"{self.standing}.{self.progress}.{self.last_event}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """What a page has seen, by its query; nothing if the text is invalid."""
+        try:
+            standing, progress, last_event = text.rsplit(".", 2)
+            return cls(standing, int(progress), int(last_event))
+        except ValueError:
+            return cls("", 0, 0)
+
+
+def seen_now(run: Run) -> Seen:
+    """How far the run has come, including its place in the queue."""
+    last = Event.objects.filter(run=run, token=run.token).aggregate(last=Max("pk"))["last"] or 0
+    where = queue_position(run)
+    waits = f"{where.ahead}-{where.workers}" if where else ""
+    return Seen(f"{run.state}.{run.attempt}.{waits}", run.progress_seq, last)
+
+
+def log_after(run: Run, last_event: int) -> str:
+    """What the current attempt logged after `last_event`, in order of arrival."""
+    pieces = run.events.filter(token=run.token, kind="log", pk__gt=last_event).order_by("pk")
+    return "".join(body["text"] for body in pieces.values_list("body", flat=True))
+
+
+def pause(run: Run) -> int:
+    """Seconds until a page should poll again, more for older runs."""
+    age = (timezone.now() - (run.started_at or run.queued_at)).total_seconds()
+    return CLOSE if age < 30 else NEAR if age < 300 else FAR
