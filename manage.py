@@ -25,11 +25,12 @@ GROUPS = {
     "test": ("web", "redis", "ml", "torch", "triton", "mcp", "dev"),
 }
 FAST = ("web", "redis", "mcp", "dev")  # `test --fast`, and tests that need no more
-# Commands that need no migrated database: they migrate or replace it themselves, or do not use it.
-LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "doctor", "help", "makemigrations"}
-LEAVE_DATABASE |= {"migrate", "restore", "showmigrations", "sqlmigrate", "squashmigrations"}
-# Those that write nothing, so that they neither make a data directory nor close one to others.
-LEAVE_DATA = {"check", "diffsettings", "help", "sqlmigrate"}
+# Commands that write nothing: they neither make a data directory nor close one to others.
+LEAVE_DATA = {"check", "diffsettings", "doctor", "findstatic", "help", "showmigrations"}
+LEAVE_DATA |= {"sqlmigrate", "translations"}
+# Those that need no migrated database: they migrate or replace it themselves, or do not use it.
+LEAVE_DATABASE = LEAVE_DATA | {"collectstatic", "makemigrations", "migrate", "restore"}
+LEAVE_DATABASE |= {"squashmigrations"}
 
 
 def main() -> int:
@@ -104,7 +105,11 @@ def django(command: str, arguments: list[str]) -> int:
     try:
         django.setup()
         is_help = bool({"-h", "--help"} & set(arguments))
-        if command not in LEAVE_DATA and not is_help:
+        if command in LEAVE_DATA or is_help:
+            from django.db import connection
+
+            connection.only_reads = True  # type: ignore[attr-defined]
+        else:
             from webapp.ui.translations import compile_catalogues
 
             data_directory()

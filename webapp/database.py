@@ -30,15 +30,26 @@ def bring_up_to_date() -> None:
 
     Raises DatabaseError where the database cannot be reached or used, or is newer than this code.
     """
+    if not missing_migrations() and revisions.is_installed():
+        return
+    with _errors_in_words(), _alone():
+        if _missing():  # another process may have been quicker
+            call_command("migrate", interactive=False, verbosity=0)
+        revisions.install()  # also where a migration was killed, or the watches are others
+
+
+def missing_migrations() -> int:
+    """How many migrations the database lacks. Raises DatabaseError as `bring_up_to_date`."""
     _refuse_empty_file()
-    try:
+    with _errors_in_words():
         _refuse_other_encodings()
-        if not _missing() and revisions.is_installed():
-            return
-        with _alone():
-            if _missing():  # another process may have been quicker
-                call_command("migrate", interactive=False, verbosity=0)
-            revisions.install()  # also where a migration was killed, or the watches are others
+        return _missing()
+
+
+@contextmanager
+def _errors_in_words() -> Iterator[None]:
+    try:
+        yield
     except DriverError as error:  # it cannot be reached, or the file is not a database
         name = connection.settings_dict["NAME"]
         advice = "" if connection.vendor == "postgresql" else f" {RESTORE}"

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +18,8 @@ from django.db.models import Max
 from django.utils import timezone
 
 from webapp import connections
+from webapp.database import DatabaseError as UnusableDatabaseError
+from webapp.database import missing_migrations
 from webapp.operate.checks import readiness
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date
@@ -49,9 +52,12 @@ def examine() -> Iterator[Finding]:
     for look in looks:
         try:
             yield from look()
+        except UnusableDatabaseError as error:
+            yield Finding("problem", str(error))
+            return  # the rest needs the database too
         except DatabaseError as error:
             yield Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
-            return  # the rest needs the database too
+            return
         except OSError as error:
             yield Finding("problem", f"{look.__name__[1:]}: {error}")
 
@@ -61,6 +67,8 @@ DATABASE_HELP = "Is its server running, and is DATABASE_URL right? docs/settings
 
 def _data_directory() -> Iterator[Finding]:
     folder = settings.DATA_DIR
+    if not folder.exists():
+        return  # what is said of the database says it
     usage = shutil.disk_usage(folder)
     free = f"{usage.free / GIB:.1f} GiB are free in {folder}"
     if usage.free < NO_SPACE:
@@ -89,6 +97,18 @@ def _settings() -> Iterator[Finding]:
 
 
 def _database() -> Iterator[Finding]:
+    if lacking := missing_migrations():
+        is_new = (
+            connection.vendor == "sqlite" and not Path(connection.settings_dict["NAME"]).exists()
+        )
+        if is_new:
+            raise UnusableDatabaseError(
+                f"There is no site in {settings.DATA_DIR} yet: python3 manage.py up makes one."
+            )
+        raise UnusableDatabaseError(
+            f"The database lacks {lacking} migration{'s' if lacking > 1 else ''} of this Assay. "
+            "Make a backup; then `python3 manage.py up` or `migrate` goes on from there."
+        )
     if connection.vendor == "sqlite":
         ((answer,),) = rows("PRAGMA quick_check(1)")
         if answer != "ok":

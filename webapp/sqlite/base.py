@@ -1,7 +1,9 @@
 """SQLite connections that are not reused after an error, or if they can only read."""
 
 import os
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from django.db.backends.sqlite3 import base
 
@@ -13,6 +15,23 @@ class DatabaseWrapper(base.DatabaseWrapper):
     closed with its request or task, and the next one tries again. So is a connection that had an
     error: its write-ahead log may have become read-only.
     """
+
+    only_reads = False  # set before the first query: nothing is written, not even the log's files
+
+    def get_connection_params(self) -> dict[str, Any]:
+        """Where `only_reads` is set, the file's address says so; no file reads as an empty one.
+
+        A file without a write-ahead log is open nowhere else, and so is read as one that does not
+        change: for any other reader SQLite makes an empty log, and leaves it there.
+        """
+        params = super().get_connection_params()
+        if self.only_reads:
+            name = params["database"]
+            mode = "mode=ro" if Path(f"{name}-wal").exists() else "immutable=1"
+            exists = Path(name).exists()
+            params["database"] = f"file:{quote(str(name))}?{mode}" if exists else ":memory:"
+            self.init_commands = []
+        return params
 
     def connect(self) -> None:
         """Open the file. Django checks `close_at` between two requests or tasks."""

@@ -1,0 +1,154 @@
+"""Commands that answer a question write nothing, and change no modes of what is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+
+from tests import databases, forking
+from tests.processes import ROOT
+
+# What each is asked. The first group may find no site; the second reads one that is up to date.
+OF_ANY_SITE = {
+    "check": [],
+    "diffsettings": [],
+    "doctor": [],
+    "findstatic": ["none.css"],
+    "help": [],
+    "methods": ["list"],
+    "showmigrations": ["health"],
+    "sqlmigrate": ["papers", "0001"],
+    "translations": [],
+    "version": [],
+}
+OF_A_SITE = {
+    "digest": [],
+    "dumpdata": ["papers.listing"],
+    "ground": ["--help"],
+    "mcp": ["--help"],
+    "quantities": [],
+    "score": ["--help"],
+    "up": ["--help"],
+    "worker_key": ["--help"],
+}
+# What they write is what they are for; their help is for reading.
+WRITING = {
+    *("backup", "export", "extract_claims", "fetch", "import", "import_profile", "import_results"),
+    *("link_papers", "restore", "sign_in_link", "summarise", "tidy", "train_links"),
+}
+MAY_FAIL = {"digest", "doctor", "findstatic"}  # it finds nothing, or has a problem to tell
+# The index of SQLite's log, in memory that its readers share: its bytes say who reads.
+SHARED_MEMORY = "assay.sqlite3-shm"
+
+
+def state(folder: Path) -> dict[str, tuple[int, str]]:
+    """The mode and contents of everything in a folder, and of the folder."""
+    if not folder.exists():
+        return {}
+    found = {".": (folder.stat().st_mode, "")}
+    for path in sorted(folder.rglob("*")):
+        is_kept = path.is_file() and path.name != SHARED_MEMORY
+        content = sha256(path.read_bytes()).hexdigest() if is_kept else ""
+        found[str(path.relative_to(folder))] = (path.stat().st_mode, content)
+    return found
+
+
+def ask(data: Path, name: str, *arguments: str) -> str:
+    """What a command answers."""
+    ended = subprocess.run(
+        forking.manage(name, *arguments),
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_DATA": str(data), "DATABASE_URL": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    assert ended.returncode == 0 or name in MAY_FAIL, (name, ended.stderr)
+    return ended.stdout + ended.stderr
+
+
+def changed_by(data: Path, commands: dict[str, list[str]]) -> dict[str, object]:
+    """What each command left otherwise than it was."""
+    changed, before = {}, state(data)
+    for name, arguments in commands.items():
+        ask(data, name, *arguments)
+        if (now := state(data)) != before:
+            changed[name] = now.items() ^ before.items()
+            before = now
+    return changed
+
+
+@pytest.fixture
+def data(tmp_path: Path, django_db_setup: None) -> Path:
+    """A site that others may look into, with a file that is not Assay's."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    databases.lay(folder / "assay.sqlite3")
+    (folder / "notes.txt").write_text("mine")
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    folder.chmod(0o1777)
+    return folder
+
+
+def test_every_command_is_for_reading_or_for_writing() -> None:
+    """A new command fails here until it is named above."""
+    reading = OF_ANY_SITE.keys() | OF_A_SITE.keys()
+    ours = {name for name, app in get_commands().items() if app.startswith("webapp.")}
+    assert ours <= reading | WRITING
+    assert not reading & WRITING
+
+
+@pytest.mark.slow
+def test_reading_a_site_changes_nothing(data: Path) -> None:
+    helped = {name: ["--help"] for name in sorted(WRITING)}
+    ask(data, "digest")  # makes the site's own profile, which a new site lacks
+    assert changed_by(data, OF_ANY_SITE | OF_A_SITE | helped) == {}
+
+
+def test_a_site_of_an_older_assay_is_not_migrated(data: Path) -> None:
+    ask(data, "migrate", "health", "0001", "--verbosity", "0")
+    before = state(data)
+    assert "lacks 1 migration" in ask(data, "doctor")
+    assert "No day has come" not in ask(data, "doctor")  # asked of tables that are not these
+    assert "[ ] 0002_failure" in ask(data, "showmigrations", "health")
+    assert state(data) == before
+
+
+def test_what_a_killed_site_left_in_its_log_is_read_and_stays(data: Path) -> None:
+    """Whoever closes such a file last moves the log into it, unless it only reads."""
+    killed = (
+        "import os, sqlite3, sys\n"
+        "file = sqlite3.connect(sys.argv[1])\n"
+        "file.execute('PRAGMA journal_mode=WAL')\n"
+        "file.execute(\"DELETE FROM django_migrations WHERE name = '0002_failure'\")\n"
+        "file.commit()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run(["python3", "-c", killed, str(data / "assay.sqlite3")], check=False)
+    assert (data / "assay.sqlite3-wal").stat().st_size
+    before = state(data)
+    assert re.search(r"lacks \d+ migration", ask(data, "doctor"))  # it stands in the log alone
+    assert state(data) == before
+    with sqlite3.connect(data / "assay.sqlite3") as left:
+        assert left.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+
+
+def test_where_there_is_no_site_none_is_made(tmp_path: Path) -> None:
+    folder, absent = tmp_path / "a#b?c%d", tmp_path / "absent"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    for data in (folder, absent):
+        assert f"There is no site in {data} yet" in ask(data, "doctor")
+        assert "[ ] 0002_failure" in ask(data, "showmigrations", "health")
+    assert changed_by(folder, OF_ANY_SITE) == {}
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
