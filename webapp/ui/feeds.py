@@ -16,6 +16,8 @@ from django.utils.translation import get_language
 
 # Characters that XML 1.0 does not allow, not even escaped (https://www.w3.org/TR/xml/#charsets).
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Where readers of feeds take a list of names apart, or a name from an address.
+_SEPARATORS = re.compile(r"[,;()]")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Item:
     categories: Sequence[str]
     published: datetime
     updated: datetime
+
+    @property
+    def whole_names(self) -> list[str]:
+        """The authors' names, each without what would make it two: "Ada Cole Jr."."""
+        return [" ".join(_SEPARATORS.sub(" ", name).split()) for name in self.authors]
 
 
 @dataclass(frozen=True)
