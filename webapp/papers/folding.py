@@ -67,9 +67,12 @@ FORMULAS = (
     (r"\$\\?([a-z0-9]*)[_^]\{?\\?([a-z0-9+]+)\}?\$", r"\1\2"),
     (r"\$\\?([a-z0-9]+)\$", r"\1"),
 )
+# Accents, and the voicing marks of Japanese, once they are apart from their letters.
+MARKS = r"[\u0300-\u036f\u3099\u309a]"
 # Words of scripts without blanks are found by their characters.
 UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _FORMULAS = tuple((re.compile(pattern), to) for pattern, to in FORMULAS)
+_MARKS = re.compile(MARKS)
 _TABLE = str.maketrans(LETTERS | GREEK)
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
@@ -107,7 +110,7 @@ def folded(text: str) -> tuple[str, Sequence[int]]:
 
 
 def _bare(text: str) -> str:
-    apart = unicodedata.normalize("NFKD", text)
-    kept = "".join(one for one in apart if not unicodedata.combining(one))
+    # Bold letters of mathematics have a case only once they are plain ones.
+    kept = _MARKS.sub("", unicodedata.normalize("NFKD", text)).lower()
     # Composed again: Korean syllables came apart as accents did.
     return unicodedata.normalize("NFC", kept.translate(_TABLE))

@@ -30,7 +30,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             mode = "mode=ro" if Path(f"{name}-wal").exists() else "immutable=1"
             exists = Path(name).exists()
             params["database"] = f"file:{quote(str(name))}?{mode}" if exists else ":memory:"
-            self.init_commands = []
+            self.init_commands: list[str] = []
         return params
 
     def connect(self) -> None:

@@ -64,9 +64,7 @@ def _function() -> str:
             words := lower(words);
             IF position('$' in words) > 0 THEN {formulas} END IF;
             IF octet_length(words) > length(words) THEN
-                words := regexp_replace(
-                    normalize(words, NFKD), '[\\u0300-\\u036f\\u3099\\u309a]', '', 'g'
-                );
+                words := lower(regexp_replace(normalize(words, NFKD), '{folding.MARKS}', '', 'g'));
                 words := translate(words, '{olds}', '{news}');
                 {longer}
                 words := regexp_replace(
