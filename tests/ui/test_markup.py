@@ -1,5 +1,6 @@
 """Hostile text in, sanitised HTML out, and the mathematics kept."""
 
+import re
 import time
 from html.parser import HTMLParser
 
@@ -136,12 +137,32 @@ def test_punctuation_stays_with_its_formula():
 
 
 @pytest.mark.parametrize(
-    "tex", [r"$\frac{1$", r"$x_{$", r"$\unknownmacro x$", "$" + "{" * 30 + "x" + "}" * 30 + "$"]
+    "tex", [r"$\frac{1$", r"$x_{$", r"$\unknown{x}$", "$" + "{" * 30 + "x" + "}" * 30 + "$"]
 )
 def test_broken_tex_shows_its_source(tex):
     html = render(tex)
     assert "<math" not in html
     assert Reader(html).text == tex
+
+
+@pytest.mark.parametrize(
+    ("tex", "words"), [(r"$\R^d$", "Rd"), (r"$\ours$", "ours"), (r"\(\SE(3)\)", "SE(3)")]
+)
+def test_a_macro_of_the_authors_own_is_read_by_its_name(tex, words):
+    assert Reader(render(tex)).text == words
+    assert "<math" in render(tex)
+
+
+@pytest.mark.parametrize(
+    "kind", ["mathop", "mathbin", "mathrel", "mathopen", "mathclose", "mathord"]
+)
+@pytest.mark.parametrize("inner", [r"{\mathrm{argmin}}", "{R}", r"{\rm prox}"])
+def test_what_tex_spaces_as_an_operator_keeps_its_words(kind, inner):
+    """Browsers show nothing of `<mo>` that holds elements."""
+    html = render(rf"$a \{kind}{inner} b$")
+    assert "<mo><" not in html
+    assert re.search(r"argmin|R|prox", re.sub(r"<[^>]+>|\s", "", html))
+    assert "<math" in html
 
 
 @pytest.mark.parametrize("text", ["from $5 to $10", "US$5 vs US$10", "it costs $5", "5$"])
@@ -162,6 +183,8 @@ def test_money_is_no_mathematics(text):
         ("Fig.~1 costs ~100", "Fig.&nbsp;1 costs ~100"),
         (r"\emph{never closed", r"\emph{never closed"),
         (r"an \unknown macro", r"an \unknown macro"),
+        (r"a 360{\deg} video at 5\deg C", "a 360° video at 5° C"),
+        (r"we build {\pname}, and {\relax}so", "we build pname, and so"),
         ("one\n\ntwo\n  three\nfour", "one<br>two<br>three\nfour"),
         ("<b>bold</b> & R", "&lt;b&gt;bold&lt;/b&gt; &amp; R"),
         ("a\x00b\u202ec", "abc"),

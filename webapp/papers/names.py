@@ -72,7 +72,7 @@ class Name:
 
 def unicode_name(text: str) -> str:
     """A name or an affiliation as arXiv's feeds write it, in TeX, as Unicode."""
-    if "\\" not in text and "{" not in text and "~" not in text:
+    if not any(sign in text for sign in ("\\", "{", "~", "--")):
         return text
     plain = without_tex(without_tex(re.sub(r"(?<!\\)~|\\[,;: ]", " ", text)))  # two on a letter
     return " ".join(re.sub(r"[{}]", "", plain).split())

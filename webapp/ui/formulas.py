@@ -26,6 +26,8 @@ _ALIASES = (
     (re.compile(r"\\(?:softmax|argmax|argmin|polylog|poly)(?![A-Za-z])"),
      lambda m: rf"\operatorname{{{m[0][1:]}}}"),
 )  # fmt: skip
+# A macro that the converter does not know, which it passes through as an identifier.
+_UNKNOWN = re.compile(r"<mi>\\([A-Za-z]+)</mi>")
 _ENTITY = re.compile(r"&#x([0-9A-F]+);")
 _IDENTIFIER = re.compile(r"<mi>([^<&\w])</mi>")
 _FUNCTION = re.compile(
@@ -48,7 +50,10 @@ def mathml(source: str, *, block: bool = False) -> str | None:
     # The converter may raise anything on hostile TeX; callers then show the source.
     except Exception:
         return None
-    if "\\" in html:  # an unknown macro, passed through as an identifier
+    # Authors' own macros, such as `\R`, are read by their names; not those that have arguments.
+    if not any(re.search(rf"\\{name}\s*[\[{{]", source) for name in _UNKNOWN.findall(html)):
+        html = _UNKNOWN.sub(r"<mi>\1</mi>", html)
+    if "\\" in html:
         return None
     html = _ENTITY.sub(lambda entity: escape(chr(int(entity[1], 16))), html)
     html = _IDENTIFIER.sub(_operator, html)

@@ -343,7 +343,8 @@ def _sign(token: re.Match[str]) -> str | None:
     if token["accent"]:
         return _accented(token)
     if token["inner"]:
-        return _symbol(token["inner"])
+        sign, name = _symbol(token["inner"]), token["inner"]
+        return name if sign is None and len(name) > 2 else sign  # `{\ours}` is read by its name
     if token["letter"]:
         sign = _symbol(token["letter"])
         # TeX swallows the blank after a macro, which authors do not mean after a symbol.
