@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import UnknownNameError
-from . import align
+from . import core as align
 from .config import MENDED, SepsConfig
 from .model import Output, Prepared, Seps, Texts
 

@@ -18,7 +18,7 @@ from ..measure import flops, memory
 from ..measure.statistics import MIN_BLOCKS, MIN_RUNS, Interval, geometric_interval
 from ..measure.timing import Comparison, compare, time_all
 from ..spec import Case
-from . import checks, scenes
+from . import checks, toy as scenes
 from .baselines import candidate, cross_attention
 from .config import SepsConfig
 from .model import Seps, Texts

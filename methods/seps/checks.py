@@ -13,7 +13,7 @@ from ..kit import noise
 from ..kit.compare import difference
 from ..kit.seeds import randn, seeded
 from ..spec import Case
-from . import align, slimming
+from . import core as align, slimming
 from .config import SepsConfig, mended
 from .model import Output, Seps, Texts
 from .reference import pairwise

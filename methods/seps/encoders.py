@@ -7,7 +7,7 @@ encoder starts from nothing. Both are trained on with the alignment, as in the s
 import torch
 from torch import Tensor, nn
 
-from . import scenes
+from . import toy as scenes
 from .model import Texts
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..kit import noise
-from . import align, slimming
+from . import core as align, slimming
 from .config import SepsConfig
 from .scores import ScoreMLP, minmax, self_guide, text_guide
 from .slimming import Aggregation, Shares, top_mask

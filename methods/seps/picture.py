@@ -5,7 +5,7 @@ from html import escape
 import torch
 
 from ..kit.images import drawing, embedded
-from . import scenes
+from . import toy as scenes
 from .model import Batch
 from .train import Matcher
 

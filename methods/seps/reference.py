@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .align import LEAK
+from .core import LEAK
 from .model import Seps, Texts
 from .slimming import Aggregation
 

@@ -16,7 +16,7 @@ from ..kit import training as kit
 from ..kit.checkpoint import Checkpoint
 from ..kit.config import Positive, Share, configuration
 from ..kit.seeds import seeded
-from . import scenes
+from . import toy as scenes
 from .encoders import ImageEncoder, TextEncoder
 from .model import Batch, Output, Seps
 from .recall import Recall, recall

@@ -3,7 +3,7 @@
 import torch
 
 from methods.kit import noise
-from methods.seps import align, checks, config, model, slimming
+from methods.seps import checks, config, model, slimming, core as align
 from methods.seps.config import mended
 from methods.seps.model import Seps
 from tests.methods.mutation import Mutation

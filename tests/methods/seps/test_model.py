@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.seps import align, baselines, checks, scores, slimming
+from methods.seps import baselines, checks, scores, slimming, core as align
 from methods.seps.config import SepsConfig, mended
 from methods.seps.model import Seps, Texts
 

@@ -12,7 +12,7 @@ from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, CheckpointError
 from methods.measure.statistics import Interval
 from methods.protocol import Artefact, Failed, Log, Series
-from methods.seps import baselines, bench, scenes
+from methods.seps import baselines, bench, toy as scenes
 from methods.seps.config import SepsConfig
 from methods.seps.recall import folds, recall
 from methods.seps.train import Matcher, Plan, drawn, teach
