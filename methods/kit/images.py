@@ -1,40 +1,15 @@
-"""Images of people's own data, read or refused by name before any work; and ours, for an SVG."""
+"""Pictures that stand alone, as SVG: of images whose patches are marked, or of anything else."""
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 
 from PIL import Image
 from torch import Tensor
 
-from ..errors import InputError
-
-SHOWN = 3  # faults named in a message; the rest are counted
-
-
-def unreadable(path: Path) -> str:
-    """Why an image cannot be used; empty where it can. All of it is decoded: half a JPEG opens."""
-    try:
-        with Image.open(path) as image:
-            image.draft("RGB", (64, 64))  # a large JPEG at an eighth of its size: four times faster
-            image.load()
-    except FileNotFoundError:
-        return f"{path.name} is not there"
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        return f"{path.name} is no image that can be read"
-    return ""
-
-
-def refuse(faults: Sequence[str], what: str) -> None:
-    """Raise InputError naming the first faults and counting all, if there are any."""
-    if faults:
-        more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise InputError(
-            f"{len(faults)} {what} cannot be used: {'; '.join(faults[:SHOWN])}{more}; mend them, "
-            "or leave them out with --set skip=true"
-        )
+GAP, TOP = 16, 24  # pixels between images, and above a row for its titles
 
 
 def drawing(title: str, width: float, height: float, font: str, parts: Iterable[str]) -> str:
@@ -45,9 +20,53 @@ def drawing(title: str, width: float, height: float, font: str, parts: Iterable[
     )
 
 
-def embedded(pixels: Tensor, side: int, style: str = "") -> str:
-    """Pixels in 0 .. 1, (3, H, W) or with their opacity (4, H, W), for an SVG, `side` wide."""
+@dataclass(frozen=True)
+class Panel:
+    """An image whose patches are marked: by attributes of a square over each, and a short text."""
+
+    title: str
+    squares: Mapping[int, str] = field(default_factory=dict)
+    texts: Mapping[int, str] = field(default_factory=dict)
+
+
+def panels(
+    title: str,
+    rows: Sequence[tuple[str, Tensor, Sequence[Panel]]],
+    *,
+    grid: int,
+    side: int,
+    left: int = 0,
+) -> str:
+    """Rows of panels of `grid` x `grid` patches, each `side` pixels wide, as SVG.
+
+    A row has words, which stand on its `left`, or below it where there is no room, and pixels in
+    0 .. 1, (3, H, W), which all of its panels show.
+    """
+    parts, step = [], side / grid
+    tall = TOP + side + (0 if left else TOP)
+    for r, (words, pixels, shown) in enumerate(rows):
+        top = r * tall + TOP
+        below = top + (20 if left else side + 18)
+        for line, word in enumerate(words.split("\n")):
+            parts.append(f'<text y="{below + 16 * line}">{escape(word)}</text>')
+        for column, panel in enumerate(shown):
+            x = left + column * (side + GAP)
+            parts.append(f'<g transform="translate({x} {top})">{_embedded(pixels, side)}')
+            for patch, style in panel.squares.items():
+                at = f'x="{patch % grid * step}" y="{patch // grid * step}"'
+                parts.append(f'<rect {at} width="{step}" height="{step}" {style}/>')
+            for patch, text in panel.texts.items():
+                at = f'x="{(patch % grid + 0.5) * step}" y="{(patch // grid + 0.5) * step + 4}"'
+                parts.append(f'<text {at} text-anchor="middle" font-size="11">{text}</text>')
+            parts.append(f'<text y="-8">{escape(panel.title)}</text></g>')
+    width = left + max(len(shown) for _, _, shown in rows) * (side + GAP)
+    font = 'font-family="sans-serif" font-size="13"'
+    return drawing(title, width, len(rows) * tall + GAP, font, parts)
+
+
+def _embedded(pixels: Tensor, side: int) -> str:
     data = (255 * pixels.cpu()).byte().permute(1, 2, 0).numpy()
     Image.fromarray(data).save(file := io.BytesIO(), "PNG")
     png = base64.b64encode(file.getvalue()).decode()
-    return f'<image width="{side}" height="{side}"{style} href="data:image/png;base64,{png}"/>'
+    style = 'style="image-rendering:pixelated"'
+    return f'<image width="{side}" height="{side}" {style} href="data:image/png;base64,{png}"/>'

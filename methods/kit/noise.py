@@ -21,6 +21,18 @@ def gumbel(like: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
     return -(-u.clamp_min(tiny).log()).clamp_min(tiny).log().to(like.dtype)
 
 
+def logistic(like: Tensor) -> Tensor:
+    r"""The difference of two Gumbel variables, (...) `like` another, by torch's global generator.
+
+    Drawn in single precision at least, as `gumbel`.
+
+    Equation: $g_1 - g_2 = \log u - \log (1 - u)$
+    """
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    u = torch.rand_like(like, dtype=dtype).clamp(1e-6, 1 - 1e-6)
+    return (u.log() - (-u).log1p()).to(like.dtype)
+
+
 def straight_through(hard: Tensor, soft: Tensor) -> Tensor:
     r"""The value of `hard`, to the last bit, with the gradient of `soft`.
 

@@ -1,29 +1,143 @@
-"""How well a set of tokens matches a text, and the losses that train it."""
+"""Slimming and alignment: an image's patches, chosen and merged for a caption, meet its words.
 
-from typing import Literal
+    s = (1 - 2 beta) s_p + beta (s_st + s_dt + 2 s_im)   how much each patch matters     (1, 2, 3)
+    D = the K = ceil(rho N) highest                      which patches stay
+    tokens = [CLS, sum_i W_ij v_i, extra]                what they are merged into       (4)
+    S = alignment(cos(tokens, words))                    how well they match the caption (5)
+
+SEPS, arXiv:2511.01390, with a choice that can be learnt. T captions, B images, N patches, C width,
+J aggregated tokens, W words; T is 1 where captions choose alike. `model` has all variants.
+"""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..kit import noise
+from .config import SepsConfig
+from .pairs import Output, Prepared, Shares
 
-LEAK = 0.1  # slope of open_source's LeakyReLU
+
+def mlp(d: int, hidden: int, out: int, *, bias: bool = True) -> nn.Sequential:
+    """A map, GELU, and a map whose bias may be left out."""
+    return nn.Sequential(nn.Linear(d, hidden), nn.GELU(), nn.Linear(hidden, out, bias=bias))
+
+
+class ScoreMLP(nn.Module):
+    """A patch's own significance, whatever the text."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.net = mlp(dim, dim // 4, 1)
+
+    def forward(self, patches: Tensor) -> Tensor:
+        r"""Scores in (0, 1) of patches (B, N, C): (B, N).
+
+        Equation 1: $s_p = \sigma(\mathrm{MLP}(v))$
+        """
+        return torch.sigmoid(self.net(patches)[..., 0])
+
+
+@torch.no_grad()
+def guide(v: Tensor, E: Tensor, *, cosine: bool = True) -> Tensor:
+    r"""How much patches (B, N, C) have of texts (T, 1, C) or of each image's (1, B, C): (T, B, N).
+
+    Without gradient; the cosine, or the source's product, by which a long patch has more of all.
+
+    Equation 2: $s = \frac{v \cdot E}{\lVert v \rVert \lVert E \rVert}
+    \;\mathrm{or}\; \frac{v \cdot E}{C}$
+    """
+    v, E = (F.normalize(v, dim=-1), F.normalize(E, dim=-1)) if cosine else (v, E / E.shape[-1])
+    return torch.einsum("bnc,tbc->tbn", v, E)
+
+
+def minmax(scores: Tensor) -> Tensor:
+    r"""The last dimension of (..., N) stretched to 0 .. 1; a constant one becomes 0.
+
+    Equation 2: $s \mapsto \frac{s - \min s}{\max s - \min s}$
+    """
+    low, high = scores.amin(-1, keepdim=True), scores.amax(-1, keepdim=True)
+    return (scores - low) / (high - low).clamp_min(torch.finfo(scores.dtype).eps)
+
+
+def top_mask(scores: Tensor, kept: int) -> Tensor:
+    r"""1 for the `kept` highest scores (..., N) of a row, else 0; exactly `kept`, ties or not.
+
+    Equation: $K = \lceil \rho N \rceil$
+    """
+    index = scores.topk(kept, dim=-1, sorted=False).indices  # (..., K)
+    return torch.zeros_like(scores).scatter_(-1, index, 1.0)
+
+
+class Aggregation(nn.Module):
+    """How strongly each aggregated token asks for each patch, from the patch alone."""
+
+    def __init__(self, dim: int, tokens: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.LayerNorm(dim), *mlp(dim, int(0.2 * dim), tokens, bias=bias))
+
+    def forward(self, patches: Tensor, scale: Tensor) -> Tensor:
+        r"""Strengths of patches (B, N, C) in J aggregated tokens, before the softmax: (B, N, J).
+
+        Equation 4: $e_{ij} = \exp(\mathrm{scale} \cdot \mathrm{MLP}(v_i)_j)$
+        """
+        logits = scale * self.net(patches)  # (B, N, J)
+        return torch.exp(logits - logits.amax(1, keepdim=True))
+
+
+def share(strengths: Tensor, gate: Tensor, scores: Tensor) -> Shares:
+    r"""Weights by which patches are merged: strengths (B, N, J), gate and scores (T, B, N).
+
+    The gate (1 stays) is a factor of the softmax, so that its gradient is there also where it is 0.
+    The dropped are weighed by their scores.
+
+    Equation 4: $W_{ij} = \frac{D_i e_{ij}}{\sum_l D_l e_{lj}}$
+    """
+    tiny = torch.finfo(strengths.dtype).tiny
+    total = torch.einsum("tbn,bnj->tbj", gate, strengths).clamp_min(tiny)  # (T, B, J)
+    kept = strengths.mT / total[..., None] * gate[:, :, None]  # (T, B, J, N)
+    dropped = (1 - gate) * scores.exp()  # (T, B, N)
+    # A score is -2 at least, so that one dropped patch alone makes e^-2: 0.1 means none was.
+    dropped = dropped / dropped.sum(-1, keepdim=True).clamp_min(0.1)  # (T, B, N)
+    return Shares(kept, dropped)
+
+
+def merge(patches: Tensor, branches: list[Shares]) -> list[Tensor]:
+    r"""Aggregated tokens (T, B, J, C) and the extra one (T, B, 1, C) of patches (B, N, C).
+
+    The branches are summed before they meet the patches: one product instead of one a branch.
+
+    Equation 4: $\hat v_j = \sum_i (W^s_{ij} + W^d_{ij}) v_i$
+    """
+    kept = sum((branch.kept for branch in branches[1:]), branches[0].kept)  # (T, B, J, N)
+    dropped = sum((branch.dropped for branch in branches[1:]), branches[0].dropped)  # (T, B, N)
+    tokens = torch.einsum("tbjn,bnc->tbjc", kept, patches)  # (T, B, J, C)
+    extra = torch.einsum("tbn,bnc->tbc", dropped, patches)  # (T, B, C)
+    return [tokens, extra[:, :, None]]
+
+
+def cosines(tokens: Tensor, words: Tensor) -> Tensor:
+    r"""Tokens (T or 1, B, n, C) with their caption's unit words (T, W, C): (T, B, n, W).
+
+    A token of zeros, as the extra one is where nothing was dropped, has cosine 0 and is divided by
+    1: by a tiny length its gradient would be 1e12 times those of the others.
+
+    Equation 5: $A_{jw} = \frac{\hat v_j \cdot t_w}{\lVert \hat v_j \rVert \lVert t_w \rVert}$
+    """
+    dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * n, W)
+    length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (..., B, n, 1)
+    least = max(1e-12, torch.finfo(length.dtype).tiny)  # in float16 1e-12 would be 0
+    length = torch.where(length > 0, length.clamp_min(least), 1.0)  # (..., B, n, 1)
+    A = torch.unflatten(dots, 1, tokens.shape[1:3]) / length  # (..., B, n, W)
+    return A.expand(len(words), -1, -1, -1)
 
 
 class Relevance(nn.Module):
-    """What the strongest matches say beyond their mean; one MLP for both directions.
-
-    The last bias adds the same to every similarity, of which the losses see differences only: it
-    is there only where `bias` asks for the source's count of parameters.
-    """
+    """What the strongest matches say beyond their mean; one MLP for both directions."""
 
     def __init__(self, top: int, *, bias: bool = True) -> None:
         super().__init__()
-        self.top = top
-        self.net = nn.Sequential(
-            nn.Linear(top, 2 * top), nn.GELU(), nn.Linear(2 * top, 1, bias=bias)
-        )
+        self.top, self.net = top, mlp(top, 2 * top, 1, bias=bias)
 
     def forward(self, best: Tensor) -> Tensor:
         r"""A term of the similarity from best matches (..., n), -inf where there is none: (...).
@@ -32,99 +146,97 @@ class Relevance(nn.Module):
         """
         strongest = best.topk(min(self.top, best.shape[-1]), dim=-1).values
         strongest = strongest.masked_fill(strongest == -torch.inf, 0.0)
-        strongest = F.pad(strongest, (0, self.top - strongest.shape[-1]))
-        return torch.squeeze(self.net(strongest), -1)
-
-
-def cosines(tokens: Tensor, words: Tensor) -> Tensor:
-    r"""Tokens (T, B, J, C) with the words (T, W, C) of their caption, of length 1: (T, B, J, W).
-
-    A token of zeros, as the extra one is where nothing was dropped, has cosine 0, and is divided by
-    1: by a tiny length its gradient would be 1e12 times those of the others. Tokens that every
-    caption sees alike come once: (1, B, J, C).
-
-    Equation 5: $A_{jw} = \frac{\hat v_j \cdot t_w}{\lVert \hat v_j \rVert \lVert t_w \rVert}$
-    """
-    dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * J, W)
-    length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (..., B, J, 1)
-    least = max(1e-12, torch.finfo(length.dtype).tiny)  # in float16 1e-12 would be 0
-    length = torch.where(length > 0, length.clamp_min(least), 1.0)  # (..., B, J, 1)
-    return dots.view(len(dots), *tokens.shape[1:3], -1) / length
+        return torch.squeeze(self.net(F.pad(strongest, (0, self.top - strongest.shape[-1]))), -1)
 
 
 def alignment(
-    A: Tensor,
-    real: Tensor,
-    relevance: Relevance | None,
-    *,
-    stay: Tensor | None = None,
-    halves: Literal["both", "tokens", "words"] = "both",
-) -> Tensor:
-    r"""Similarities (T, B) from cosines (T, B, J, W), of which words `real` (T, W) are no padding.
+    A: Tensor, real: Tensor, relevance: Relevance | None, stay: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""What tokens find, and what words find, (T, B) each, of cosines (T, B, J, W).
 
-    Without `relevance` this is open_source's: LeakyReLU, then the two means. `stay` (T, B, J) has 0
-    for tokens that are not there; its gradient is that of the mean over tokens. `halves` leaves out
-    what the words, or the tokens, look for.
+    `real` (T, W) are no padding; `stay` (T, B, J) has 0 for tokens that are not there, and the
+    gradient of a mean over them. Without `relevance` the means alone.
 
-    Equation 5: $S = \operatorname{mean}_i \max_j A + \mathrm{MLP}(\mathrm{topk}_i \max_j A)
-    + \operatorname{mean}_j \max_i A + \mathrm{MLP}(\mathrm{topk}_j \max_i A)$
+    Equation 5: $S_1 = \operatorname{mean}_i \max_j A + \mathrm{MLP}(\mathrm{topk}_i \max_j A),
+    \quad S_2 = \operatorname{mean}_j \max_i A + \mathrm{MLP}(\mathrm{topk}_j \max_i A)$
     """
-    if relevance is None:
-        A = F.leaky_relu(A, LEAK)
     of_tokens = A.masked_fill(~real[:, None, None], -torch.inf).amax(3)  # (T, B, J)
-    per_token = of_tokens.mean(-1)  # (T, B)
+    by_tokens = of_tokens.mean(-1)  # (T, B)
     if stay is not None:
-        per_token = (stay * of_tokens).sum(-1) / stay.sum(-1)  # (T, B)
-        A = A.masked_fill(stay[..., None] == 0, -torch.inf)  # (T, B, J, W)
+        by_tokens = (stay * of_tokens).sum(-1) / stay.sum(-1)  # (T, B)
         of_tokens = of_tokens.masked_fill(stay == 0, -torch.inf)  # (T, B, J)
+        A = A.masked_fill(stay[..., None] == 0, -torch.inf)  # (T, B, J, W)
     of_words = A.amax(2)  # (T, B, W)
-    per_word = of_words.masked_fill(~real[:, None], 0.0).sum(-1) / real.sum(1)[:, None]
+    by_words = of_words.masked_fill(~real[:, None], 0.0).sum(-1) / real.sum(1)[:, None]  # (T, B)
     if relevance is not None:
-        per_token = per_token + relevance(of_tokens)
-        per_word = per_word + relevance(of_words.masked_fill(~real[:, None], -torch.inf))
-    parts = {"both": per_token + per_word, "tokens": per_token, "words": per_word}  # (T, B) each
-    return parts[halves]
+        by_tokens = by_tokens + relevance(of_tokens)
+        by_words = by_words + relevance(of_words.masked_fill(~real[:, None], -torch.inf))
+    return by_tokens, by_words
 
 
-def alignment_loss(
-    S: Tensor, margin: float, *, hardest: float = 1.0, owners: Tensor | None = None
-) -> Tensor:
-    r"""Hinge loss of similarities (B, B), captions by images, whose diagonal are the true pairs.
+class Slimming(nn.Module):
+    """Each text chooses patches, which are merged together and matched with the first."""
 
-    T' and I' are the hardest negatives of the batch. `hardest` is h, the weight of that loss
-    against its mean over all negatives, by which a training begins: 1 is the source's. `owners`
-    (B,) says whose image a pair has: captions of one image are no negatives of each other.
+    def __init__(self, config: SepsConfig) -> None:
+        super().__init__()
+        self.config = config
+        dim, J, bias = config.dim, config.aggregated, config.idle_biases
+        texts = range(1 + config.dense)
+        self.aggregations = nn.ModuleList(Aggregation(dim, J, bias=bias) for _ in texts)
+        self.scale = nn.Parameter(torch.ones(1))
+        self.scores = nn.ModuleList(ScoreMLP(dim) for _ in texts)
+        self.relevance: Relevance | None = Relevance(config.top, bias=bias)
 
-    Equation 6: $L_{align} = [\alpha - S(I,T) + S(I,T')]_+ + [\alpha - S(I,T) + S(I',T)]_+$
+    def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
+        r"""Similarities (T, B) of captions with images (B, 1 + N, C), CLS first if there is one.
 
-    Equation: $L = h L_{align} + (1 - h) \operatorname{mean}_{T', I'} L_{align}$
+        Equation 5: $S = S_1 + S_2$
+        """
+        config, first = self.config, int(self.config.cls)
+        cls, v = patches[None, :, :first], patches[:, first:]  # (1, B, 1, C), (B, N, C)
+        image = guide(v, v.mean(1)[None], cosine=config.cosine)  # (1, B, N)
+        asked = [guide(v, text.mean, cosine=config.cosine) for text in texts if config.beta]
+        masks, shares = [], []
+        for learnt, aggregation in zip(self.scores, self.aggregations, strict=True):
+            scores = self.score(learnt(v), asked, image)  # (T, B, N)
+            D = self.choose(scores)  # (T, B, N)
+            gate = D if config.gate else D.detach()  # (T, B, N)
+            shares.append(share(aggregation(v, self.scale), gate, scores))
+            masks.append(D)
+        return Output(self.meet(cls, v, gate, shares, texts[0]), masks, shares)
 
-    Raises:
-        InputError: when the batch has no negative pair.
-    """
-    if S.ndim != 2 or S.shape[0] != S.shape[1] or len(S) < 2:
-        raise InputError(f"S is {tuple(S.shape)}; two or more images, each with its caption")
-    true = S.diagonal()  # (B,)
-    if owners is None:
-        owners = torch.arange(len(S), device=S.device)
-    same = owners[:, None] == owners  # (B, B)
-    negatives = int((~same).sum())
-    if not negatives:
-        raise InputError("every pair of the batch has the same image; there is no negative")
-    of_image = (margin - true[None] + S).relu().masked_fill(same, 0.0)  # (B, B)
-    of_text = (margin - true[:, None] + S).relu().masked_fill(same, 0.0)  # (B, B)
-    worst = of_image.amax(0).mean() + of_text.amax(1).mean()
-    every = (of_image.sum() + of_text.sum()) / negatives
-    return hardest * worst + (1 - hardest) * every
+    def score(self, learnt: Tensor, asked: list[Tensor], image: Tensor) -> Tensor:
+        r"""What decides, (T, B, N): learnt (B, N), guides of texts and image (T or 1, B, N).
 
+        Equation 3: $s = (1 - 2 \beta) s_p + \beta (s_{st} + s_{dt} + 2 s_{im})$
+        """
+        beta = self.config.beta
+        guided = 2 * minmax(image) + sum(minmax(text) for text in asked)  # (T, B, N)
+        return (1 - 2 * beta) * learnt + beta * guided
 
-def ratio_loss(masks: list[Tensor], keep: float, lam: float | None = None) -> Tensor:
-    r"""How far the share of patches that stay, by masks (T, B, N), is from `keep`: a scalar.
+    def choose(self, scores: Tensor) -> Tensor:
+        r"""D (T, B, N): 1 for the patches that stay, with the gradient of a soft choice.
 
-    `lam` weighs each branch: the paper's default is 1, by which two branches that keep half of the
-    patches each are told to keep a quarter; without it they share 1.
+        At evaluation the K highest. In training every patch is drawn for itself (DynamicViT,
+        arXiv:2106.02034), so that the ratio loss has something to hold, but never fewer than one;
+        every caption meets an image under the same draw.
 
-    Equation 7: $L_{ratio} = (\rho - \lambda_1 \bar D_s - \lambda_2 \bar D_d)^2$
-    """
-    share = torch.stack([mask.mean() for mask in masks]).sum()
-    return (keep - share * (1 / len(masks) if lam is None else lam)) ** 2
+        Equation 7: $D = \mathrm{hard} + \mathrm{soft} - \mathrm{sg}(\mathrm{soft})$
+        """
+        middle = (1 + 2 * self.config.beta) / 2  # of the score's range
+        logits = (scores - middle) / self.config.temperature  # (T, B, N)
+        if not self.training:
+            return noise.straight_through(top_mask(scores, self.config.kept), logits.sigmoid())
+        soft = (logits + noise.logistic(logits[0])).sigmoid()  # (T, B, N)
+        drawn = (soft > 0.5).to(soft.dtype)  # (T, B, N)
+        return noise.straight_through(torch.maximum(drawn, top_mask(scores, 1)), soft)
+
+    def meet(
+        self, cls: Tensor, v: Tensor, gate: Tensor, shares: list[Shares], text: Prepared
+    ) -> Tensor:
+        r"""Similarities (T, B) of a text with CLS and what patches are merged into.
+
+        Equation 5: $A = \cos([\mathrm{CLS}, \hat v, \mathrm{extra}], t)$
+        """
+        A = torch.cat([cosines(part, text.unit) for part in (cls, *merge(v, shares))], 2)
+        return torch.stack(alignment(A, text.real, self.relevance)).sum(0)

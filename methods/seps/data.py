@@ -13,14 +13,13 @@ caption a line, in the same order, as many for each image; `*.jsonl` a dense tex
 out for it.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ..errors import InputError
-from ..kit.images import refuse, unreadable
+from ..kit.folders import read_json, read_text, refuse, unreadable
 
 IMAGES = {"f30k": "flickr30k-images", "coco": "coco-images"}
 TEST = {"f30k": "test", "coco": "testall"}
@@ -78,23 +77,28 @@ def load(
     missing += [] if base.is_dir() else [f"{base}/"]
     if missing:
         raise InputError(f"missing: {', '.join(missing)}; {SOURCES}")
-    lines = _lines(folder / names[0])
-    captions = _lines(folder / names[1])
+    lines, captions = (
+        [line.strip() for line in read_text(folder / name).rstrip().split("\n")]
+        for name in names[:2]
+    )
     if not lines or not captions or len(captions) % len(lines):
-        found = f"{names[0]} has {len(lines)} lines, {names[1]} {len(captions)} captions"
-        raise InputError(f"{found}: every line of images needs equally many")
+        sizes = f"{names[0]} has {len(lines)} lines, {names[1]} {len(captions)} captions"
+        raise InputError(f"{sizes}: every line of images needs equally many")
     # A line of ids stands for one caption or for several; an image may have several lines.
     each = len(captions) // len(lines)
     ids = list(dict.fromkeys(lines))
     number = {image: i for i, image in enumerate(ids)}
     owners = [number[lines[i // each]] for i in range(len(captions))]
     texts = _texts(folder / names[3], len(ids)) if dense else []
-    mapping = _json(folder / names[2], "\n".join(_lines(folder / names[2])))
-    paths = [base / mapping[i] if isinstance(mapping.get(i), str) else None for i in ids]
+    mapping = read_json(folder / names[2])
+    if not isinstance(mapping, dict):
+        raise InputError(f"{names[2]} holds {type(mapping).__name__}, not a mapping")
+    # `base` only holds the place of an image that is left out.
+    images = [base / mapping[i] if isinstance(mapping.get(i), str) else base for i in ids]
     # Why an image cannot be used: the first reason of each, "" for none.
     why = [
-        f"image {i} is not in id_mapping.json" if path is None else unreadable(path)
-        for i, path in zip(ids, paths, strict=True)
+        unreadable(path) if path != base else f"image {i} is not in id_mapping.json"
+        for i, path in zip(ids, images, strict=True)
     ]
     for row, (caption, owner) in enumerate(zip(captions, owners, strict=True), start=1):
         if not caption:
@@ -105,33 +109,14 @@ def load(
     faults = [fault for fault in why if fault]
     if not skip or len(faults) == len(ids):
         refuse(faults, f"images of {dataset}/{split}")
-    # `base` only holds the place of an image that is left out.
-    images = tuple(path or base for path in paths)
-    every = Split(images, tuple(captions), tuple(owners), tuple(texts))
+    every = Split(tuple(images), tuple(captions), tuple(owners), tuple(texts))
     return every.take([i for i, fault in enumerate(why) if not fault]), faults
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").rstrip().split("\n")]
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path.name} cannot be read: {problem}") from problem
-
-
-def _json(path: Path, text: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except ValueError as problem:
-        raise InputError(f"{path.name} is no JSON: {problem}") from problem
-    if not isinstance(values, dict):
-        raise InputError(f"{path.name} holds {type(values).__name__}, not a mapping")
-    return values
 
 
 def _texts(path: Path, images: int) -> list[str]:
     """The dense texts; a line that cannot be read would give every later image another's text."""
-    found = [_json(path, line).get("text") for line in _lines(path)]
-    texts = [text.strip() if isinstance(text, str) else "" for text in found]
+    values = [row.get("text") if isinstance(row, dict) else None for row in read_json(path)]
+    texts = [value.strip() if isinstance(value, str) else "" for value in values]
     if len(texts) != images:
         raise InputError(f"{path.name} has {len(texts)} dense texts for {images} images")
     return texts

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
+from ..kit.checkpoint import load_weights, read_state, save_state, state_of
+from ..kit.folders import training_in
 from ..kit.seeds import generator, seeded
 from ..spec import OnProgress
-from .baselines import candidate
 from .config import SepsConfig
 from .data import TEST, Split, load, with_validation
-from .model import Batch, Texts
+from .model import candidate
+from .pairs import Batch, Texts
 from .pretrained import BertEncoder, VisionEncoder, pixels
-from .recall import Recall, folds, recall
 from .spec import EvaluateParams, TrainParams
-from .train import Draw, History, Matcher, Plan
+from .train import Draw, History, Matcher, Plan, Recall, folds, recall
 from .train import train as train_matcher
 
 TOGETHER = 64  # images, or texts, that are encoded at once
@@ -124,9 +124,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         InputError: for data, weights or settings that do not fit, before any work.
         CheckpointError: for a checkpoint of another run.
     """
-    out = Path(params.out)
-    if not out.is_dir():
-        raise InputError(f"out={params.out!r} is no folder; make it first")
+    out, kept = Path(params.out), training_in(params.out, params.every)
     shape = params.model_dump(include={"dim", "keep", "aggregate"})
     with seeded(params.seed):
         matcher = build(params, params.candidate, shape).to(device)
@@ -150,7 +148,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         on_progress(step, plan.steps, status)
 
     read = {"captions": crc32(repr(split.captions).encode()), "words": params.words}
-    kept = Checkpoint(out / "training.pt", {"reading": read}, every=params.every)
+    kept = kept.of({}, reading=read)
     history = train_matcher(matcher, plan, draw, on_step=on_step, checkpoint=kept)
     best = history.validation.index(max(history.validation))
     return (

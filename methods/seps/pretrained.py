@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..errors import InputError
 from ..kit.frozen import load_frozen, load_tokenizer, read_config
-from .model import Texts
+from .pairs import Texts
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in the source
 READERS = 8  # threads that read images

@@ -1,18 +1,22 @@
-"""Images and captions made on the spot: objects with attributes and relations, on clutter.
+"""Images and captions made on the spot, objects with attributes and relations on clutter, and
+small encoders for them, in the places of a ViT and a BERT.
 
 A scene holds three objects on a 4 x 4 grid of cells, each of a size, a colour and a shape. Clutter
 lies between them: noise, and fragments of the same colours. The sparse caption names two of the
 objects and how they stand to each other; the dense one names all three and where they are. A scene
 depends on the seed and its number alone.
+
+The image encoder is taught the labels of patches first, as a ViT comes from ImageNet; the text
+encoder starts from nothing. Both are trained on with the alignment, as in the source.
 """
 
 from dataclasses import dataclass, field
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .model import Batch
+from .pairs import Batch, Texts
 
 SIDE, PATCH, CELL = 32, 4, 8  # pixels
 GRID = SIDE // PATCH  # patches a side
@@ -120,12 +124,11 @@ def _captions(cells: Tensor, attributes: Tensor, shows_size: Tensor) -> tuple[Te
     Cells are (B, 3), attributes (B, 3, 3), and whether each size of the sparse caption is told
     (B, 2).
     """
-    first = torch.tensor([IDS[words[0]] for words in ATTRIBUTES])
-    named = first + attributes  # (B, 3, 3)
+    named = torch.tensor([IDS[words[0]] for words in ATTRIBUTES]) + attributes  # (B, 3, 3)
     at = torch.full_like(cells, IDS["at"])
     places = torch.stack([at, IDS[ROWS[0]] + cells // 4, IDS[COLUMNS[0]] + cells % 4], 2)
     dense = torch.cat([named, places], 2).flatten(1)
-    pairs = [IDS[relation(one, other)] for one, other, _ in cells.tolist()]
+    pairs = [IDS[relation(first, second)] for first, second, _ in cells.tolist()]
     told = named[:, :2].clone()
     told[..., 0] *= shows_size
     sparse = torch.cat([told[:, 0], torch.tensor(pairs)[:, None], told[:, 1]], 1)
@@ -133,9 +136,9 @@ def _captions(cells: Tensor, attributes: Tensor, shows_size: Tensor) -> tuple[Te
     return sparse.gather(1, last), dense
 
 
-def relation(one: int, other: int) -> str:
+def relation(cell: int, other: int) -> str:
     """How a cell stands to another, along the axis on which they are further apart."""
-    (row, column), (row_2, column_2) = divmod(one, 4), divmod(other, 4)
+    (row, column), (row_2, column_2) = divmod(cell, 4), divmod(other, 4)
     if abs(column - column_2) >= abs(row - row_2):
         return "left-of" if column < column_2 else "right-of"
     return "above" if row < row_2 else "below"
@@ -144,3 +147,69 @@ def relation(one: int, other: int) -> str:
 def in_words(ids: Tensor) -> str:
     """A caption as text."""
     return " ".join(VOCABULARY[i] for i in ids.tolist() if i)
+
+
+def _blocks(dim: int, layers: int) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(
+        dim, 4, 2 * dim, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+    )
+    return nn.TransformerEncoder(layer, layers, nn.LayerNorm(dim), enable_nested_tensor=False)
+
+
+class ImageEncoder(nn.Module):
+    """Pixels (B, 3, 32, 32) to CLS and patches (B, 1 + 64, C)."""
+
+    def __init__(self, dim: int, layers: int = 2) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(3, dim, PATCH, PATCH)
+        self.cls = nn.Parameter(0.02 * torch.randn(1, 1, dim))
+        self.places = nn.Parameter(0.02 * torch.randn(1, 1 + GRID * GRID, dim))
+        self.blocks = _blocks(dim, layers)
+        classes = (len(words) + 1 for words in ATTRIBUTES)
+        self.label_heads = nn.ModuleList(nn.Linear(dim, count) for count in classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        r"""CLS and patches (B, 65, C) of images (B, 3, 32, 32).
+
+        c is the CLS parameter, P that of the places.
+
+        Equation: $[\mathrm{CLS}, v] = \mathrm{Encoder}([c, \mathrm{Conv}(2 x - 1)] + P)$
+        """
+        patches = self.embed(2 * images - 1).flatten(2).mT  # (B, 64, C)
+        cls = self.cls.expand(len(images), -1, -1)  # (B, 1, C)
+        encoded: Tensor = self.blocks(torch.cat([cls, patches], 1) + self.places)  # (B, 65, C)
+        return encoded
+
+    def label_loss(self, batch: Scenes) -> Tensor:
+        r"""Cross entropy () of size, colour and shape of every patch; clutter is a class of each.
+
+        Equation: $L = -\sum_a \log p_a(y_a \mid v)$
+        """
+        patches = self(batch.images)[:, 1:]  # (B, 64, C)
+        loss = torch.zeros((), device=patches.device)
+        for kind, head in enumerate(self.label_heads):
+            logits = head(patches)  # (B, 64, classes)
+            loss = loss + nn.functional.cross_entropy(logits.mT, batch.labels[..., kind])
+        return loss
+
+
+class TextEncoder(nn.Module):
+    """Word ids (T, W), 0 being padding, to words (T, W, C)."""
+
+    def __init__(self, dim: int, layers: int = 1) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(len(VOCABULARY), dim)
+        self.places = nn.Parameter(0.02 * torch.randn(1, DENSE_WORDS, dim))
+        self.blocks = _blocks(dim, layers)
+
+    def forward(self, ids: Tensor) -> Texts:
+        r"""The words (T, W, C) of captions (T, W) with what of them is real (T, W).
+
+        Padding is not attended to.
+
+        Equation: $t_w = \mathrm{Encoder}(E_{id} + P)_w, \quad
+        \mathrm{real}_w = [\, \mathrm{id}_w \ne 0 \,]$
+        """
+        real = ids != 0  # (T, W)
+        words = self.embed(ids) + self.places[:, : ids.shape[1]]  # (T, W, C)
+        return Texts(self.blocks(words, src_key_padding_mask=~real), real)

@@ -1,4 +1,4 @@
-"""Training: fixed seeds, progress, checkpoints that a run can go on from.
+"""What is minimised, how it is trained, and what a search then finds.
 
 Batch and noise of a step depend on the seed and the step alone, so that a training that was
 interrupted goes on as if it had not been, and every model compared sees the same pairs.
@@ -12,19 +12,63 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..kit import training as kit
 from ..kit.checkpoint import Checkpoint
 from ..kit.config import Positive, Share, configuration
 from ..kit.seeds import seeded
-from . import toy as scenes
-from .encoders import ImageEncoder, TextEncoder
-from .model import Batch, Output, Seps
-from .recall import Recall, recall
+from . import toy
+from .model import Seps
+from .pairs import Batch, Output
 from .spec import RetrievalParams, TrainParams
 
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
 Draw = Callable[[int], Batch]
 Asked = Literal["sparse", "dense"]
+
+
+def alignment_loss(
+    S: Tensor, margin: float, *, hardest: float = 1.0, owners: Tensor | None = None
+) -> Tensor:
+    r"""Hinge loss of similarities (B, B), captions by images, whose diagonal are the true pairs.
+
+    T' and I' are the hardest negatives of the batch. `hardest` is h, the weight of that loss
+    against its mean over all negatives, by which a training begins: 1 is the source's. `owners`
+    (B,) says whose image a pair has: captions of one image are no negatives of each other.
+
+    Equation 6: $L_{align} = [\alpha - S(I,T) + S(I,T')]_+ + [\alpha - S(I,T) + S(I',T)]_+$
+
+    Equation: $L = h L_{align} + (1 - h) \operatorname{mean}_{T', I'} L_{align}$
+
+    Raises:
+        InputError: when the batch has no negative pair.
+    """
+    if S.ndim != 2 or S.shape[0] != S.shape[1] or len(S) < 2:
+        raise InputError(f"S is {tuple(S.shape)}; two or more images, each with its caption")
+    true = S.diagonal()  # (B,)
+    if owners is None:
+        owners = torch.arange(len(S), device=S.device)
+    same = owners[:, None] == owners  # (B, B)
+    negatives = int((~same).sum())
+    if not negatives:
+        raise InputError("every pair of the batch has the same image; there is no negative")
+    of_image = (margin - true[None] + S).relu().masked_fill(same, 0.0)  # (B, B)
+    of_text = (margin - true[:, None] + S).relu().masked_fill(same, 0.0)  # (B, B)
+    worst = of_image.amax(0).mean() + of_text.amax(1).mean()
+    every = (of_image.sum() + of_text.sum()) / negatives
+    return hardest * worst + (1 - hardest) * every
+
+
+def ratio_loss(masks: list[Tensor], keep: float, lam: float | None = None) -> Tensor:
+    r"""How far the share of patches that stay, by masks (T, B, N), is from `keep`: a scalar.
+
+    `lam` weighs each branch: the paper's default is 1, by which two branches that keep half of the
+    patches each are told to keep a quarter; without it they share 1.
+
+    Equation 7: $L_{ratio} = (\rho - \lambda_1 \bar D_s - \lambda_2 \bar D_d)^2$
+    """
+    stays = torch.stack([mask.mean() for mask in masks]).sum()
+    return (keep - stays * (1 / len(masks) if lam is None else lam)) ** 2
 
 
 @configuration
@@ -54,6 +98,72 @@ class Plan(kit.Plan):
         return max(0.0, (step + 1 - begin) / (self.steps - begin)) if begin < self.steps else 0.0
 
 
+@dataclass(frozen=True)
+class Recall:
+    """Percent of queries whose counterpart is among the first 1, 5 and 10."""
+
+    to_text: tuple[float, ...]
+    to_image: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """rSum: all six, 600 at best."""
+        return sum(self.to_text) + sum(self.to_image)
+
+
+def recall(S: Tensor, owners: Tensor | None = None) -> Recall:
+    r"""R@1, 5, 10 both ways from similarities (n, m), captions by images.
+
+    `owners` (n,) says whose image a caption is of, as five are in Flickr30K and COCO; without it
+    the true pairs are the diagonal. An image has found its text with its best caption. A tie counts
+    against the true pair, or a constant similarity would be perfect.
+
+    Equation: $R@k = \frac{100}{n} \sum_i [\operatorname{rank}_i \le k]$
+
+    Raises:
+        InputError: for similarities that are no numbers or, without owners, not square; owners that
+            are no images; an image without a caption.
+    """
+    if S.ndim != 2 or not S.numel() or not bool(torch.isfinite(S).all()):
+        raise InputError(f"similarities must be finite (captions, images), not {tuple(S.shape)}")
+    n, m = S.shape
+    if owners is None:
+        if n != m:
+            raise InputError(f"{n} captions for {m} images: say by `owners` whose each caption is")
+        owners = torch.arange(n, device=S.device)
+    if owners.shape != (n,) or sorted(set(owners.tolist())) != list(range(m)):
+        raise InputError(f"owners give each of {n} captions one of {m} images, each image some")
+    true = S.gather(1, owners[:, None])  # (n, 1)
+    pair = owners[:, None] == torch.arange(m, device=S.device)  # (n, m)
+
+    def within(ranks: Tensor) -> tuple[float, ...]:
+        return tuple(100 * float((ranks <= k).double().mean()) for k in (1, 5, 10))
+
+    best = S.masked_fill(~pair, -torch.inf).amax(0)  # (m,) of an image's captions
+    others = (best <= S) & ~pair  # (n, m)
+    return Recall(to_text=within(1 + others.sum(0)), to_image=within((true <= S).sum(1)))
+
+
+def folds(S: Tensor, owners: Tensor, count: int = 5) -> Recall:
+    r"""Recall averaged over `count` equal parts of the images, as COCO's 1K test is read.
+
+    Equation: $R = \frac{1}{F} \sum_f R(S_f)$, S_f the f-th part's images with their captions
+
+    Raises:
+        InputError: when the images do not divide into so many parts.
+    """
+    m = S.shape[1]
+    if count < 1 or m % count:
+        raise InputError(f"{m} images do not divide into {count} folds")
+    size, parts = m // count, []
+    for begin in range(0, m, size):
+        rows = (owners >= begin) & (owners < begin + size)
+        part = recall(S[rows, begin : begin + size], owners[rows] - begin)
+        parts.append((part.to_text, part.to_image))
+    to_text, to_image = torch.tensor(parts, dtype=torch.float64).mean(0).tolist()
+    return Recall(tuple(to_text), tuple(to_image))
+
+
 class Matcher(nn.Module):
     """Two encoders and a slimming model between them; `asks` says which text is the query."""
 
@@ -65,10 +175,9 @@ class Matcher(nn.Module):
 
     def _queries(self, batch: Batch) -> list[Any]:
         """Patches, the query and the text that guides, if there is one."""
-        dense = batch.dense
-        asked = batch.sparse if self.asks == "sparse" else dense
-        guide = self.texts(dense) if self.slimmer.config.dense else None
-        return [self.images(batch.images), self.texts(asked), guide]
+        asked = batch.sparse if self.asks == "sparse" else batch.dense
+        guides = self.texts(batch.dense) if self.slimmer.config.dense else None
+        return [self.images(batch.images), self.texts(asked), guides]
 
     def forward(self, batch: Batch) -> Output:
         r"""All pairs of a batch.
@@ -84,8 +193,11 @@ class Matcher(nn.Module):
 
         Equation: $L = L_{align} + w L_{ratio}$
         """
-        align, ratio = self.slimmer.losses(self(batch), hardest=hardest, owners=batch.owners)
-        return align + ratio
+        config, output = self.slimmer.config, self(batch)
+        pairs = alignment_loss(
+            output.similarity, config.margin, hardest=hardest, owners=batch.owners
+        )
+        return pairs + config.ratio_weight * ratio_loss(output.masks, config.keep, config.lam)
 
     @torch.no_grad()
     def judge(self, held_out: Batch) -> Recall:
@@ -100,14 +212,14 @@ def teach(
     seed: int,
     batch: int = 32,
     on_step: Callable[[int, kit.History], None] | None = None,
-) -> tuple[ImageEncoder, TextEncoder]:
+) -> tuple[toy.ImageEncoder, toy.TextEncoder]:
     """An image encoder trained on the labels of patches, and an untrained text encoder."""
     with seeded(seed):
-        images, texts = ImageEncoder(dim), TextEncoder(dim)
+        images, texts = toy.ImageEncoder(dim), toy.TextEncoder(dim)
     begin = TEACHING + seed * 100_003
 
     def loss(step: int) -> Tensor:
-        return images.label_loss(scenes.draw(batch, begin + step))
+        return images.label_loss(toy.draw(batch, begin + step))
 
     if steps:
         optimiser = torch.optim.AdamW(images.parameters(), weight_decay=0.01)
@@ -126,7 +238,7 @@ class History(kit.History):
 def drawn(plan: Plan, device: str = "cpu") -> Draw:
     """Scenes of a step, new ones each time."""
     begin = TRAINING + plan.seed * 100_003
-    return lambda step: scenes.draw(plan.batch, begin + step).to(device)
+    return lambda step: toy.draw(plan.batch, begin + step).to(device)
 
 
 def train(

@@ -1,6 +1,5 @@
 """Users' own data: LLaVA's conversations and VQA's questions, checked before any work."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from PIL import Image
 from torch.nn.utils.rnn import pad_sequence
 
 from ..errors import InputError
-from ..kit.images import refuse, unreadable
+from ..kit.folders import read_json, refuse, unreadable
 from .generate import ask
 from .stream import IGNORE, Prompt
 
@@ -86,34 +85,9 @@ def _records(folder: Path) -> Iterator[tuple[str, Any]]:
     if not folder.is_dir():
         raise InputError(f"{str(folder)!r} is no folder; give one with *.json and images")
     for path in sorted([*folder.glob("*.json"), *folder.glob("*.jsonl")]):
-        records = read_lines(path) if path.suffix == ".jsonl" else read_json(path)
+        records = read_json(path)
         for i, record in enumerate(records if isinstance(records, list) else []):
             yield f"{path.name}[{i}]", record
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds.
-
-    Raises:
-        InputError: when it is not there or not JSON.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path.name} cannot be read: {error}") from error
-
-
-def read_lines(path: Path) -> list[Any]:
-    """What a file of JSON lines holds, a value a line.
-
-    Raises:
-        InputError: when it is not there or a line is not JSON.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-        return [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path.name} cannot be read as lines of JSON: {error}") from error
 
 
 def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:

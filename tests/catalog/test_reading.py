@@ -63,15 +63,15 @@ def _tags_joined(html: str) -> str:
 
 
 def test_levels_are_in_the_address(client: Client) -> None:
-    shapes = _tags_joined(client.get("/methods/seps/code/?file=slimming.py").content.decode())
+    shapes = _tags_joined(client.get("/methods/seps/code/?file=core.py").content.decode())
     assert 'class="bound">logits (3, 16, 4) float32' in shapes
-    assert '<a href="?level=shapes&amp;file=slimming.py" aria-current="page">Shapes</a>' in shapes
-    equations = client.get("/methods/seps/code/?level=equations&file=align.py").content.decode()
+    assert '<a href="?level=shapes&amp;file=core.py" aria-current="page">Shapes</a>' in shapes
+    equations = client.get("/methods/seps/code/?level=equations&file=core.py").content.decode()
     assert "<math" in equations
     assert 'class="bound"' not in equations
-    code = client.get("/methods/seps/code/?level=code&file=align.py").content.decode()
+    code = client.get("/methods/seps/code/?level=code&file=core.py").content.decode()
     assert "<math" not in code
-    assert 'id="align-L1"' in code
+    assert 'id="core-L1"' in code
     assert "py-k" in code
     first = reading.paths(registry.get("seps"))[0]
     odd = client.get("/methods/seps/code/?level=<b>&file=../../manage.py").content.decode()
@@ -98,13 +98,13 @@ def test_a_changed_file_is_shown_without_shapes(
     folder = registry.folder("seps")
     for one in ["trace.json", *reading.paths(registry.get("seps"))]:
         (tmp_path / one).write_text((folder / one).read_text())
-    (tmp_path / "align.py").write_text("x = '<script>'\n" + (folder / "align.py").read_text())
+    (tmp_path / "core.py").write_text("x = '<script>'\n" + (folder / "core.py").read_text())
     monkeypatch.setattr(registry, "folder", lambda slug: tmp_path)
-    changed = reading.file("seps", "align.py", "shapes")
+    changed = reading.file("seps", "core.py", "shapes")
     assert changed.stale
     assert not any(row.tensors for part in changed.parts for row in part.rows)
-    assert not reading.file("seps", "slimming.py", "shapes").stale
-    page = client.get("/methods/seps/code/?file=align.py").content.decode()
+    assert not reading.file("seps", "model.py", "shapes").stale
+    page = client.get("/methods/seps/code/?file=core.py").content.decode()
     assert "This file has changed since its shapes were recorded" in page
     assert "<script>'" not in page
     nothing = "No example of this method has been recorded"

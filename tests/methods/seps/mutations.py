@@ -3,9 +3,10 @@
 import torch
 
 from methods.kit import noise
-from methods.seps import checks, config, model, slimming, core as align
+from methods.seps import checks, config, core, model
 from methods.seps.config import mended
 from methods.seps.model import Seps
+from methods.seps.pairs import Shares
 from tests.methods.mutation import Mutation
 
 
@@ -21,22 +22,24 @@ def one_parameter_more(patch):
 
 def forget_the_patches_that_stay(patch):
     """Weights over all patches, dropped or not."""
-    right = slimming.share
+    right = core.share
 
     def share(strengths, gate, scores):
         return right(strengths, torch.ones_like(gate), scores)
 
-    patch.setattr(slimming, "share", share)
+    for module in (core, model):
+        patch.setattr(module, "share", share)
 
 
 def weights_over_the_tokens(patch):
-    right = slimming.share
+    right = core.share
 
     def share(strengths, gate, scores):
         made = right(strengths, gate, scores)
-        return slimming.Shares(made.kept / made.kept.sum(2, keepdim=True), made.dropped)
+        return Shares(made.kept / made.kept.sum(2, keepdim=True), made.dropped)
 
-    patch.setattr(slimming, "share", share)
+    for module in (core, model):
+        patch.setattr(module, "share", share)
 
 
 def keep_the_idle_biases(patch):
@@ -62,26 +65,29 @@ def keep_ties(patch):
     def mask(scores, kept):
         return (scores >= scores.topk(kept, -1).values[..., -1:]).to(scores.dtype)
 
-    patch.setattr(model, "top_mask", mask)
+    for module in (core, model):
+        patch.setattr(module, "top_mask", mask)
 
 
 def normalise_over_the_batch(patch):
-    right = model.self_guide
+    right = core.guide
 
-    def guide(patches, **kind):
-        found = right(patches, **kind)
-        return found - found.mean(0, keepdim=True)
+    def guide(v, E, **kind):
+        found = right(v, E, **kind)
+        return found - found.mean(1, keepdim=True)
 
-    patch.setattr(model, "self_guide", guide)
+    for module in (core, model):
+        patch.setattr(module, "guide", guide)
 
 
 def let_padding_count(patch):
-    right = align.alignment
+    right = core.alignment
 
-    def alignment(A, real, relevance, **kind):
-        return right(A, torch.ones_like(real), relevance, **kind)
+    def alignment(A, real, *others):
+        return right(A, torch.ones_like(real), *others)
 
-    patch.setattr(align, "alignment", alignment)
+    for module in (core, model):
+        patch.setattr(module, "alignment", alignment)
 
 
 def softmax_over_the_patches(patch):

@@ -1,7 +1,7 @@
 """What the table of checks is made of."""
 
 from methods.protocol import Line, Series
-from methods.seps import checks, reference
+from methods.seps import checks
 from methods.seps.spec import METHOD
 from tests.processes import ROOT
 from webapp.catalog.measured import _against
@@ -14,7 +14,7 @@ def test_the_definition_gathers_what_the_code_masks():
     made = checks.example("cpu", checks.VARIANTS["paper"])
     before = made(**given).masks[0][0, 0]
     kept, v = before.bool(), given["patches"][0]
-    merged = reference._merge(made, made.aggregations[0], v[1:], before + 0.0)
+    merged = checks._merge(made, made.aggregations[0], v[1:], before + 0.0)
     assert merged.shape == (made.config.aggregated + 1, 32)
     assert int(kept.sum()) == made.config.kept
 

@@ -3,9 +3,10 @@
 import torch
 
 from methods.context import Context
-from methods.seps import baselines, bench
+from methods.seps import bench
 from methods.seps.config import SepsConfig
-from methods.seps.model import Texts
+from methods.seps.model import candidate
+from methods.seps.pairs import Texts
 from methods.seps.spec import CostParams
 
 
@@ -13,7 +14,7 @@ def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
     def wrong(batch):
         patches, words = torch.randn(batch, 17, 32), torch.randn(2, batch, 6, 32)
         sparse, dense = (Texts(one, torch.ones(batch, 6, dtype=torch.bool)) for one in words)
-        model = baselines.candidate("seps", SepsConfig(dim=32, patches=16, keep=0.5)).eval()
+        model = candidate("seps", SepsConfig(dim=32, patches=16, keep=0.5)).eval()
         found = model.all_pairs(patches, sparse, dense)
         found[9:] = found[9:].roll(1, 0)  # mixed up beyond the ninth
         of = {"seps": lambda: found}
@@ -51,7 +52,7 @@ def test_bytes_are_counted_in_the_first_process_alone():
 def test_a_search_is_checked_before_it_is_timed(monkeypatch):
     """Of ragged captions, without dense text."""
     config = SepsConfig(dim=32, patches=16, keep=0.5)
-    model, right = baselines.candidate("seps_learnt", config), bench.Seps.all_pairs
+    model, right = candidate("seps_learnt", config), bench.Seps.all_pairs
     ctx, found = Context("cpu", 0, lambda body: None), []
     monkeypatch.setattr(ctx, "check_all", lambda name, cases: found.extend(cases))
     for name in bench.FRONT:  # "merged" leaves no patch for the extra token

@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.seps import baselines, checks, scores, slimming, core as align
+from methods.kit import noise
+from methods.seps import bench, checks, core, model
 from methods.seps.config import SepsConfig, mended
-from methods.seps.model import Seps, Texts
+from methods.seps.model import Seps
+from methods.seps.pairs import Batch, Texts
+from methods.seps.train import Matcher, alignment_loss, ratio_loss
 
 SMALL = checks.VARIANTS["paper"]
 
@@ -93,7 +96,8 @@ def test_half_precision_finds_what_single_finds(name, keep, dtype):
     drawn = made.train()(**half)
     assert drawn.similarity.isfinite().all()
     if keep < 1:
-        torch.autograd.backward(sum(made.losses(drawn)))
+        ratio = ratio_loss(drawn.masks, config.keep)
+        torch.autograd.backward(alignment_loss(drawn.similarity, config.margin) + ratio)
         assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
 
 
@@ -122,8 +126,8 @@ def test_an_extra_token_of_zeros_has_no_huge_gradient(dtype):
     gate = torch.ones(1, 2, 16, dtype=dtype, requires_grad=True)
     patches = torch.randn(2, 16, 8, dtype=dtype)
     words = torch.nn.functional.normalize(torch.randn(1, 5, 8, dtype=dtype), dim=-1)
-    shares = slimming.share(torch.ones(2, 16, 3, dtype=dtype), gate, torch.zeros_like(gate))
-    found = align.cosines(slimming.merge(patches, [shares])[1], words)
+    shares = core.share(torch.ones(2, 16, 3, dtype=dtype), gate, torch.zeros_like(gate))
+    found = core.cosines(core.merge(patches, [shares])[1], words)
     assert not found.any()
     found.sum().backward()
     assert 0 < float(gate.grad.abs().max()) < 1e3
@@ -134,7 +138,13 @@ def test_open_source_s_leak_is_a_tenth():
     A = torch.tensor([[[[-1.0, -0.5]]]])
     real = torch.ones(1, 2, dtype=torch.bool)
     # tokens: max(-.1, -.05) = -.05; words: mean(-.1, -.05) = -.075
-    assert float(align.alignment(A, real, None)) == pytest.approx(-0.125)
+    given = SepsConfig(dim=32, patches=16, aggregate=0.5, variant="open_source", dense=False)
+    leaky = torch.nn.functional.leaky_relu(A, model.LEAK)
+    assert float(sum(core.alignment(leaky, real, None))) == pytest.approx(-0.125)
+    patches, words = -torch.ones(1, 17, 32), torch.ones(1, 2, 32)  # every cosine is -1
+    text = Texts(words, torch.ones(1, 2, dtype=torch.bool))
+    found = checks.example("cpu", given, exact=False)(patches, text).similarity.detach()
+    assert float(found) == pytest.approx(-0.2)
 
 
 def gelu(x):
@@ -145,12 +155,12 @@ def gelu(x):
 def test_the_three_maps_are_their_equations():
     """Which the definition takes from the model as they are."""
     v, best = torch.randn(2, 7, 32), torch.randn(3, 9)
-    score = scores.ScoreMLP(32)
+    score = core.ScoreMLP(32)
     first, _, last = score.net
     wanted = torch.sigmoid(gelu(v @ first.weight.T + first.bias) @ last.weight[0] + last.bias)
     assert torch.allclose(score(v), wanted, atol=1e-6)
 
-    aggregation = slimming.Aggregation(32, 4)
+    aggregation = core.Aggregation(32, 4)
     _, first, _, last = aggregation.net
     normed = (v - v.mean(-1, keepdim=True)) / (v.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
     logits = 3 * (gelu(normed @ first.weight.T + first.bias) @ last.weight.T + last.bias)
@@ -158,7 +168,7 @@ def test_the_three_maps_are_their_equations():
     ratio = strengths / strengths.sum(1, keepdim=True)
     assert torch.allclose(ratio, logits.softmax(1), atol=1e-6)
 
-    relevance = align.Relevance(5)
+    relevance = core.Relevance(5)
     first, _, last = relevance.net
     top = best.sort(descending=True).values[:, :5]
     wanted = gelu(top @ first.weight.T + first.bias) @ last.weight[0] + last.bias
@@ -167,7 +177,7 @@ def test_the_three_maps_are_their_equations():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_scores_are_stretched_and_equal_ones_are_zero(dtype):
-    found = scores.minmax(torch.tensor([[0.25, 0.5, 0.75], [0.3, 0.3, 0.3]], dtype=dtype))
+    found = core.minmax(torch.tensor([[0.25, 0.5, 0.75], [0.3, 0.3, 0.3]], dtype=dtype))
     assert found.tolist() == [[0.0, 0.5, 1.0], [0.0, 0.0, 0.0]]
 
 
@@ -175,27 +185,33 @@ def test_guides_are_cosines_or_the_source_s_products():
     """Two patches in one direction, one twice as long: alike by the cosine, not by the product."""
     v = torch.tensor([[[3.0, 4.0], [6.0, 8.0], [4.0, -3.0]]])  # mean (13/3, 3)
     text = torch.tensor([[0.0, 2.0]])
-    assert torch.allclose(scores.text_guide(v, text), torch.tensor([[[0.8, 0.8, -0.6]]]))
-    found = scores.text_guide(v, text, cosine=False)
+    own = v.mean(1)[None]
+    assert torch.allclose(core.guide(v, text[None]), torch.tensor([[[0.8, 0.8, -0.6]]]))
+    found = core.guide(v, text[None], cosine=False)
     assert found.tolist() == [[[4.0, 8.0, -3.0]]]
-    found = scores.self_guide(v, cosine=False)
-    assert torch.allclose(found, torch.tensor([[12.5, 25.0, 25 / 6]]))
+    found = core.guide(v, own, cosine=False)
+    assert torch.allclose(found, torch.tensor([[[12.5, 25.0, 25 / 6]]]))
     length = (13**2 / 9 + 9) ** 0.5
-    wanted = torch.tensor([[5.0, 5.0, 5 / 3]]) / length
-    assert torch.allclose(scores.self_guide(v), wanted)
+    wanted = torch.tensor([[[5.0, 5.0, 5 / 3]]]) / length
+    assert torch.allclose(core.guide(v, own), wanted)
 
 
-def test_the_length_of_a_patch_counts_in_products_alone():
+def test_the_length_of_a_patch_counts_in_products_alone(monkeypatch):
     """A whole model's guides: patches ten times as long have ten times the product."""
+    asked, right = [], Seps.score
+    monkeypatch.setattr(
+        Seps, "score", lambda self, *given: (asked.append(given[1]), right(self, *given))[1]
+    )
     for cosine, factor in ((True, 1.0), (False, 10.0)):
         config = replace(SMALL, cosine=cosine)
         made, given = checks.example("cpu", config), checks.inputs("cpu", config)
-        texts = [given[name].prepared() for name in ("sparse", "dense")]
-        spatial = given["patches"][:, 1:]
-        for near, far in zip(
-            made.guides(spatial, texts), made.guides(10 * spatial, texts), strict=True
-        ):
-            assert torch.allclose(factor * near, far, rtol=1e-9)
+        asked.clear()
+        for times in (1, 10):
+            made(**given | {"patches": times * given["patches"]})
+        near, far = asked[0], asked[2]  # of the first of two branches
+        assert len(near) == 2
+        for before, after in zip(near, far, strict=True):
+            assert torch.allclose(factor * before, after, rtol=1e-9)
     products = made(**given).similarity
     cosines = checks.example("cpu", SMALL)(**given).similarity
     assert not torch.allclose(products, cosines)
@@ -204,11 +220,11 @@ def test_the_length_of_a_patch_counts_in_products_alone():
 def test_guides_learn_nothing_and_chance_looks_at_nothing():
     v, words = torch.randn(2, 7, 32, requires_grad=True), torch.randn(3, 4, 32, requires_grad=True)
     text = Texts(words, torch.ones(3, 4, dtype=torch.bool))
-    guides = text.mean(), scores.self_guide(v), scores.text_guide(v, words[:, 0])
+    guides = text.prepared().mean, core.guide(v, v.mean(1)[None]), core.guide(v, words[:, :1])
     assert not any(guide.requires_grad for guide in guides)
     torch.manual_seed(0)
     learnt = torch.full((2, 500), 0.9)
-    drawn = baselines.candidate("random", SMALL).score(learnt, [], learnt)
+    drawn = model.candidate("random", SMALL).score(learnt, [], learnt)
     assert drawn.shape == (1, 2, 500)
     assert float(drawn.mean()) == pytest.approx(0.5, abs=0.03)
 
@@ -217,18 +233,21 @@ def test_the_ratio_loss_is_weighed_as_configured():
     config = mended(dim=32, patches=16, aggregate=0.5, ratio_weight=3.0, lam=1.0)
     made = checks.example("cpu", config)
     output = made(**checks.inputs("cpu", config))
-    _, found = made.losses(output)
+    matcher = Matcher(torch.nn.Identity(), torch.nn.Identity(), made)
+    matcher.forward = lambda batch: output
+    found = matcher.loss(Batch(torch.empty(0), torch.empty(0)), hardest=1.0)
     # two branches that keep half of the patches each, told to keep half together
-    assert found.item() == pytest.approx(3 * (0.5 - 1.0) ** 2)
+    wanted = alignment_loss(output.similarity, config.margin) + 3 * (0.5 - 1.0) ** 2
+    assert found.item() == pytest.approx(wanted.item())
 
 
 def test_noise_is_that_of_two_gumbel_variables():
     """In training a patch stays with its sigmoid's chance; the source's gradient alone is noisy."""
     torch.manual_seed(0)
-    noise = slimming.logistic_noise(torch.empty(200_000, dtype=torch.float64))
-    assert float(noise.mean()) == pytest.approx(0, abs=0.02)
-    assert float(noise.var()) == pytest.approx(math.pi**2 / 3, rel=0.02)
-    coarse = slimming.logistic_noise(torch.empty(200_000, dtype=torch.bfloat16))
+    drawn = noise.logistic(torch.empty(200_000, dtype=torch.float64))
+    assert float(drawn.mean()) == pytest.approx(0, abs=0.02)
+    assert float(drawn.var()) == pytest.approx(math.pi**2 / 3, rel=0.02)
+    coarse = noise.logistic(torch.empty(200_000, dtype=torch.bfloat16))
     assert coarse.dtype == torch.bfloat16
     assert len(coarse.unique()) > 1000  # a uniform number of bfloat16 has 256 values
     config = mended(dim=32, patches=16, aggregate=0.5, temperature=0.5)
@@ -247,7 +266,7 @@ def test_noise_is_that_of_two_gumbel_variables():
 def test_the_gate_keeps_the_kept_and_drops_the_dropped():
     """Three patches, the middle one dropped: equal strengths halve the others."""
     gate = torch.tensor([[[1.0, 0.0, 1.0]]])
-    shares = slimming.share(torch.ones(1, 3, 2), gate, torch.zeros(1, 1, 3))
+    shares = core.share(torch.ones(1, 3, 2), gate, torch.zeros(1, 1, 3))
     assert shares.kept.tolist() == [[[[0.5, 0.0, 0.5], [0.5, 0.0, 0.5]]]]
     assert shares.dropped.tolist() == [[[0.0, 1.0, 0.0]]]
 
@@ -264,20 +283,20 @@ def test_only_the_mended_choice_gates_with_a_gradient(name, flows):
 
 def test_the_ratio_loss_is_the_squared_distance_from_keep():
     masks = [torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])]
-    assert float(align.ratio_loss(masks, 0.5)) == pytest.approx((0.5 - 0.375) ** 2)
-    assert float(align.ratio_loss(masks, 0.5, lam=1.0)) == pytest.approx((0.5 - 0.75) ** 2)
+    assert float(ratio_loss(masks, 0.5)) == pytest.approx((0.5 - 0.375) ** 2)
+    assert float(ratio_loss(masks, 0.5, lam=1.0)) == pytest.approx((0.5 - 0.75) ** 2)
 
 
 def test_losses_need_a_negative():
     with pytest.raises(InputError, match="two or more images"):
-        align.alignment_loss(torch.zeros(1, 1), 0.2)
+        alignment_loss(torch.zeros(1, 1), 0.2)
     S = torch.tensor([[1.0, 0.9], [0.0, 1.0]])
-    assert align.alignment_loss(S, 0.2) == pytest.approx(0.1)  # one negative within the margin
-    assert align.alignment_loss(S, 0.2, hardest=0) == pytest.approx(0.1)
+    assert alignment_loss(S, 0.2) == pytest.approx(0.1)  # one negative within the margin
+    assert alignment_loss(S, 0.2, hardest=0) == pytest.approx(0.1)
     S = torch.tensor([[1.0, 0.9, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    worst, every = align.alignment_loss(S, 0.2), align.alignment_loss(S, 0.2, hardest=0)
+    worst, every = alignment_loss(S, 0.2), alignment_loss(S, 0.2, hardest=0)
     assert (worst, every) == (pytest.approx(0.2 / 3), pytest.approx(0.2 / 6))
-    assert align.alignment_loss(S, 0.2, hardest=0.25) == pytest.approx(0.25 * worst + 0.75 * every)
+    assert alignment_loss(S, 0.2, hardest=0.25) == pytest.approx(0.25 * worst + 0.75 * every)
 
 
 def test_the_hardest_negative_of_an_image_is_a_caption_and_of_a_caption_an_image():
@@ -286,23 +305,23 @@ def test_the_hardest_negative_of_an_image_is_a_caption_and_of_a_caption_an_image
     Rows are captions: .2 - S[1, 1] + S[0, 1] = .1 beside .05, and as much the other way.
     """
     S = torch.tensor([[1.0, 0.7, 0.0], [0.7, 0.8, 0.65], [0.0, 0.65, 1.0]])
-    assert float(align.alignment_loss(S, 0.2)) == pytest.approx((0.1 + 0.1) / 3)
+    assert float(alignment_loss(S, 0.2)) == pytest.approx((0.1 + 0.1) / 3)
     S = torch.tensor([[1.0, 0.7, 0.0], [0.0, 0.8, 0.0], [0.0, 0.65, 1.0]])
-    assert float(align.alignment_loss(S, 0.2)) == pytest.approx(0.1 / 3)  # of image 1 alone
+    assert float(alignment_loss(S, 0.2)) == pytest.approx(0.1 / 3)  # of image 1 alone
     S = S.T.contiguous()
-    assert float(align.alignment_loss(S, 0.2)) == pytest.approx(0.1 / 3)  # of caption 1 alone
+    assert float(alignment_loss(S, 0.2)) == pytest.approx(0.1 / 3)  # of caption 1 alone
 
 
 @pytest.mark.parametrize("hardest", [0.0, 0.5, 1.0])
 def test_the_alignment_rests_where_every_pair_is_ahead_by_the_margin(hardest):
     """And pulls the true pairs up, the hardest negatives down, as long as one is not."""
     S = torch.eye(3).mul_(0.2001).add_(0.5).requires_grad_()
-    loss = align.alignment_loss(S, 0.2, hardest=hardest)
+    loss = alignment_loss(S, 0.2, hardest=hardest)
     torch.autograd.backward(loss)
     assert float(loss.detach()) == 0
     assert not S.grad.any()
     S = torch.tensor([[0.7, 0.6, 0.55], [0.0, 0.7, 0.0], [0.0, 0.0, 0.7]], requires_grad=True)
-    torch.autograd.backward(align.alignment_loss(S, 0.2, hardest=1.0))
+    torch.autograd.backward(alignment_loss(S, 0.2, hardest=1.0))
     # caption 0 (hardest: image 1); images 1 and 2 (hardest: caption 0); thirds of each
     wanted = torch.tensor([[-1.0, 2.0, 1.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]]) / 3
     assert torch.allclose(S.grad, wanted)
@@ -311,7 +330,7 @@ def test_the_alignment_rests_where_every_pair_is_ahead_by_the_margin(hardest):
 def test_the_ratio_loss_rests_at_keep():
     for keep, lam in ((0.5, None), (1.0, 1.0), (0.25, 0.25)):
         half = [torch.full((1, 1, 4), 0.5, requires_grad=True) for _ in range(2)]
-        torch.autograd.backward(align.ratio_loss(half, keep, lam))
+        torch.autograd.backward(ratio_loss(half, keep, lam))
         assert not any(mask.grad.any() for mask in half)
 
 
@@ -320,11 +339,11 @@ def test_siblings_are_no_negatives():
     S = torch.tensor([[1.0, 1.0, 0.9], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     owners = torch.tensor([0, 0, 2])
     # negatives: (0, 2) .1 over the margin once as text and once as image
-    assert align.alignment_loss(S, 0.2, owners=owners) == pytest.approx(0.2 / 3)
-    assert align.alignment_loss(S, 0.2, owners=owners, hardest=0) == pytest.approx(0.2 / 4)
-    assert align.alignment_loss(S, 0.2) == pytest.approx((0.2 + 0.2 + 0.1 + 0.2 + 0.2) / 3)
+    assert alignment_loss(S, 0.2, owners=owners) == pytest.approx(0.2 / 3)
+    assert alignment_loss(S, 0.2, owners=owners, hardest=0) == pytest.approx(0.2 / 4)
+    assert alignment_loss(S, 0.2) == pytest.approx((0.2 + 0.2 + 0.1 + 0.2 + 0.2) / 3)
     with pytest.raises(InputError, match="there is no negative"):
-        align.alignment_loss(S, 0.2, owners=torch.zeros(3))
+        alignment_loss(S, 0.2, owners=torch.zeros(3))
 
 
 def test_dense_text_of_the_image_cannot_tell_who_asks():
@@ -348,20 +367,20 @@ def test_drawing_leaves_at_least_one_patch():
 def test_candidates():
     base = SepsConfig(dim=32, patches=16, aggregate=0.5)
     given = checks.inputs("cpu", base, batch=3)
-    for name in baselines.CANDIDATES:
-        made: Seps = baselines.candidate(name, base).double().eval()
+    for name in model.CANDIDATES:
+        made: Seps = model.candidate(name, base).double().eval()
         own = given if made.config.dense else given | {"dense": None}
         assert made(**own).similarity.shape == (3, 3)
         assert torch.isfinite(made.all_pairs(**own)).all()
     with pytest.raises(InputError, match="no candidate is called 'best'"):
-        baselines.candidate("best", base)
+        model.candidate("best", base)
 
 
 def test_cross_attention_is_its_definition(monkeypatch):
-    monkeypatch.setattr(baselines, "TOGETHER", 2)  # of three images
+    monkeypatch.setattr(bench, "TOGETHER", 2)  # of three images
     given = checks.inputs("cpu", SMALL, batch=3, exact=False)
     patches, text = given["patches"], given["sparse"]
-    found = baselines.cross_attention(patches, text)
+    found = bench.cross_attention(patches, text)
     for t in range(3):
         w = torch.nn.functional.normalize(text.words[t, text.real[t]], dim=-1)
         for b in range(3):
@@ -378,28 +397,25 @@ def test_halves_of_the_alignment_and_tokens_that_stay():
     A = torch.tensor([[[[0.2, 0.4], [0.9, 0.1]]]])  # (T, B, J, W)
     real = torch.ones(1, 2, dtype=torch.bool)
 
-    def found(**kind):
-        return float(align.alignment(A, real, None, **kind))
-
-    assert found(halves="tokens") == pytest.approx((0.4 + 0.9) / 2)
-    assert found(halves="words") == pytest.approx((0.9 + 0.4) / 2)
-    stay = torch.tensor([[[1.0, 0.0]]])
-    assert found(stay=stay, halves="tokens") == pytest.approx(0.4)
-    assert found(stay=stay, halves="words") == pytest.approx((0.2 + 0.4) / 2)
-    assert found(stay=stay) == pytest.approx(0.4 + 0.3)
+    by_tokens, by_words = core.alignment(A, real, None)
+    assert float(by_tokens) == pytest.approx((0.4 + 0.9) / 2)
+    assert float(by_words) == pytest.approx((0.9 + 0.4) / 2)
+    by_tokens, by_words = core.alignment(A, real, None, torch.tensor([[[1.0, 0.0]]]))
+    assert float(by_tokens) == pytest.approx(0.4)
+    assert float(by_words) == pytest.approx((0.2 + 0.4) / 2)
 
 
 def test_captions_of_one_score_meet_an_image_under_one_draw():
     config = mended(dim=32, patches=16, aggregate=0.5, dense=False, beta=0.0)
     given = checks.inputs("cpu", SMALL)
     torch.manual_seed(0)
-    model = Seps(config).double().train()
+    made = Seps(config).double().train()
     captions = given["sparse"]
-    first = model(given["patches"], captions).masks[0]  # (1, B, N)
-    again = model(given["patches"], captions).masks[0]
+    first = made(given["patches"], captions).masks[0]  # (1, B, N)
+    again = made(given["patches"], captions).masks[0]
     assert len(captions.words) > 1
     assert first.shape == (1, len(given["patches"]), 16)
     assert not torch.equal(first, again)
     guided = torch.rand(2, 16, dtype=torch.float64).expand(3, 2, 16)  # (T, B, N), of equal guides
-    drawn = model.choose(guided)  # (T, B, N)
+    drawn = made.choose(guided)  # (T, B, N)
     assert torch.equal(drawn, drawn[:1].expand(3, 2, 16))

@@ -10,9 +10,9 @@ from transformers import BertConfig, BertModel, ViTModel
 
 from methods.kit.seeds import seeded
 from methods.seps import data, practice, pretrained
-from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig
-from methods.seps.model import Texts
+from methods.seps.model import candidate
+from methods.seps.pairs import Texts
 from methods.seps.train import Plan
 from methods.seps.train import train as train_matcher
 from tests.methods import own_data

@@ -12,10 +12,19 @@ from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, CheckpointError
 from methods.measure.statistics import Interval
 from methods.protocol import Artefact, Failed, Log, Series
-from methods.seps import baselines, bench, toy as scenes
+from methods.seps import bench, toy
 from methods.seps.config import SepsConfig
-from methods.seps.recall import folds, recall
-from methods.seps.train import Matcher, Plan, drawn, teach
+from methods.seps.model import CANDIDATES, candidate
+from methods.seps.train import (
+    Matcher,
+    Plan,
+    alignment_loss,
+    drawn,
+    folds,
+    ratio_loss,
+    recall,
+    teach,
+)  # fmt: skip
 from methods.seps.train import train as train_drawn
 from tests.methods.running import run_here
 
@@ -33,7 +42,7 @@ def train(made, plan, **kwargs):
 
 def matcher(taught, name="seps_sparse", base=BASE):
     torch.manual_seed(0)
-    return Matcher(*deepcopy(taught), baselines.candidate(name, base), "sparse")
+    return Matcher(*deepcopy(taught), candidate(name, base), "sparse")
 
 
 def weights(made):
@@ -41,29 +50,25 @@ def weights(made):
 
 
 def test_scenes_are_what_their_captions_say():
-    batch = scenes.draw(40, 7)
-    assert torch.equal(batch.images, scenes.draw(40, 7).images)
-    assert not torch.equal(batch.images, scenes.draw(40, 8).images)
+    batch = toy.draw(40, 7)
+    assert torch.equal(batch.images, toy.draw(40, 7).images)
+    assert not torch.equal(batch.images, toy.draw(40, 8).images)
     for b in range(40):
-        dense = scenes.in_words(batch.dense[b]).split()
-        assert len(dense) == scenes.DENSE_WORDS
-        for o in range(scenes.OBJECTS):
+        dense = toy.in_words(batch.dense[b]).split()
+        assert len(dense) == toy.DENSE_WORDS
+        for o in range(toy.OBJECTS):
             size, colour, shape, _, row, column = dense[6 * o : 6 * o + 6]
-            y, x = 2 * scenes.ROWS.index(row), 2 * scenes.COLUMNS.index(column)
+            y, x = 2 * toy.ROWS.index(row), 2 * toy.COLUMNS.index(column)
             labels = batch.labels[b].view(8, 8, 3)[y : y + 2, x : x + 2].reshape(4, 3)
-            wanted = (
-                scenes.SIZES.index(size),
-                scenes.COLOURS.index(colour),
-                scenes.SHAPES.index(shape),
-            )
+            wanted = (toy.SIZES.index(size), toy.COLOURS.index(colour), toy.SHAPES.index(shape))
             assert labels.tolist() == [list(wanted)] * 4
-            inked = scenes.stencils()[wanted[0], wanted[2]]
+            inked = toy.stencils()[wanted[0], wanted[2]]
             box = batch.images[b, :, 4 * y : 4 * y + 8, 4 * x : 4 * x + 8]
-            tone = scenes.PALETTE[wanted[1]]
+            tone = toy.PALETTE[wanted[1]]
             assert float((box[:, inked].mean(1) - tone).abs().max()) < 0.1
-        assert set(scenes.in_words(batch.sparse[b]).split()) <= set(dense) | set(scenes.RELATIONS)
-    assert scenes.relation(0, 3) == "left-of"
-    assert scenes.relation(12, 1) == "below"
+        assert set(toy.in_words(batch.sparse[b]).split()) <= set(dense) | set(toy.RELATIONS)
+    assert toy.relation(0, 3) == "left-of"
+    assert toy.relation(12, 1) == "below"
 
 
 def test_resuming_changes_nothing(tmp_path, taught):
@@ -112,7 +117,7 @@ def test_scenes_are_of_their_seed_and_step():
 
 @torch.no_grad()
 def test_the_query_is_the_text_that_is_asked_for_and_labels_are_those_of_their_kind(taught):
-    batch = scenes.draw(3, 0)
+    batch = toy.draw(3, 0)
     for asks, ids in (("sparse", batch.sparse), ("dense", batch.dense)):
         made = matcher(taught)
         made.asks = asks
@@ -140,7 +145,7 @@ def test_what_begins_at_random_learns_faster(taught, monkeypatch):
 
 @torch.no_grad()
 def test_padding_changes_no_caption_and_judging_draws_nothing(taught):
-    made, batch = matcher(taught).train(), scenes.draw(6, 0)
+    made, batch = matcher(taught).train(), toy.draw(6, 0)
     padded = torch.nn.functional.pad(batch.sparse, (0, 3))
     before, after = (made.texts(ids).words for ids in (batch.sparse, padded))
     real = batch.sparse != 0
@@ -154,10 +159,12 @@ def test_padding_changes_no_caption_and_judging_draws_nothing(taught):
 def test_training_takes_no_sibling_for_a_negative(taught):
     """Four pairs of two images: the loss is that of the similarities with these owners."""
     made, owners = matcher(taught).eval(), torch.tensor([0, 0, 1, 1])
-    batch = replace(scenes.draw(4, 0), owners=owners)
-    output = made(batch)
+    batch = replace(toy.draw(4, 0), owners=owners)
+    output, config = made(batch), made.slimmer.config
+    ratio = config.ratio_weight * ratio_loss(output.masks, config.keep, config.lam)
     wanted, all_negatives = (
-        float(sum(made.slimmer.losses(output, owners=whose))) for whose in (owners, None)
+        float(alignment_loss(output.similarity, config.margin, owners=whose) + ratio)
+        for whose in (owners, None)
     )
     assert float(made.loss(batch, hardest=1.0)) == pytest.approx(wanted)
     assert wanted != pytest.approx(all_negatives, rel=1e-3)
@@ -236,8 +243,8 @@ def test_retrieval_measures_every_candidate(tmp_path):
     events = run("seps.retrieval", **settings)
     series = {event.name: event for event in events if isinstance(event, Series)}
     assert set(series) == {"rsum", "recall"}
-    assert {point.variant for point in series["rsum"].points} == set(baselines.CANDIDATES)
-    assert len(list((tmp_path / "kept").glob("*-0.pt"))) == len(baselines.CANDIDATES)
+    assert {point.variant for point in series["rsum"].points} == set(CANDIDATES)
+    assert len(list((tmp_path / "kept").glob("*-0.pt"))) == len(CANDIDATES)
     (drawn,) = (event for event in events if isinstance(event, Artefact))
     root = ET.fromstring(drawn.data())
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
