@@ -127,7 +127,7 @@ def halve(folder: Path) -> None:
         (lambda f: (f / "data/images/000000000001.jpg").unlink(), "000000000001.jpg is not there"),
         (lambda f: (f / "data/images/000000000001.jpg").write_bytes(b"no"), "is no image that can"),
         (halve, "000000000001.jpg is no image that can be read"),
-        (lambda f: (f / "data/chat.json").write_text("["), "chat.json cannot be read"),
+        (lambda f: (f / "data/chat.json").write_text("["), "chat.json is no JSON"),
         (lambda f: (f / "data/chat.json").write_text("[1]"), "no record with image and"),
         (lambda f: (f / "data/chat.json").write_text(GPT_FIRST), "turns that are not human, gpt"),
         (lambda f: (f / "data/chat.json").write_text(SILENT), "turns that are not human, gpt"),
@@ -385,5 +385,5 @@ def test_conversations_are_read_by_the_names_of_other_programs(folder):
     found, faults = instruct(data, skip=True)
     assert (len(found), faults[0]) == (4, "chat.jsonl[0]: 2 images, and an example has one")
     (data / "chat.jsonl").write_text("{")
-    with pytest.raises(InputError, match="cannot be read as lines of JSON"):
+    with pytest.raises(InputError, match="is no JSON"):
         instruct(data)
