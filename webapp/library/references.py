@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from html import unescape
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,10 @@ MAX_TEXT = 2_000_000  # characters read
 SECONDS = 5.0  # of reading
 MAX_EXPANDED = 2_000_000  # characters that BibTeX's macros stand for
 _BIBTEX_ENTRY = re.compile(r"@\s*(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE)
+# Google Scholar writes `@article{,` for authors whose names it cannot spell.
+_KEYLESS = re.compile(
+    r"(@\s{0,9}(?!comment|string|preamble)\w{1,30}\s{0,9}[{(])\s{0,9}(,|\w{1,30}\s{0,9}=)", re.I
+)
 _COMMENT = re.compile(r"@\s*comment\s*[{(]", re.IGNORECASE)
 _RIS_LINE = re.compile(r"^[ \t]{0,8}([A-Z][A-Z0-9]) {1,3}-(?: |$)(.*)$")
 _RIS_TYPE = re.compile(r"^[ \t]{0,8}TY {1,3}-", re.MULTILINE)
@@ -31,9 +36,14 @@ _BIBTEX_NAMES = (
     *("howpublished", "pages", "institution", "publisher", "booktitle", "file", "ids"),
 )
 _CSL_NAMES = (
-    *("arxivId", "eprint", "DOI", "URL", "number", "archive_location", "archiveID", "note"),
-    *("container-title", "alternative-id", "extra", "id", "link", "resource"),
+    *("arxivId", "eprint", "DOI", "doi", "URL", "number", "archive_location", "archiveID", "note"),
+    *("container-title", "alternative-id", "extra", "id", "link", "resource", "externalIds"),
 )
+_CSL_LISTS = ("message", "items", "data", "results")  # in which services wrap their items
+# EndNote's tags (%T) as those of RIS; http://support.endnote.com, "Tagged" import.
+_ENDNOTE_TYPE = re.compile(r"^%0 ", re.MULTILINE)
+_ENDNOTE_TAG = re.compile(r"^%(\S) ", re.MULTILINE)
+_ENDNOTE = {"0": "TY", "T": "TI", "X": "AB", "U": "UR", "R": "DO"}
 
 
 class TooMuchError(Exception):
@@ -64,8 +74,10 @@ def decoded(body: bytes) -> str:
 def references(text: str) -> list[Reference]:
     """At most MAX_REFERENCES papers in a text of any of the formats. Raises TooMuchError."""
     text = text[:MAX_TEXT].replace("\ufeff", "").replace("\x00", "")
-    if text.lstrip().startswith(("[", "{")):
-        found: Iterable[Reference] = _csl(text)
+    if _ENDNOTE_TYPE.match(text.lstrip()):
+        text = _ENDNOTE_TAG.sub(lambda tag: f"{_ENDNOTE.get(tag[1], 'ZZ')}  - ", text)
+    if text.lstrip().startswith(("[", "{")) and (items := _csl_items(text)):
+        found: Iterable[Reference] = map(_csl, items)
     elif _RIS_TYPE.search(text):
         found = _ris(text)
     elif _BIBTEX_ENTRY.search(text):
@@ -90,25 +102,39 @@ def _named(texts: Iterable[object]) -> str:
     return ""
 
 
-def _csl(text: str) -> Iterator[Reference]:
-    """CSL-JSON: one item, a list, Zotero's {"items": […]}, Crossref's {"message": …}."""
+def _csl_items(text: str) -> list[dict[str, Any]]:
+    """The items of CSL-JSON: a list, one, one a line, or in the lists that services give."""
     try:
         items: Any = json.loads(text)
     except (ValueError, RecursionError):
-        return
-    for name in ("message", "items"):
+        items = [item for line in text.splitlines() for item in _object_in(line)]
+    for name in _CSL_LISTS:
         if isinstance(items, dict) and isinstance(items.get(name), dict | list):
             items = items[name]
-    for item in items if isinstance(items, list) else [items]:
-        if isinstance(item, dict):
-            named = _named(json.dumps(item[name]) for name in _CSL_NAMES if item.get(name))
-            yield Reference(named, _first(item.get("title")), _first(item.get("abstract")))
+    return [one for one in (items if isinstance(items, list) else [items]) if isinstance(one, dict)]
+
+
+def _object_in(line: str) -> list[Any]:
+    try:
+        return [json.loads(line)] if line.startswith("{") else []
+    except (ValueError, RecursionError):
+        return []
+
+
+def _csl(item: dict[str, Any]) -> Reference:
+    """What an item says; Crossref names a preprint among a paper's relations."""
+    relation = item.get("relation")
+    places = [item.get(name) for name in _CSL_NAMES]
+    places.append(relation.get("has-preprint") if isinstance(relation, dict) else None)
+    named = _named(json.dumps(place) for place in places if place)
+    return Reference(named, _first(item.get("title")), _first(item.get("abstract")))
 
 
 def _first(value: object) -> str:
     """A text, or the first of Crossref's list of texts, without the tags of JATS."""
     text = value[0] if isinstance(value, list) and value else value
-    return re.sub(r"</?[A-Za-z][^<>]{0,100}>", " ", text).strip() if isinstance(text, str) else ""
+    bare = re.sub(r"</?[A-Za-z][^<>]{0,100}>", " ", text) if isinstance(text, str) else ""
+    return " ".join(unescape(bare).split())
 
 
 def _ris(text: str) -> Iterator[Reference]:
@@ -171,12 +197,15 @@ def _bibtex(text: str) -> Iterator[Reference]:
             raise TooMuchError("it takes too long to read: is every brace closed?")
 
     macros = _Macros({name.lower(): month for name, month in month_names.items()})
+    text = _KEYLESS.sub(lambda at: f"{at[1]}_{'' if at[2] == ',' else ','}{at[2]}", text)
     parser = LowLevelParser(_without_comments(text), macros=macros, handle_error=in_time)
     for kind, value in parser:
         in_time()
         if kind.lower() in {"string", "preamble", "comment"}:
             continue
         fields = {name.lower(): "".join(parts) for name, parts in value[1] or ()}
+        if re.fullmatch(r"\d{7}", fields.get("eprint", "")):  # before 2007 ids had an archive
+            fields["eprint"] = f"{fields.get('primaryclass', '').split('.')[0]}/{fields['eprint']}"
         title = _shown(fields.get("title", ""))
         named = _named(fields.get(name) for name in _BIBTEX_NAMES)
         yield Reference(
