@@ -171,7 +171,8 @@ def test_a_paper_is_given_with_what_its_page_shows(client: Client) -> None:
     assert f'href="{told["repository"]}"' in page
     (claim,) = told["claims"]
     assert (claim["value"], claim["unit"], claim["state"]) == ("3.1", "×", "number and unit")
-    assert (claim["read_by"], claim["metric"]) == ("rules", "")
+    assert (claim["read_by"], claim["metric"], claim["direction"]) == ("rules", "faster", "more")
+    assert f'id="{claim["number"]}"' in page
     assert ">3.1x</mark>" in page
     ours = claim["measured_here"]
     assert all(ours[name] for name in ("mechanism", "quantity", "relation", "stage", "comparator"))

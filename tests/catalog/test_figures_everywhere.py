@@ -11,7 +11,9 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.core import signals
 from django.core.management import call_command
+from django.db import close_old_connections
 from django.test import Client
 
 from assay_common.quantities import number
@@ -19,6 +21,7 @@ from methods import registry
 from tests import factories
 from tests.catalog.test_comparable import LONGFORMER, OWN, RELATED
 from tests.mail.conftest import receiving
+from webapp.api.assistants import Assay
 from webapp.catalog import chips, linking
 from webapp.catalog.comparable import Comparison
 from webapp.catalog.queries import Carried
@@ -73,6 +76,37 @@ def addresses(client: Client) -> Iterator[tuple[str, str]]:
                 waiting.append(link)
 
 
+def assistants_answers() -> Iterator[tuple[str, Any]]:
+    """What each reading tool for assistants tells about papers.
+
+    A request's end would close the connection that this test's transaction is on.
+    """
+    ends = (signals.request_started, signals.request_finished)
+    for signal in ends:
+        signal.disconnect(close_old_connections)
+    try:
+        yield from _asked(Assay(lambda: ""))
+    finally:
+        for signal in ends:
+            signal.connect(close_old_connections)
+
+
+def _asked(tools: Assay) -> Iterator[tuple[str, Any]]:
+    yield "digest", tools.digest()
+    yield "digest of mine", tools.digest("mine")
+    yield "search", tools.search("has:measured")
+    yield "quantities", tools.quantities()
+    said = tools.said()
+    yield "said", said
+    for scope in said["items"]:
+        names = {name: scope[name] for name in ("metric", "relation", "benchmark", "against")}
+        names = {name: re.sub("</?quoted>", "", value) for name, value in names.items()}
+        yield f"numbers {names}", tools.numbers(**names)
+    for paper in Paper.objects.values_list("arxiv_id", flat=True):
+        yield f"paper {paper}", tools.paper(paper)
+        yield f"tables {paper}", tools.tables(paper)
+
+
 def words(body: str) -> str:
     """What is read of a page, a feed's escaped HTML as well."""
     text = re.sub(r"<[^>]+>", " ", html.unescape(html.unescape(re.sub(r"<[^>]+>", " ", body))))
@@ -124,6 +158,12 @@ def test_no_figure_of_ours_stands_without_its_fields(
     assert len(visited) > 60
     assert compared >= 3, "page, digest and feed of the measured mechanism show its figure"
     assert any(address.startswith("/quantities") for address in visited)
+    told = 0
+    for tool, answer in assistants_answers():
+        assert not bare_figures(words(json.dumps(answer, ensure_ascii=False)), known), tool
+        assert not list(incomplete(answer)), tool
+        told += '"ratio"' in json.dumps(answer)
+    assert told, "an assistant is told the figure of the measured mechanism"
     mails = mailed(settings, monkeypatch)
     assert mails
     for mail in mails:

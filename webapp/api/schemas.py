@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from methods.spec import Benchmark
 from webapp.catalog.queries import PaperMethod, beside, methods_of
 from webapp.claims.grounding import State
+from webapp.claims.numbers_across import links_of
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.queries import digest_entries
 from webapp.learning.similar import similar
@@ -136,10 +137,14 @@ class ComparisonSchema(Schema):
 class ClaimSchema(Schema):
     """A number that the paper reports, with the sentence that contains it.
 
-    What a number is of is a model's reading; of a number that rules found, it is left empty.
+    What it is of is a model's reading, or the words of the abstract where rules are sure of them.
     """
 
     metric: str = ""
+    relation: str = Field("", description="Level, gain, loss, share, within or ratio; by rules.")
+    direction: str = Field("", description="More, less, better or worse; by rules.")
+    number: str = Field("", description="The fragment of its place on the paper's page here.")
+    listed: str = Field("", description="The query of /quantities/abstracts/values for its like.")
     subject: str = Field("", description="Whose number it is.")
     value: str
     unit: str
@@ -190,17 +195,19 @@ class WholePaper(PaperSchema):
     @staticmethod
     def resolve_claims(paper: Paper) -> list[dict[str, Any]]:
         """Of its abstract by rules, then of its newest summary by the model."""
-        view, methods = of_paper(paper), methods_of(paper)
-        always = ("value", "unit", "quote")
+        view, methods, links = of_paper(paper), methods_of(paper), links_of(paper)
+        always = ("value", "unit", "quote", "metric", "subject", "baseline", "setting")
+        rules = view.rule_claims
         by_rule = [
             {name: getattr(claim, name) for name in always}
+            | {"relation": claim.relation or "", "direction": claim.direction}
+            | {"number": f"number-{claim.start}", "listed": links.get(claim.start, "")}
             | {"state": State.UNIT.value, "read_by": "rules", "measured_here": ours}
-            for claim, ours in beside(view.rule_claims, methods)
+            for claim, (_, ours) in zip(rules, beside(rules, methods), strict=True)
         ]
-        read = ("metric", "subject", "baseline", "setting", "hardware", "section", "state")
-        checked = ("not_given", "contradicted_by")
+        read = ("hardware", "section", "state", "not_given", "contradicted_by")
         return by_rule + [
-            {name: getattr(claim, name) for name in (*always, *read, *checked)}
+            {name: getattr(claim, name) for name in (*always, *read)}
             | {"read_by": "model", "measured_here": ours}
             for claim, ours in beside(view.claims, methods)
         ]
@@ -307,6 +314,8 @@ class ReportedSchema(Schema):
     own: bool = Field(alias="value.is_own")
     paper: NamedPaper = Field(alias="value.paper")
     announced_on: Date | None = Field(alias="value.paper.announced_on")
+    model: str = Field(alias="value.model", description="The only one that its caption names.")
+    hardware: str = Field(alias="value.hardware", description="The only one in its caption.")
     table: str = Field(alias="value.table.number")
     cell: str = Field(description="The fragment of its cell on the paper's page here.")
     elsewhere: list[ElsewhereSchema] = Field(
@@ -321,6 +330,69 @@ class ReportedPage(QuantityName):
     count: int
     next: int | None
     items: list[ReportedSchema]
+
+
+class SaidScope(Schema):
+    """What numbers of abstracts must share to be listed together; "" is not named."""
+
+    metric: str
+    relation: str = Field(description="Level, gain, loss, share, within or ratio.")
+    benchmark: str
+    against: str = Field(description="The baseline's usual name.")
+    stage: str
+
+
+class SaidAsked(Schema):
+    """The scope that is asked for."""
+
+    metric: str = Field(min_length=1, max_length=80)
+    relation: str = Field("level", max_length=80)
+    benchmark: str = Field("", max_length=80)
+    against: str = Field("", max_length=80)
+    stage: str = Field("", max_length=80)
+
+
+class SaidQuantity(SaidScope):
+    """A quantity that abstracts of stored papers report."""
+
+    papers: int = Field(description="How many papers report it.")
+    values: int = Field(alias="count")
+
+
+class SaidQuantities(Schema):
+    """Quantities, the commonest first; `next` is the number of the page after this one."""
+
+    count: int
+    next: int | None
+    items: list[SaidQuantity]
+
+
+class SaidNumber(Schema):
+    """A number of an abstract, in the words of the abstract."""
+
+    metric: str = Field(alias="name")
+    text: str
+    value: Decimal | None = Field(None, description="Null for a range or a change.")
+    direction: str
+    subject: str
+    baseline: str
+    setting: str
+    model: str = Field(description="The only model that its sentence names beside the baseline.")
+    hardware: str = Field(description="The only hardware that its sentence names.")
+    quote: str
+    paper: NamedPaper
+    announced_on: Date | None = Field(alias="paper.announced_on")
+    number: str = Field(alias="fragment", description="Its place on the paper's page here.")
+
+
+class SaidNumbers(Schema):
+    """What abstracts report of a quantity; `next` is the number of the page after this one."""
+
+    title: str
+    papers: int
+    count: int
+    next: int | None
+    items: list[SaidNumber]
 
 
 class ProfileSchema(Schema):

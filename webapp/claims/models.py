@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from webapp.claims import surroundings
 from webapp.papers.models import Paper
 
 
@@ -65,6 +66,16 @@ class ReportedValue(models.Model):
     def __str__(self) -> str:
         return f"{self.subject}: {self.metric} on {self.benchmark} {self.text}"
 
+    @property
+    def model(self) -> str:
+        """The only model that the setting or the table's caption names."""
+        return surroundings.model(f"{self.setting} {self.table.caption}")
+
+    @property
+    def hardware(self) -> str:
+        """The only hardware that the setting or the table's caption names."""
+        return surroundings.hardware(f"{self.setting} {self.table.caption}")
+
 
 class AbstractReading(models.Model):
     """That the abstract of a paper was read for numbers, in which version and by which rules."""
@@ -103,6 +114,26 @@ class AbstractNumber(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.text}"
+
+    @property
+    def fragment(self) -> str:
+        """The fragment of its place on its paper's page."""
+        return f"number-{self.start}"
+
+    @property
+    def model(self) -> str:
+        """The only model that its sentence names, the baseline apart."""
+        return surroundings.model(self._around)
+
+    @property
+    def hardware(self) -> str:
+        """The only hardware that its sentence names, the baseline apart."""
+        return surroundings.hardware(self._around)
+
+    @property
+    def _around(self) -> str:
+        quote = " ".join(self.quote.split())
+        return quote.replace(self.baseline, " ") if self.baseline else quote
 
 
 class Comparator(models.Model):

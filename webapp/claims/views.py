@@ -27,9 +27,12 @@ FILTERS = ("own", "q")
 MAX_ROWS = 5000  # of a CSV file
 NUMBER_COLUMNS = (
     *("arxiv_id", "title", "metric", "number", "direction", "whose", "against", "setting"),
-    *("quote", "address"),
+    *("model", "hardware", "quote", "address"),
 )
-COLUMNS = ("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table", "address")
+COLUMNS = (
+    *("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table"),
+    *("model", "hardware", "address"),
+)
 
 
 @require_safe
@@ -86,8 +89,8 @@ def _numbers_csv(request: HttpRequest) -> HttpResponse:
             _harmless(str(field))
             for field in (
                 *(row.paper.arxiv_id, row.paper.title, row.name, row.text, row.direction),
-                *(row.subject, row.baseline, row.setting, row.quote),
-                f"{address}#number-{row.start}",
+                *(row.subject, row.baseline, row.setting, row.model, row.hardware, row.quote),
+                f"{address}#{row.fragment}",
             )
         )
     return attachment(text.getvalue(), "text/csv; charset=utf-8", "quantity.csv")
@@ -138,7 +141,8 @@ def quantity_csv(request: HttpRequest) -> HttpResponse:
             _harmless(str(field))
             for field in (
                 *(paper.arxiv_id, paper.title, value.subject, value.setting, value.text),
-                *(value.unit, int(value.is_own), value.table.number, f"{address}#{line.cell}"),
+                *(value.unit, int(value.is_own), value.table.number, value.model, value.hardware),
+                f"{address}#{line.cell}",
             )
         )
     return attachment(text.getvalue(), "text/csv; charset=utf-8", "quantity.csv")
