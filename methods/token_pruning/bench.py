@@ -11,14 +11,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..context import Context
 from ..kit.checkpoint import Checkpoint, kept_in
+from ..kit.images import Panel, panels
 from ..kit.report import Charts, Stages
 from ..measure import flops
-from . import checks, toy
-from .choice import Selector
+from . import checks, scenes, toy
+from .choice import BEFORE, Selector, Stage
 from .config import PruningConfig
-from .loop import BEFORE, Stage, read
+from .core import read
 from .model import Pruner
-from .picture import picture
 from .selectors import REGISTRY
 from .spec import TradeoffParams, TrainingParams
 from .toy import Exam, split
@@ -162,6 +162,34 @@ def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, f
             for name, way in ways.items()
             for k in budgets
         }
+
+
+QUESTIONS = 3
+
+
+FADED = 'fill="#fff" fill-opacity=".85"'
+
+
+CLEAR, FRAME = 'fill="none"', ' stroke="#d55e00" stroke-width="2"'
+
+
+def picture(exam: Exam, stages: Sequence[Stage]) -> str:
+    """An SVG: a row a question of the first scene, a column a stage, kept patches bright."""
+    every = range(scenes.PATCHES)
+    kept = read(exam.llava, exam.prompt, stages, vision=exam.vision).kept
+    pixels, rows = (exam.drawn.pixels[0].clamp(-1, 1) + 1) / 2, []
+    for question in range(QUESTIONS):
+        ask, shape = exam.asked.ids[0, question].tolist()
+        needed = exam.asked.needed[0, question].tolist()
+        shown = [Panel("all", dict.fromkeys(needed, CLEAR + FRAME))]
+        for at, index in kept.items():
+            gone = dict.fromkeys(set(every) - set(index[question].tolist()), FADED)
+            frames = {patch: gone.get(patch, CLEAR) + FRAME for patch in needed}
+            shown.append(Panel("merger" if at == BEFORE else f"before layer {at}", gone | frames))
+        words = scenes.KINDS[ask - scenes.ASK_COLOUR], scenes.SHAPE_NAMES[shape - scenes.SHAPE_0]
+        rows.append(("\n".join(words), pixels, shown))
+    title = "Patches kept by stage and question; outlined, those the answer needs"
+    return panels(title, rows, grid=scenes.GRID, side=scenes.SIDE, left=92)
 
 
 def training(ctx: Context, params: TrainingParams) -> None:

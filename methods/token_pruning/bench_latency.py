@@ -17,14 +17,15 @@ from ..measure.timing import Comparison, Variants, time_all
 from ..protocol import Limit
 from ..spec import Case
 from . import accounting, checks
-from .choice import Entered
+from .choice import Stage
 from .config import PruningConfig
+from .core import read
+from .generate import step
 from .llava import MIN_MASK, encode, load_llava, sized, visual_tokens
-from .loop import Cache, Reading, Stage, embed, read, step
 from .model import Pruner, run
 from .selectors import REGISTRY
 from .spec import LatencyParams
-from .stream import Prompt, Stream
+from .stream import Cache, Entered, Prompt, Reading, Stream, embed
 
 Plans = dict[str, list[Stage]]  # where tokens leave, by variant
 

@@ -20,16 +20,14 @@ from ..kit.seeds import randn, seeded
 from ..measure import flops
 from ..spec import Case
 from . import accounting
-from .choice import Selector
+from .choice import BEFORE, Selector, Stage
 from .config import PruningConfig
-from .heads import LayerHead
+from .core import LayerHead, read, straight_through
+from .generate import step
 from .llava import encode, load_llava, sized, visual_tokens
-from .loop import BEFORE, Stage, embed, read, step
-from .merger import Merger, QuestionMerger, SimpleMerger
-from .model import Pruner, run
-from .relax import straight_through
+from .model import AnyMerger, Pruner, make_merger, run
 from .selectors import REGISTRY
-from .stream import IGNORE, Prompt
+from .stream import IGNORE, Prompt, embed
 from .training import Trainer
 
 WORDS = 6
@@ -76,28 +74,31 @@ def prompt_of(
 
 def parameters(device: str) -> Iterator[Case]:
     """The source's parts at the sizes of LLaVA-7B, on the meta device."""
-    ours, source = PruningConfig(), PruningConfig(scored_merge=False)
+    configs = {
+        "merger simple": (PruningConfig(merger_type="simple"), 2_624_513),
+        "merger question_aware, the source's": (PruningConfig(scored_merge=False), 4_855_297),
+        "merger question_aware, no projection back": (PruningConfig(), 4_855_297 - 525_312),
+    }
     with torch.device("meta"):
-        parts: dict[str, tuple[nn.Module, int]] = {
-            "merger simple": (SimpleMerger(1024, ours), 2_624_513),
-            "merger question_aware, the source's": (QuestionMerger(1024, 4096, source), 4_855_297),
-            "merger question_aware, no projection back": (
-                QuestionMerger(1024, 4096, ours),
-                4_855_297 - 525_312,
-            ),
-            "layer head": (LayerHead(4096, ours), 5_377_537),
+        parts: dict[str, tuple[Any, int]] = {
+            label: (make_merger(config, 1024, 4096), count)
+            for label, (config, count) in configs.items()
         }
+        parts["layer head"] = LayerHead(4096, 512, 4), 5_377_537
     for label, (part, count) in parts.items():
         yield Case(sum(p.numel() for p in part.parameters()), count, "==", label)
 
 
-def mergers(config: PruningConfig) -> list[tuple[str, Merger]]:
+def mergers(config: PruningConfig) -> list[tuple[str, AnyMerger]]:
     """Both mergers at small sizes."""
-    with seeded(0):
-        return [
-            ("simple", SimpleMerger(32, config).eval()),
-            ("question_aware", QuestionMerger(32, 32, config).eval()),
-        ]
+    found = []
+    for merger_type in ("simple", "question_aware"):
+        changed: Any = {"merger_type": merger_type}
+        with seeded(0):
+            merger = make_merger(replace(config, **changed), 32, 32)
+        assert merger is not None
+        found.append((merger_type, merger.eval()))
+    return found
 
 
 def aggregation(device: str) -> Iterator[Case]:
@@ -150,7 +151,7 @@ def gradients(device: str) -> Iterator[Case]:
     source = pruner_of(llava, replace(TINY, scored_merge=False, pruning_layers=(), keep_tokens=()))
     soft = source.soft(prompt, encode(llava, prompt.pixels), 1.0, noise=False)
     torch.autograd.backward(soft.logits.square().mean())
-    found = norm(source.get_submodule("merger.scorer"))
+    found = norm(source.get_submodule("merger.scoring.scorer"))
     yield Case(found, 0.0, "==", "scorer of the source's merger: no gradient")
 
 

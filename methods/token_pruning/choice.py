@@ -5,16 +5,38 @@ well, `Entered`. All read only the context: before the language model, or the hi
 one of its layers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..errors import InputError
-from .llava import Vision
-from .relax import check_budget
+from ..kit.rows import take
+from .llava import Rotary, Vision, attention_scores, visual_tokens
+from .stream import Entered, Prompt, Stream, marks
+
+
+def check_budget(k: int, n: int) -> None:
+    """Refuse a budget k of n tokens that is not 1 to n; raises InputError."""
+    if not 1 <= k <= n:
+        raise InputError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
+
+
+def top(scores: Tensor, k: int) -> Tensor:
+    r"""The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
+
+    Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i\, s_i)$
+
+    Raises:
+        InputError: for a budget outside 1 to n, or scores that are no numbers.
+    """
+    check_budget(k, scores.shape[-1])
+    if torch.isnan(scores).any():
+        raise InputError("a token's score is no number: there is NaN in the weights or the image")
+    return scores.topk(k, dim=-1).indices.sort(dim=-1).values
 
 
 def no_attention(*_: object) -> Tensor:
@@ -68,19 +90,6 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Entered:
-    """Visual tokens that enter the language model.
-
-    `features` (B, k, d_vision) before the projector; `index` (B, k); `bias` (B, k) on the keys or
-    None.
-    """
-
-    features: Tensor
-    index: Tensor
-    bias: Tensor | None = None
-
-
-@dataclass(frozen=True)
 class Selector:
     """A way to choose; `before` and `inside` say where it can stand."""
 
@@ -116,17 +125,109 @@ class Selector:
         return Entered(take(context.vision.features, found), found)
 
 
-def take(x: Tensor, index: Tensor) -> Tensor:
-    r"""Rows of x (B, n, d) at i (B, k): (B, k, d).
+BEFORE = -1
 
-    Equation: $y_{bj} = x_{b, i_{bj}}$
+
+@dataclass(frozen=True)
+class Stage:
+    """Keep `keep` tokens of each image before decoder layer `layer`; BEFORE is the whole model."""
+
+    layer: int
+    keep: int
+    selector: Selector
+    late: bool = False  # drop behind the layer, as the source does
+
+
+@dataclass(frozen=True)
+class Before:
+    """A decoder layer and what it reads: tokens, cos and sin of their positions."""
+
+    layer: Any
+    stream: Stream
+    rotary: Rotary
+
+    def context(
+        self, vision: Vision, prompt: Prompt, generator: Generator | None, previous: Self | None
+    ) -> Context:
+        """What a choice before this layer may look at, the layer before it being `previous`."""
+        return Context(
+            self.stream.seen,
+            self.stream.patch.gather(1, self.stream.places()),
+            *self.stream.words(),
+            vision,
+            attention=no_attention if previous is None else previous.attention,
+            ahead=self.attention,
+            generator=generator,
+            needed=prompt.needed,
+        )
+
+    def attention(self, words: Tensor | None = None) -> Tensor:
+        r"""Attention paid to each visual token (B, n_v) by words (B, t), or by the last token.
+
+        Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads, w the weights
+        """
+        asking = torch.zeros_like(self.stream.valid, dtype=torch.float32)  # (B, n)
+        if words is None:
+            asking[:, -1] = 1.0
+        else:
+            spoken = (~self.stream.visual).nonzero()[:, 1].view(len(asking), -1)
+            asking = asking.scatter(1, spoken, words)
+        return self.paid(asking)
+
+    def paid(self, asking: Tensor) -> Tensor:
+        r"""Attention that places pay, by weights w (B, n), to each visual token: (B, n_v).
+
+        Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads
+        """
+        first = int(asking.any(0).nonzero()[0])
+        # (B, H, q, n)
+        scores = attention_scores(self.layer, self.stream.hidden, self.rotary, slice(first, None))
+        allowed = self.stream.allowed()[:, None, first:]  # (B, 1, q, n)
+        A = scores.masked_fill(~allowed, -torch.inf).softmax(-1).mean(1)  # (B, q, n)
+        w = asking[:, first:]
+        paid = torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True).clamp_min(1e-9)
+        return paid.gather(1, self.stream.places())
+
+
+def first_context(
+    llava: Any, prompt: Prompt, vision: Vision, generator: Generator | None
+) -> Context:
+    """What a choice before the language model may look at, image by image."""
+    visual, asked, images = marks(llava, prompt)
+    B, n = len(visual), visual_tokens(llava)
+    places = (~visual).nonzero()[:, 1].view(B, -1)
+    words = llava.model.language_model.embed_tokens(prompt.ids.gather(1, places))
+    return Context(
+        lambda: llava.model.multi_modal_projector(vision.features),
+        torch.arange(n, device=visual.device).expand(B * images, n),
+        words.repeat_interleave(images, 0),
+        asked.gather(1, places).repeat_interleave(images, 0),
+        vision,
+        generator=generator,
+        needed=prompt.needed,
+    )
+
+
+def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
+    """Stages by layer.
+
+    Raises:
+        InputError: for layers that do not exist or repeat, budgets that grow or exceed the
+            visual tokens, and selectors that cannot stand where they were put.
     """
-    return x.gather(1, wide(index, x))
-
-
-def wide(index: Tensor, x: Tensor) -> Tensor:
-    r"""Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d).
-
-    Equation: $y_{bjc} = i_{bj}, \quad 0 \le c < d$
-    """
-    return index[..., None].expand(-1, -1, x.shape[-1])
+    layers = llava.config.text_config.num_hidden_layers
+    here, last = visual_tokens(llava), BEFORE - 1
+    for stage in stages:
+        if not BEFORE <= stage.layer < layers:
+            known = f"the model has layers 0 to {layers - 1}, and {BEFORE} is before them"
+            raise InputError(f"no pruning layer {stage.layer}: {known}")
+        if stage.layer <= last:
+            raise InputError("pruning layers must rise")
+        if not 1 <= stage.keep <= here:
+            raise InputError(f"a budget of {stage.keep} visual tokens; {here} are there")
+        usable = stage.selector.before if stage.layer == BEFORE else stage.selector.inside
+        if not usable:
+            where = "before" if stage.layer == BEFORE else "inside"
+            raise InputError(f"{stage.selector.label} cannot choose {where} the language model")
+        here, last = stage.keep, stage.layer
+    return {stage.layer: stage for stage in stages}

@@ -1,8 +1,8 @@
 """Both stages around a tiny random LLaVA: what `read` runs to show its shapes."""
 
 from .checks import answered, example, prompt_of, pruner_of
+from .core import read
 from .generate import generate
-from .loop import read
 from .training import train
 
 

@@ -9,11 +9,32 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .loop import Stage, read, step
-from .stream import Prompt, images_in
+from .choice import Stage
+from .core import read
+from .stream import Cache, Prompt, fitting, images_in, run_layer
 
 NEW = 20  # tokens generated where neither the call nor generation_config says how many
 TEMPLATE = "USER: {images}{question} ASSISTANT:"  # LLaVA-1.5's, where a processor has none
+
+
+@torch.no_grad()
+def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
+    r"""Predict after one more token of each row: (B, 1) ids -> (B, V) logits; the cache grows.
+
+    Equation: $\mathrm{logits} = W\, \mathrm{norm}(h^L), \quad
+    h^{l + 1} = \mathrm{Layer}_l(h^l; K_l, V_l), \quad h^0 = E_x$
+    """
+    decoder = llava.model.language_model
+    hidden = decoder.embed_tokens(token)
+    rotary = decoder.rotary_emb(hidden, cache.position)
+    for at, layer in enumerate(decoder.layers):
+        bias, mask = cache.bias[at], None
+        if bias is not None:
+            bias = cache.bias[at] = torch.cat((bias, bias.new_zeros(token.shape)), 1)
+            mask = fitting(bias, hidden)[:, None, None]
+        hidden = run_layer(layer, hidden, mask, rotary, cache)
+    cache.position = cache.position + 1
+    return torch.squeeze(llava.lm_head(decoder.norm(hidden)), 1)
 
 
 @torch.no_grad()

@@ -5,19 +5,107 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
 from ..kit.checkpoint import CheckpointError, load_weights, read_state, save_state
+from ..kit.noise import gumbel
+from ..kit.rows import take
 from ..kit.seeds import seeded
-from .choice import Context, Entered, Selector
+from .choice import BEFORE, Context, Selector, Stage, first_context, top
 from .config import PruningConfig, from_keys
-from .heads import LayerHead
+from .core import LayerHead, Merged, Merger, attend, score_head, soft_gate
 from .llava import Vision, visual_tokens
-from .loop import BEFORE, Stage, embed, first_context, run_layer
-from .merger import Merged, Merger, make_merger
-from .relax import soft_gate, top
-from .stream import IGNORE, Prompt, Stream
+from .stream import IGNORE, Entered, Prompt, Stream, embed, run_layer
+
+
+class SimpleMerger(Merger):
+    """Scores patches by themselves: s = Linear, ReLU, Dropout, Linear."""
+
+    def __init__(self, d_vision: int, d_text: int, config: PruningConfig) -> None:
+        super().__init__(d_vision)
+        d = config.d_internal
+        self.scorer = nn.Sequential(
+            nn.Linear(d_vision, d), nn.ReLU(), nn.Dropout(config.dropout), nn.Linear(d, 1)
+        )
+
+    def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        r"""(B, n, d_vision) -> scores (B, n) and V itself.
+
+        Equation: $s_i = w \cdot \mathrm{drop}(\max(0, W v_i + b)) + b', \quad u_i = v_i$
+        """
+        return self.scorer(V)[..., 0], V
+
+
+class QuestionMerger(Merger):
+    """Scores patches by what is asked: patches attend to the question."""
+
+    def __init__(self, d_vision: int, d_text: int, config: PruningConfig) -> None:
+        d = config.d_internal
+        super().__init__(d)
+        self.vision, self.text = nn.Linear(d_vision, d), nn.Linear(d_text, d)
+        self.attention = nn.MultiheadAttention(d, config.num_heads, batch_first=True)
+        self.scorer = score_head(d)
+
+    def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        r"""(B, n, d_vision), (B, t, d_text) -> scores (B, n) and inner features (B, n, d).
+
+        Equation: $s_i = \mathrm{MLP}(u_i + \mathrm{MHA}(u_i, W_t T + b_t)), \quad
+        u_i = W_v v_i + b_v$
+        """
+        inner = self.vision(V)
+        asked = attend(self.attention, inner, self.text(text), valid)
+        return self.scorer(inner + asked)[..., 0], inner
+
+
+class AsInTheSource(nn.Module):
+    """Merging as the source has it, around either way to score.
+
+    s_j is left out of A, so the scorer has no gradient; columns are not divided by their sums, so
+    that a merged token is about n / M times too long; the question's merger merges inner features
+    and projects them back, so keeping all tokens changes them.
+    """
+
+    def __init__(self, scoring: Merger, d_vision: int) -> None:
+        super().__init__()
+        self.scoring = scoring
+        for each in (scoring.query, scoring.key):
+            each.reset_parameters()
+        width = scoring.query.in_features
+        self.out = nn.Linear(width, d_vision) if isinstance(scoring, QuestionMerger) else None
+
+    def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Those of the merger around it: (B, n), (B, n, d). Equation: $s_i = f(v_i, T)$"""
+        return self.scoring.score(V, text, valid)
+
+    def forward(
+        self, V: Tensor, text: Tensor, valid: Tensor, keep: int, *, tau: float, noise: bool = False
+    ) -> Merged:
+        r"""`Merger.forward`, from V (B, n, d_vision), as in the source.
+
+        Equation: $A = \mathrm{softmax}_j \frac{W_q u_i \cdot W_k u_{c_j}}{\sqrt d \tau}, \quad
+        o_j = W_o \sum_i A_{ij} u_i + b_o$
+        """
+        dtype = self.scoring.query.weight.dtype
+        s, u = self.score(V.to(dtype), text.to(dtype), valid)
+        index = top(s + gumbel(s) if noise else s, keep)  # (B, M)
+        likeness = self.scoring.query(u) @ self.scoring.key(take(u, index)).mT  # (B, n, M)
+        A = (likeness / (u.shape[-1] ** 0.5 * tau)).softmax(-1)  # (B, n, M)
+        tokens = A.mT @ V.to(dtype) if self.out is None else self.out(A.mT @ u)
+        return Merged(tokens.to(V.dtype), index, A, torch.zeros_like(index, dtype=s.dtype), s)
+
+
+AnyMerger = Merger | AsInTheSource
+
+
+def make_merger(config: PruningConfig, d_vision: int, d_text: int) -> AnyMerger | None:
+    """The configured merger; None where there is none."""
+    if config.merger_type == "none":
+        return None
+    kind = SimpleMerger if config.merger_type == "simple" else QuestionMerger
+    merger = kind(d_vision, d_text, config)
+    return merger if config.scored_merge else AsInTheSource(merger, d_vision)
 
 
 @dataclass(frozen=True)
@@ -37,8 +125,8 @@ class Soft:
 
     def kept(self) -> float:
         """The mean of what is let through in the end."""
-        gates = [one.gate for one in (self.merged,) if one] + [*self.gates.values()]
-        return float(gates[-1].detach().exp().mean())
+        first = [] if self.merged is None else [self.merged.gate]
+        return float([*first, *self.gates.values()][-1].detach().exp().mean())
 
 
 class Pruner(nn.Module):
@@ -61,9 +149,14 @@ class Pruner(nn.Module):
         self.config = config
         self._llava = (llava,)  # in a tuple: not a submodule, so not in its state or optimisers
         with seeded(seed):
-            self.merger: Merger | None = make_merger(config, vision.hidden_size, text.hidden_size)
+            self.merger: AnyMerger | None = make_merger(
+                config, vision.hidden_size, text.hidden_size
+            )
             self.heads = nn.ModuleDict(
-                {str(layer): LayerHead(text.hidden_size, config) for layer in config.pruning_layers}
+                {
+                    str(layer): LayerHead(text.hidden_size, config.d_internal, config.num_heads)
+                    for layer in config.pruning_layers
+                }
             )
 
     @property
@@ -82,15 +175,15 @@ class Pruner(nn.Module):
             InputError: for budgets that are not one a head, falling, at least one.
         """
         config = self.config if keep is None else replace(self.config, keep_tokens=keep)
-        found = []
+        stages = []
         if self.merger is not None:
             count = config.merged(visual_tokens(self.llava)) if merged is None else merged
             chosen = Selector("our merger", self._merge, inside=False)
-            found.append(Stage(BEFORE, count, chosen))
+            stages.append(Stage(BEFORE, count, chosen))
         late = config.drop == "after"
         for layer, k in zip(config.pruning_layers, config.keep_tokens, strict=True):
-            found.append(Stage(layer, k, self.head_selector(layer), late))
-        return found
+            stages.append(Stage(layer, k, self.head_selector(layer), late))
+        return stages
 
     def head_selector(self, layer: int) -> Selector:
         """The head of a layer as a way to choose."""

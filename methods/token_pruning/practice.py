@@ -10,16 +10,15 @@ from zlib import crc32
 
 import torch
 
-from ..errors import InputError
-from ..kit.checkpoint import Checkpoint
+from ..kit.folders import training_in
 from ..kit.frozen import load_beside
 from ..measure.statistics import mean_interval
 from ..spec import OnProgress
+from .choice import Stage
 from .config import PruningConfig, load_config
 from .data import batches, instruct, question_of, vqa
 from .generate import generate
 from .llava import load_llava
-from .loop import Stage
 from .model import Pruner, load_pruner
 from .spec import EvaluateParams, TrainParams
 from .training import History
@@ -46,9 +45,9 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         CheckpointError: for a checkpoint of another run.
     """
     examples, left_out = instruct(Path(params.data), skip=params.skip)
-    out = Path(params.out)
-    if not out.is_dir():
-        raise InputError(f"out={params.out!r} is no folder; make it first")
+    questions = crc32(repr([example.question for example in examples]).encode())
+    read = {"examples": questions, "rows": params.rows}
+    out, kept = Path(params.out), training_in(params.out, params.every, reading=read)
     llava, processor = load(params.model, params.dtype, device)
     config = load_config(params.config) if params.config else PruningConfig(loss="attention")
     pruner = Pruner(llava, config, seed=params.seed).to(device)
@@ -58,9 +57,6 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         status = f"loss {history.loss[-1]:.3f}, {history.accuracy[-1]:.0%} agreed"
         on_progress(step, params.steps, status)
 
-    questions = crc32(repr([one.question for one in examples]).encode())
-    read = {"reading": {"examples": questions, "rows": params.rows}}
-    kept = Checkpoint(out / "training.pt", read, every=params.every)
     history = train_pruner(
         pruner, draw, params.steps, params.seed, on_step=on_step, checkpoint=kept
     )

@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from .choice import Context, Entered, Selector, take, wide
-from .relax import top
+from ..kit.rows import take, wide
+from .choice import Context, Selector, top
+from .stream import Entered
 
 
 def random(context: Context, k: int) -> Tensor:

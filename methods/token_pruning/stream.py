@@ -1,15 +1,15 @@
-"""The prompt, and its tokens on their way through the layers."""
+"""The prompt, its tokens on their way through the layers, and what comes of reading it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .choice import take
-from .llava import MIN_MASK, visual_tokens
+from ..kit.rows import take, wide
+from .llava import MIN_MASK, Rotary, Vision, visual_tokens
 
 IGNORE = -100
 
@@ -182,6 +182,13 @@ class Stream:
         mask = torch.where(allowed, 0.0, MIN_MASK)[:, None]
         return fitting(mask if self.gate is None else mask + self.gate[:, None, None], self.hidden)
 
+    def around(self, decoder: Any) -> tuple[Rotary, Tensor | None]:
+        r"""What a layer reads beside these tokens: rotations (B, n, d_head), and `bias`.
+
+        Equation: $\cos(p_b \theta), \sin(p_b \theta)$
+        """
+        return decoder.rotary_emb(self.hidden, self.positions), self.bias()
+
 
 def fitting(mask: Tensor, hidden: Tensor) -> Tensor:
     r"""A mask (B, ...) in the type of `hidden`, in which the least float32 would be infinite.
@@ -190,3 +197,93 @@ def fitting(mask: Tensor, hidden: Tensor) -> Tensor:
     """
     least = max(torch.finfo(hidden.dtype).min, MIN_MASK)  # float64 would hold less than a mask can
     return mask.clamp_min(least).to(hidden.dtype)
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Visual tokens that enter the language model.
+
+    `features` (B, k, d_vision) before the projector; `index` (B, k); `bias` (B, k) on the keys or
+    None.
+    """
+
+    features: Tensor
+    index: Tensor
+    bias: Tensor | None = None
+
+
+def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | None) -> Stream:
+    """Words and visual tokens in their order; those that did not enter leave their positions."""
+    ids, mask = prompt.ids, prompt.real()
+    visual, asked, images = marks(llava, prompt)
+    targets = torch.full_like(ids, IGNORE) if prompt.targets is None else prompt.targets
+    hidden = llava.model.language_model.embed_tokens(ids)
+    patch = torch.full_like(ids, -1)
+    gate = None
+    if vision is not None:
+        B, N = len(ids), visual_tokens(llava)
+        every = torch.arange(N, device=ids.device).expand(B * images, N)
+        first = first or Entered(vision.features, every)
+        projector = llava.model.multi_modal_projector
+        projected = projector(first.features.to(projector.linear_1.weight.dtype)).to(hidden.dtype)
+        ahead = N * torch.arange(images, device=ids.device)[:, None]  # patches of images before
+        index = (first.index.view(B, images, -1) + ahead).flatten(1)  # (B, images * k)
+        places = visual.nonzero()[:, 1].view(B, images * N).gather(1, index)
+        patch = patch.scatter(1, places, index)
+        projected = projected.reshape(B, -1, hidden.shape[-1])
+        hidden = hidden.scatter(1, wide(places, hidden), projected)
+        if first.bias is not None:
+            gate = torch.zeros(ids.shape, device=ids.device)
+            gate = gate.scatter(1, places, first.bias.float().view(B, -1))
+    positions = (mask.cumsum(1) - 1).clamp_min(0)
+    stream = Stream(hidden, positions, visual, mask, asked, targets, patch, gate)
+    entered = ~visual | (patch >= 0)
+    return stream.gather(entered.nonzero()[:, 1].view(len(ids), -1))
+
+
+@dataclass
+class Cache:
+    """Keys and values of every layer, as long as what that layer saw, and what masks need."""
+
+    kv: Any
+    position: Tensor  # (B, 1) of the next token
+    bias: list[Tensor | None] = field(default_factory=list)  # (B, n_l) of a layer's keys, if any
+
+    def bytes(self) -> int:
+        """Bytes of keys and values."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.kv.layers)
+
+
+@dataclass
+class Reading:
+    """The result of reading a prompt.
+
+    `logits` (B, 1, V) of the last token; `counts` tokens each layer read; `kept`
+    patches (B, k) after each stage, by layer; `positions` of the tokens that reached the end;
+    `cache`, empty unless it was asked for; `entered`, where a stage chose what enters the language
+    model.
+    """
+
+    logits: Tensor
+    counts: list[int]
+    kept: dict[int, Tensor]
+    positions: Tensor
+    cache: Cache
+    entered: Entered | None = None
+
+
+def run_layer(
+    layer: Any, hidden: Tensor, mask: Tensor | None, rotary: Rotary, cache: Cache | None = None
+) -> Tensor:
+    r"""A decoder layer on hidden states (B, n, d), after what a cache holds: (B, n, d).
+
+    Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l)$
+    """
+    out: Tensor = layer(
+        hidden,
+        attention_mask=mask,
+        position_embeddings=rotary,
+        past_key_values=None if cache is None else cache.kv,
+        use_cache=cache is not None,
+    )
+    return out

@@ -20,11 +20,12 @@ from ..errors import InputError
 from ..kit.seeds import seeded
 from ..kit.training import History, Plan, fit
 from . import scenes
+from .choice import Stage
 from .config import PruningConfig
+from .core import read
 from .llava import MIN_MASK, attention_scores, encode, load_llava, sized
-from .loop import Stage, embed, read, run_layer
 from .scenes import KINDS, PATCHES, Questions, Scenes
-from .stream import IGNORE, Prompt
+from .stream import IGNORE, Prompt, embed, run_layer
 
 LAYERS = 4
 HOPS = (1, 3)  # layers taught to attend to the patch asked about, and to the one that answers

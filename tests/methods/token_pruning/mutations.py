@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import torch
 
-from methods.token_pruning import accounting, checks, relax
+from methods.token_pruning import accounting, checks, core
 from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.loop import Cache
-from methods.token_pruning.merger import Merger, QuestionMerger
-from methods.token_pruning.stream import Stream
+from methods.token_pruning.core import Merger
+from methods.token_pruning.model import QuestionMerger
+from methods.token_pruning.stream import Cache, Stream
 from tests.methods.mutation import Mutation
 
 
@@ -49,7 +49,7 @@ def no_gradient_to_the_scorer(patch):
 
 
 def soft_forward(patch):
-    right = relax.straight_through
+    right = core.straight_through
 
     def choose(scores, k, tau):
         index, mask = right(scores, k, tau)

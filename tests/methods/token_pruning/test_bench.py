@@ -13,8 +13,8 @@ from methods.token_pruning import bench, bench_latency, checks, scenes, toy
 from methods.token_pruning.accounting import LLAVA_7B
 from methods.token_pruning.checks import example
 from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.core import read
 from methods.token_pruning.llava import load_llava, sized
-from methods.token_pruning.loop import read
 from methods.token_pruning.spec import METHOD
 from methods.token_pruning.stream import Stream
 from methods.token_pruning.training import History

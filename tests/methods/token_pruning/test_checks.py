@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.token_pruning import bench, checks_learning, merger, model
+from methods.token_pruning import bench, checks_learning, model
 from methods.token_pruning.config import PruningConfig
 
 
@@ -20,4 +20,4 @@ def test_ordering_fails_for_a_choice_that_avoids_what_is_asked(monkeypatch):
 
 def test_mergers_know_their_names():
     with torch.device("meta"):
-        assert merger.make_merger(PruningConfig(merger_type="none"), 8, 8) is None
+        assert model.make_merger(PruningConfig(merger_type="none"), 8, 8) is None

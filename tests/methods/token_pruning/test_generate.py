@@ -9,12 +9,13 @@ from transformers import AutoProcessor, GPT2Config, SiglipVisionConfig
 
 from methods.errors import InputError
 from methods.token_pruning.checks import TINY, answered, example, keep_all, prompt_of, pruner_of
+from methods.token_pruning.choice import BEFORE, Stage
+from methods.token_pruning.core import read
 from methods.token_pruning.generate import answer, ask, generate
 from methods.token_pruning.llava import encode, load_llava, sized
-from methods.token_pruning.loop import BEFORE, Stage, embed, read
 from methods.token_pruning.model import load_pruner, run
 from methods.token_pruning.selectors import REGISTRY
-from methods.token_pruning.stream import Prompt
+from methods.token_pruning.stream import Prompt, embed
 from methods.token_pruning.training import train
 from tests.methods.token_pruning.conftest import picture
 

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.token_pruning import losses, training
+from methods.token_pruning import training
 from methods.token_pruning.checks import TINY, answered, example, pruner_of
+from methods.token_pruning.core import log_membership, read, soft_gate, straight_through
 from methods.token_pruning.llava import encode
-from methods.token_pruning.loop import read
-from methods.token_pruning.merger import SimpleMerger
-from methods.token_pruning.relax import log_membership, soft_gate, straight_through
+from methods.token_pruning.model import SimpleMerger
 from methods.token_pruning.training import Trainer
 
 LN_3 = math.log(3.0)  # sigmoid(ln 3) = 3/4
@@ -29,43 +28,43 @@ def state(value):
 
 def test_the_discriminator_wants_real_called_real():
     # -log(3/4) - log(1 - 1/4): real at 3/4, fake at 1/4
-    right = losses.discriminator_loss(judge, state(LN_3), state(-LN_3))
+    right = training.discriminator_loss(judge, state(LN_3), state(-LN_3))
     assert float(right) == pytest.approx(2 * math.log(4 / 3))
-    wrong = losses.discriminator_loss(judge, state(-LN_3), state(LN_3))
+    wrong = training.discriminator_loss(judge, state(-LN_3), state(LN_3))
     assert float(wrong) == pytest.approx(2 * math.log(4))
 
 
 def test_the_generator_wants_fake_called_real():
     config = replace(TINY, loss="adversarial", adv_loss_weight=3.0)
-    fooled = losses.closeness(config, judge, state(0.0), state(LN_3))
+    fooled = training.closeness(config, judge, state(0.0), state(LN_3))
     assert float(fooled) == pytest.approx(3 * math.log(4 / 3))
-    caught = losses.closeness(config, judge, state(0.0), state(-LN_3))
+    caught = training.closeness(config, judge, state(0.0), state(-LN_3))
     assert float(caught) == pytest.approx(3 * math.log(4))
 
 
 def test_feature_matching_is_the_relative_square():
     real, fake = [torch.tensor([[2.0], [2.0]])], [torch.tensor([[3.0], [2.0]])]
     config = replace(TINY, loss="mse", adv_loss_weight=2.0)
-    assert float(losses.matching(real, fake)) == pytest.approx(0.5 / 4)
+    assert float(training.matching(real, fake)) == pytest.approx(0.5 / 4)
     large = [[300 * h.half() for h in states] for states in (real, fake)]  # squares above 65,504
-    assert float(losses.matching(*large)) == pytest.approx(0.5 / 4)
-    assert float(losses.closeness(config, None, real, fake)) == pytest.approx(2 * 0.5 / 4)
-    assert float(losses.closeness(replace(config, loss="none"), None, real, fake)) == 0
+    assert float(training.matching(*large)) == pytest.approx(0.5 / 4)
+    assert float(training.closeness(config, None, real, fake)) == pytest.approx(2 * 0.5 / 4)
+    assert float(training.closeness(replace(config, loss="none"), None, real, fake)) == 0
 
 
 def test_sparsity_punishes_what_is_kept_too_much_and_only_that():
     half = torch.full((1, 4), 0.5).log()
     # weights 1 (layer 0 counts as 1) and 3: (1 * (.5 - .25)^2 + 3 * 0) / 4
-    found = losses.sparsity({0: half, 3: half}, {0: 0.25, 3: 0.75})
+    found = training.sparsity({0: half, 3: half}, {0: 0.25, 3: 0.75})
     assert float(found) == pytest.approx(0.25**2 / 4)
-    found = losses.sparsity({3: half}, {3: 0.1})
+    found = training.sparsity({3: half}, {3: 0.1})
     assert float(found) == pytest.approx(0.4**2)
 
 
 def test_the_count_term_asks_for_as_many_as_are_kept():
     scores = torch.tensor([[LN_3, LN_3, -LN_3, -LN_3]])  # sigmoids sum to 2
-    assert float(losses.count_term(scores, 2)) == pytest.approx(0, abs=1e-12)
-    assert float(losses.count_term(scores, 1)) == pytest.approx(1)
+    assert float(training.count_term(scores, 2)) == pytest.approx(0, abs=1e-12)
+    assert float(training.count_term(scores, 1)) == pytest.approx(1)
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +80,9 @@ def test_the_generator_s_loss_is_the_weighted_sum(llava, monkeypatch):
     """Each part in turn is a constant and the weights are ours: 25 * 2 + 3 + 5 * 7 + 11 * 13."""
     trainer = trainer_of(llava, sparsity_weight=5.0, merge_sparsity_weight=11.0)
     monkeypatch.setattr(training.F, "cross_entropy", lambda *_: torch.tensor(2.0))
-    monkeypatch.setattr(losses, "closeness", lambda *_: torch.tensor(3.0))
-    monkeypatch.setattr(losses, "sparsity", lambda *_: torch.tensor(7.0))
-    monkeypatch.setattr(losses, "count_term", lambda *_: torch.tensor(13.0))
+    monkeypatch.setattr(training, "closeness", lambda *_: torch.tensor(3.0))
+    monkeypatch.setattr(training, "sparsity", lambda *_: torch.tensor(7.0))
+    monkeypatch.setattr(training, "count_term", lambda *_: torch.tensor(13.0))
     loss = trainer.generator_loss(answered(llava), 1.0)
     assert float(loss) == pytest.approx(25 * 2 + 3 + 5 * 7 + 11 * 13)
     assert (trainer.parts["task"], trainer.parts["close"]) == (2.0, 3.0)
@@ -113,7 +112,7 @@ def test_the_temperature_of_a_step_is_the_schedule_s(llava, monkeypatch):
 def test_temperature_sharpens_what_is_merged(llava):
     """Two centres, one source between them: logits (a, b) / tau, and the scores' share added."""
     torch.manual_seed(0)
-    merger = SimpleMerger(8, replace(TINY, d_internal=4)).eval()
+    merger = SimpleMerger(8, 8, replace(TINY, d_internal=4)).eval()
     merger.query.weight.data.mul_(0.02)  # far from saturation, where any temperature looks alike
     V = torch.randn(1, 6, 8)
     given = V, torch.zeros(1, 1, 8), torch.ones(1, 1, dtype=torch.bool)
@@ -155,7 +154,7 @@ def test_heads_are_held_against_their_share_of_the_tokens(llava, monkeypatch):
     """Of 16 tokens, all of which stay in training, 6, 4 and 2."""
     seen = []
     monkeypatch.setattr(
-        losses, "sparsity", lambda gates, rho: (seen.append(rho), torch.zeros(()))[1]
+        training, "sparsity", lambda gates, rho: (seen.append(rho), torch.zeros(()))[1]
     )
     trainer = trainer_of(llava)
     trainer.pruner.train()
@@ -247,7 +246,7 @@ def test_noise_decides_as_often_as_its_distribution_says(monkeypatch):
     assert float((soft_gate(logits, 0.5, True) > math.log(0.5)).float().mean()) == pytest.approx(
         0.75, abs=0.01
     )
-    merger = SimpleMerger(8, replace(TINY, d_internal=4)).eval()
+    merger = SimpleMerger(8, 8, replace(TINY, d_internal=4)).eval()
     given = torch.randn(1, 6, 8), torch.zeros(1, 1, 8), torch.ones(1, 1, dtype=torch.bool)
     monkeypatch.setattr(merger, "score", lambda V, *_: (torch.zeros(1, 6), V))
     chosen = [(merger(*given, 1, tau=0.5, noise=True).gate == 0).int()[0] for _ in range(200)]
@@ -255,7 +254,7 @@ def test_noise_decides_as_often_as_its_distribution_says(monkeypatch):
 
 
 def test_the_judge_is_its_equations():
-    judge = losses.Discriminator(6, replace(TINY, d_discriminator=4))
+    judge = training.Discriminator(6, replace(TINY, d_discriminator=4))
     states = [100 * torch.randn(5, 6) for _ in TINY.discriminator_layers]
     seen = []
     for h, enter, residual in zip(states, judge.enter, judge.residual, strict=True):

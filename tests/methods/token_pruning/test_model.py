@@ -8,16 +8,15 @@ import torch
 
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, CheckpointError, save_state
+from methods.kit.rows import take
 from methods.token_pruning import scenes, toy
 from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
-from methods.token_pruning.choice import take
+from methods.token_pruning.choice import BEFORE, Stage, top
 from methods.token_pruning.config import PruningConfig, faithful
+from methods.token_pruning.core import read, soft_gate
 from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava, sized
-from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.merger import SimpleMerger
-from methods.token_pruning.model import Pruner, load_pruner
-from methods.token_pruning.relax import soft_gate, top
+from methods.token_pruning.model import Pruner, SimpleMerger, load_pruner
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import Prompt
 from methods.token_pruning.training import Trainer, train
@@ -223,7 +222,7 @@ def test_scenes_hold_what_they_say():
 def merging():
     """A merger and ten tokens of different lengths."""
     torch.manual_seed(0)
-    merger = SimpleMerger(8, PruningConfig(d_internal=16)).eval()
+    merger = SimpleMerger(8, 8, PruningConfig(d_internal=16)).eval()
     V = torch.randn(2, 10, 8) * torch.arange(1, 11)[:, None]
     return merger, (V, torch.zeros(2, 1, 8), torch.ones(2, 1, dtype=torch.bool))
 

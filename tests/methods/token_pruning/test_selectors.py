@@ -8,8 +8,9 @@ import torch
 from methods.errors import InputError
 from methods.token_pruning import choice, selectors
 from methods.token_pruning.checks import example, prompt_of
+from methods.token_pruning.choice import BEFORE, Stage, first_context
+from methods.token_pruning.core import read
 from methods.token_pruning.llava import encode, load_llava, sized
-from methods.token_pruning.loop import BEFORE, Stage, first_context, read
 from methods.token_pruning.selectors import REGISTRY
 
 
