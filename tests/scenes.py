@@ -113,6 +113,32 @@ def full() -> None:
     Star.objects.create(reader=reader, paper=paper)
 
 
+FORMULAS = [
+    r"$\mathcal{L}(\theta)=\sum_{i=1}^{N}\sum_{j=1}^{M}\alpha_{ij}\log p_\theta(x_i,y_j\mid z_1,"
+    r"z_2,\ldots,z_K)+\lambda\|\theta\|_2^2+\beta D_{\mathrm{KL}}(q\,\|\,p)$",
+    r"$(x_1^2+x_2^2+\cdots+x_n^2)^{\frac{p}{2}}\leq\frac{1}{2\pi i}\oint_{|z|=1}"
+    r"\frac{f(z)}{(z-a)^{n+1}}\,dz\cdot\prod_{k=1}^{n}\left(1-\frac{1}{p_k^s}\right)^{-1}$",
+    r"$SU(3)_C\times SU(2)_L\times U(1)_Y\times U(1)_{B-L}\times\mathbb{Z}_2\times\mathbb{Z}_4"
+    r"\times\mathbb{Z}_{12}\rtimes A_4$",
+]
+
+
+def formulas() -> None:
+    """A day whose titles and abstracts hold formulas wider than a phone."""
+    from tests import factories
+
+    factories.make_listing()
+    papers = [
+        factories.make_paper(
+            number,
+            title=f"Sparse bounds on {formula}, revisited",
+            abstract=f"We bound {formula}, for $n^2$ tokens ({formula}). $${formula[1:-1]}$$ So.",
+        )
+        for number, formula in enumerate(FORMULAS, start=1)
+    ]
+    factories.make_digest(factories.make_profile(), papers)
+
+
 def big(papers: int = 20_000, cards: int = 50) -> None:
     """20,000 papers, and a day of 50 cards with abstracts as long as arXiv lets them be on average.
 
@@ -158,9 +184,8 @@ def main(scene: str) -> None:
     from webapp.readers.links import make_link, reader_named
 
     bring_up_to_date()
-    {"empty": empty, "unreachable": unreachable, "sample": sample, "full": full, "big": big}[
-        scene
-    ]()
+    scenes = (empty, unreachable, sample, full, formulas, big)
+    {one.__name__: one for one in scenes}[scene]()
     reader = reader_named(READER)
     for _ in range(4):
         sys.stdout.write(make_link(reader) + "\n")

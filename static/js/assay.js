@@ -62,16 +62,23 @@ const tellTimes = () => {
 tellTimes();
 setInterval(tellTimes, 60000);
 
-// Abstracts that are short enough need nothing to press
+// Abstracts that are short enough need nothing to press; formulas that are wide need the keyboard
 const fit = () => {
   for (const abstract of document.querySelectorAll(".abstract")) {
     const text = abstract.querySelector(".text");
     const open = abstract.querySelector("input").checked;
     abstract.classList.toggle("short", !open && text.scrollHeight <= text.clientHeight + 1);
   }
+  // What scrolls can be reached by the keyboard.
+  for (const formula of document.querySelectorAll("math")) {
+    const scrolls = formula.scrollWidth > formula.clientWidth && !formula.closest("a");
+    if (scrolls) formula.tabIndex = 0;
+    else formula.removeAttribute("tabindex");
+  }
 };
 document.fonts.ready.then(fit);
 addEventListener("resize", fit);
+document.addEventListener("change", (event) => event.target.closest(".abstract") && fit());
 
 // Saving, without leaving the place
 const show = (button, pressed) => {

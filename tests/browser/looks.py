@@ -89,6 +89,60 @@ VIOLATIONS = """async ([all, colours]) => {
 }"""
 
 
+# By WCAG 2's definition, from what is painted: each element's background over what is behind it,
+# the text over that, and the opacity of every element that holds it. axe skips some of it.
+PALE = """(root) => {
+    const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+        pen.clearRect(0, 0, 1, 1);
+        pen.fillStyle = colour;
+        pen.fillRect(0, 0, 1, 1);
+        return [...pen.getImageData(0, 0, 1, 1).data].map((part) => part / 255);
+    };
+    const over = (top, under) => {
+        const alpha = top[3] + under[3] * (1 - top[3]);
+        const mixed = [0, 1, 2].map((i) =>
+            (top[i] * top[3] + under[i] * under[3] * (1 - top[3])) / (alpha || 1));
+        return [...mixed, alpha];
+    };
+    const painted = ([node, ...inner], text) => {
+        const style = getComputedStyle(node);
+        let colour = rgba(style.backgroundColor);
+        if (inner.length) colour = over(painted(inner, text), colour);
+        else if (text) colour = over(rgba(style.color), colour);
+        colour[3] *= style.opacity;
+        return colour;
+    };
+    const light = (colour) => {
+        const [r, g, b] = colour.slice(0, 3).map((part) =>
+            part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const found = [];
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const node = walker.currentNode.parentElement;
+        const shown = node.checkVisibility({ visibilityProperty: true });
+        if (!shown || !walker.currentNode.data.trim()) continue;
+        const chain = [];
+        for (let one = node; one; one = one.parentElement) chain.unshift(one);
+        const [a, b] = [true, false].map((text) =>
+            light(over(painted(chain, text), [1, 1, 1, 1]))).sort((x, y) => x - y);
+        found.push([node.localName, walker.currentNode.data.trim(), (b + 0.05) / (a + 0.05)]);
+    }
+    return found;
+}"""
+LEAST_CONTRAST = 4.5  # of text of usual size
+
+
+def pale(tab: Tab, selector: str) -> tuple[set[str], list[str]]:
+    """The kinds of element whose texts under a selector were judged, and the texts too pale."""
+    found = tab.eval_on_selector(selector, PALE)
+    faint = [f"{what} {text!r}: {ratio:.2f}" for what, text, ratio in found
+             if ratio < LEAST_CONTRAST]  # fmt: skip
+    return {what for what, _, _ in found}, faint
+
+
 def kinds(tab: Tab) -> set[str]:
     """What kinds of element are shown, by tag, class, names and what a screen reader is told."""
     return set(
