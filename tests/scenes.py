@@ -53,7 +53,7 @@ def sample() -> None:
 def full() -> None:
     """A site in use: days with every state, a paper with versions, saved papers, profiles."""
     from tests import factories
-    from webapp.library.models import Star
+    from webapp.library.models import ReadingList, Star
     from webapp.papers.models import Paper, PaperVersion
 
     first = 1
@@ -111,6 +111,10 @@ def full() -> None:
     papers = Paper.objects.filter(arxiv_id__startswith="2603.0005")
     factories.make_digest(profile, list(papers), factories.DAY)
     Star.objects.create(reader=reader, paper=paper)
+    listed = ReadingList.objects.create(
+        pk=1, reader=reader, name="Kernels to read", share_key="kept-by-the-reader"
+    )
+    listed.papers.add(*papers[:3])
 
 
 FORMULAS = [

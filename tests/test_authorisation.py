@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 READERS = {
     *("digests:profile-new", "digests:profile-edit", "digests:best-since", "library:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
-    *("library:remove-list", "library:zotero", "pages:first-steps"),
+    *("library:list", "library:bulk", "library:zotero", "pages:first-steps"),
     *(
         "mail:account",
         "mail:confirm",

@@ -107,6 +107,15 @@ document.getElementById("stars")?.addEventListener("submit", (event) => {
   });
 });
 
+// Choosing all papers of a page, or none
+const chooseAll = document.querySelector("[data-choose]");
+if (chooseAll) chooseAll.hidden = false;
+chooseAll?.addEventListener("click", () => {
+  const boxes = [...document.querySelectorAll("[name=chosen]")];
+  const some = boxes.some((box) => !box.checked);
+  for (const box of boxes) box.checked = some;
+});
+
 // Copying a citation or a command
 const offerCopies = () => {
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
@@ -140,6 +149,7 @@ const actions = {
   v: () => paper()?.querySelector("a.view")?.click(),
   s: () => paper()?.querySelector("button.star")?.click(),
   n: () => paper()?.querySelector("button.leave")?.click(),
+  x: () => current()?.querySelector("[name=chosen]")?.click(),
   d: () => showAs(root.dataset.view === "abstracts" ? "list" : "abstracts"),
   "/": () => document.querySelector("#find, #q").focus(),
   "?": () => keys.showModal(),

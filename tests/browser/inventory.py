@@ -58,6 +58,9 @@ PAGES = [
     Page("mail:unsubscribe", "/mail/end/none/", status=404),
     Page("mail:preview", "/account/mail/999/", signed_in=True, status=404),
     Page("library:save", "/save/none/", status=404),
+    Page("library:shared", "/lists/none/", status=404),
+    Page("library:shared", "/lists/kept-by-the-reader/"),
+    Page("library:library", "/library/?list=1", signed_in=True),
     Page("readers:account", "/account/", signed_in=True),
     Page("readers:readers", "/account/readers/", signed_in=True, status=403),
     Page("papers:paper", "/papers/2603.00049/"),
@@ -93,9 +96,14 @@ PAGES = [
 ]
 NOT_PAGES = {
     *("catalog:decide", "library:star", "readers:sign-out", "readers:language"),  # POST only
-    *("library:entry", "library:leave", "library:remove-list"),  # POST only
+    *("library:entry", "library:leave", "library:list", "library:bulk"),  # POST only
     "readers:sign-out-elsewhere",  # POST only
-    *("library:starred", "library:export", "readers:export"),  # where the library was, and files
+    *(
+        "library:starred",
+        "library:export",
+        "library:shared-feed",
+        "readers:export",
+    ),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:day-markdown", "digests:profile-day-markdown", "mail:searches"),  # files

@@ -121,3 +121,46 @@ def test_on_a_papers_page_keys_save_it_or_not_and_never_both(
     tab.wait_for_timeout(300)
     assert asked == []
     context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["keyboard", "without scripts"])
+def test_several_papers_are_chosen_listed_and_the_list_shared(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object], scripts: bool
+) -> None:
+    context = browser.new_context(
+        base_url=site("full").address, viewport=DESKTOP, storage_state=signed_in,
+        java_script_enabled=scripts,
+    )  # type: ignore[arg-type]  # fmt: skip
+    tab, name = context.new_page(), f"Week {12 + scripts}"
+    tab.goto("/library/?list=1")
+    if scripts:
+        tab.keyboard.press("j")
+        tab.keyboard.press("x")
+        tab.keyboard.press("j")
+        tab.keyboard.press("x")
+    else:
+        for box in tab.locator("[name=chosen]").all()[:2]:
+            box.check()
+    expect(tab.locator("[name=chosen]:checked")).to_have_count(2)
+    tab.get_by_role("textbox", name="Tags").fill(f"tag-{name}")
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="RIS").click()
+    assert download.value.path().read_text().count("ER  -") == 2
+    tab.get_by_role("combobox", name="List").fill(name)
+    tab.get_by_role("button", name="Put on the list").click()
+    expect(tab.get_by_role("status")).to_contain_text(f"2 papers are on “{name}”.")
+    tab.get_by_role("link", name=name).click()
+    expect(tab.locator(".card")).to_have_count(2)
+    tab.get_by_role("button", name="Share by a link").click()
+    address = tab.locator("#shared-address").inner_text()
+    stranger = browser.new_page()
+    stranger.goto(address)
+    expect(stranger.locator(".card")).to_have_count(2)
+    expect(stranger.locator("main form, [name=chosen]")).to_have_count(0)
+    tab.get_by_role("button", name="Withdraw it").click()
+    reply = stranger.goto(address)
+    assert reply is not None
+    assert reply.status == 404
+    tab.get_by_role("button", name="Delete this list").click()
+    stranger.close()
+    context.close()

@@ -56,7 +56,7 @@ def test_a_note_tags_read_state_and_lists_are_kept_and_found(client: Client, rea
         assert f'id="p-{paper.arxiv_id}"' not in text(client, f"/library/?{part}"), part
     client.post(address, {"note": "", "tags": ""})  # no list ticked: it leaves them
     assert not made.papers.exists()
-    client.post(f"/library/lists/{made.pk}/")
+    client.post(f"/library/lists/{made.pk}/", {"do": "delete"})
     assert not ReadingList.objects.exists()
 
 

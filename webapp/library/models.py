@@ -8,6 +8,8 @@ from django.dispatch import receiver
 
 from webapp.papers.models import Paper
 
+MAX_LISTS = 100  # of a reader
+
 
 class Star(models.Model):
     """A paper a reader keeps."""
@@ -58,6 +60,7 @@ class ReadingList(models.Model):
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="reading_lists")
     name = models.CharField(max_length=80)
     papers = models.ManyToManyField(Paper, related_name="reading_lists")
+    share_key = models.CharField(max_length=32, blank=True, db_index=True)  # while it is shared
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,7 +1,7 @@
 from django.urls import URLPattern, path, re_path
 from django.views.generic import RedirectView
 
-from webapp.library import views
+from webapp.library import bulk, sharing, views
 from webapp.papers import converters  # noqa: F401 - `arxiv`
 
 app_name = "library"
@@ -13,6 +13,8 @@ urlpatterns: list[URLPattern] = [
     path("library/leave/", views.leave, name="leave"),
     path("library/import/", views.import_, name="import"),
     path("library/zotero/", views.zotero_, name="zotero"),
-    path("library/lists/<int:pk>/", views.remove_list, name="remove-list"),
+    path("library/chosen/", bulk.bulk, name="bulk"),
+    path("library/lists/<int:pk>/", sharing.change, name="list"),
+    path("lists/<str:key>.<suffix:suffix>", sharing.feed, name="shared-feed"),
     path("library/papers/<arxiv:arxiv_id>/", views.entry, name="entry"),
 ]

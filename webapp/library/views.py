@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.core import signing
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -18,16 +18,13 @@ from webapp.library import queries, zotero, zotero_reading
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
 from webapp.library.learning import ask
-from webapp.library.models import LibraryEntry, ReadingList, Star, ZoteroReading
+from webapp.library.models import MAX_LISTS, LibraryEntry, ReadingList, Star, ZoteroReading
 from webapp.library.references import TooMuchError
 from webapp.limits import LimitReachedError, spend, visitor
 from webapp.papers import citations
 from webapp.readers.links import read_save_token
 from webapp.ui.input import number_in
 from webapp.ui.pages import asked_mark, back, for_readers
-
-PAPERS_A_PAGE = 50
-MAX_LISTS = 100
 
 
 @for_readers("GET", "HEAD")
@@ -108,16 +105,6 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
         (one.papers.add if one.pk in chosen else one.papers.remove)(paper)
     messages.success(request, "Saved in your library.")
     return back(request, "/library/", "#library")
-
-
-@for_readers("POST")
-def remove_list(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
-    """Delete a list, not its papers."""
-    found = get_object_or_404(ReadingList, pk=pk, reader=reader)
-    found.papers.clear()
-    found.delete()
-    messages.success(request, _("“%(name)s” is deleted.") % {"name": found.name})
-    return redirect("library:library")
 
 
 @for_readers("GET", "HEAD", "POST")

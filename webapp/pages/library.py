@@ -4,12 +4,15 @@ from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
 from webapp.digests.models import Profile
 from webapp.library import queries
 from webapp.library.learning import LEAST
 from webapp.library.models import ReadingList
+from webapp.library.sharing import shared
 from webapp.papers.search.query import MAX_QUERY, QueryError
+from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import for_readers
 
 PAPERS_A_PAGE = 50
@@ -47,3 +50,21 @@ def library(request: HttpRequest, reader: User) -> HttpResponse:
         "used": Profile.objects.filter(owner=reader).exclude(ranking="rules").exists(),
     }
     return render(request, "pages/library.html", context)
+
+
+@require_safe
+def shared_list(request: HttpRequest, key: str) -> HttpResponse:
+    """A list for whoever has its secret address: read only, and not for search engines."""
+    listed, keys = shared(key)
+    page = Paginator(keys, PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "name": listed.name,
+        "key": key,
+        "page": page,
+        "papers": queries.papers(list(page.object_list)),
+        "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
+    }
+    response = render(request, "pages/shared_list.html", context)
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    response["Cache-Control"] = "private, no-cache"
+    return response

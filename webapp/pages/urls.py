@@ -40,6 +40,9 @@ PAGES_OF: dict[str, list[URLPattern]] = {
         path("summaries/<date:date>/", summaries.day, name="day"),
         path("summaries/<date:date>/again", summaries.again, name="again"),
     ],
-    "library": [path("library/", library.library, name="library")],
+    "library": [
+        path("library/", library.library, name="library"),
+        path("lists/<str:key>/", library.shared_list, name="shared"),
+    ],
     "readers": [path("account/", account.account, name="account")],
 }

@@ -1,0 +1,192 @@
+"""Several papers of a library at once: tagged, listed, taken out, exported; and a shared list."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from webapp.library import bulk
+from webapp.library.models import LibraryEntry, ReadingList, Star
+from webapp.papers.models import Paper
+
+pytestmark = pytest.mark.django_db
+CHOSEN = "/library/chosen/"
+
+
+@pytest.fixture
+def papers() -> list[Paper]:
+    return [factories.make_paper(number) for number in range(1, 5)]
+
+
+@pytest.fixture
+def reader(client: Client, papers: list[Paper]) -> User:
+    made: User = factories.make_reader()
+    client.force_login(made)
+    for paper in papers:
+        Star.objects.create(reader=made, paper=paper)
+    return made
+
+
+@pytest.fixture
+def other(papers: list[Paper]) -> User:
+    """Another reader, who keeps the same papers under the same names."""
+    made: User = factories.make_reader("eve")
+    for paper in papers:
+        Star.objects.create(reader=made, paper=paper)
+        LibraryEntry.objects.create(reader=made, paper=paper, tags=["old"])
+    ReadingList.objects.create(reader=made, name="Wk").papers.add(*papers)
+    return made
+
+
+def kept(reader: User) -> tuple[object, ...]:
+    entries = LibraryEntry.objects.filter(reader=reader).order_by("pk")
+    lists = ReadingList.objects.filter(reader=reader).order_by("name")
+    return (
+        Star.objects.filter(reader=reader).count(),
+        [(one.paper_id, one.tags) for one in entries],
+        [(one.name, one.share_key, sorted(one.papers.values_list("pk"))) for one in lists],
+    )
+
+
+def send(client: Client, papers: list[Paper], **given: str) -> str:
+    """The messages of the page that a form of the library leads to."""
+    chosen = {"chosen": [paper.arxiv_id for paper in papers], "next": "/library/"}
+    page = client.post(CHOSEN, {**chosen, **given}, follow=True).content.decode()
+    return " ".join(re.findall(r'class="message[^>]*>\s*(.*?)\s*<', page, re.DOTALL))
+
+
+def test_chosen_papers_are_tagged_listed_and_taken_out(
+    client: Client, reader: User, other: User, papers: list[Paper]
+) -> None:
+    before = kept(other)
+    assert "2 papers have now: fast, kernels" in send(
+        client, papers[:2], do="tag", tags="fast,  kernels, fast"
+    )
+    assert "2 papers are on “Wk”" in send(client, papers[1:3], do="list", name=" Wk ")
+    listed = ReadingList.objects.get(reader=reader)
+    assert sorted(listed.papers.values_list("pk", flat=True)) == [one.pk for one in papers[1:3]]
+    send(client, papers[1:2], do="list", name="Wk")  # there already: once
+    assert listed.papers.count() == 2
+
+    send(client, papers[:2], do="remove", tag="fast")
+    tags = LibraryEntry.objects.filter(reader=reader).values_list("tags", flat=True)
+    assert list(tags) == [["kernels"], ["kernels"]]
+    send(client, papers[1:2], do="remove", list=str(listed.pk), show="saved")
+    assert [one.pk for one in listed.papers.all()] == [papers[2].pk]
+    assert Star.objects.filter(reader=reader).count() == 4  # of the list alone
+    send(client, papers[:3], do="remove", show="saved")
+    assert [one.paper_id for one in Star.objects.filter(reader=reader)] == [papers[3].pk]
+    assert kept(other) == before
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ({"do": "tag", "tags": " , "}, "Write a tag"),
+        ({"do": "tag", "tags": ",".join(f"t{n}" for n in range(21))}, "At most 20 tags"),
+        ({"do": "tag", "tags": ",".join(f"t{n}" for n in range(20))}, "more than 20 tags"),
+        ({"do": "list", "name": ""}, "Write the name of a list"),
+        ({"do": "list", "name": "x" * 81}, "at most 80"),
+        ({"do": "list", "name": "Third"}, "limit is 1 lists"),
+        ({"do": "remove", "show": "notes"}, "A note is deleted on its paper"),
+        ({"do": "burn"}, "no such action"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(
+    client: Client, reader: User, papers: list[Paper], case: tuple[dict[str, str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    given, why = case
+    monkeypatch.setattr(bulk, "MAX_LISTS", 1)
+    ReadingList.objects.create(reader=reader, name="Wk")
+    LibraryEntry.objects.create(reader=reader, paper=papers[1], tags=["mine"], note="n")
+    before = kept(reader)
+    said = send(client, papers, **given)
+    assert why in said
+    assert "Nothing was changed." in said
+    assert kept(reader) == before
+
+
+def test_nothing_chosen_unknown_or_of_nobody(client: Client, papers: list[Paper]) -> None:
+    assert client.post(CHOSEN, {"chosen": "2603.00001", "do": "list"}).status_code == 302
+    assert "/sign-in/" in client.post(CHOSEN, {"do": "tag"})["Location"]
+    client.force_login(factories.make_reader())
+    assert "Choose papers first" in send(client, [], do="tag", tags="x")
+    page = client.post(CHOSEN, {"chosen": ["9999.99999", "'; --"], "export": "bib"}, follow=True)
+    assert "Choose papers first" in page.content.decode()
+    assert client.get(CHOSEN).status_code == 405
+
+
+def test_the_chosen_are_exported_in_the_order_of_the_page(
+    client: Client, reader: User, papers: list[Paper]
+) -> None:
+    chosen = [papers[2].arxiv_id, papers[0].arxiv_id]
+    answer = client.post(CHOSEN, {"chosen": chosen, "export": "csl.json"})
+    assert "attachment" in answer["Content-Disposition"]
+    assert [chosen[0] in str(one) for one in json.loads(answer.content)] == [True, False]
+    assert len(json.loads(answer.content)) == 2
+    assert b"@misc" in client.post(CHOSEN, {"chosen": chosen, "export": "bib"}).content
+
+
+def test_a_shared_list_is_read_by_whoever_has_its_address_until_it_is_withdrawn(
+    client: Client, reader: User, papers: list[Paper]
+) -> None:
+    mine = ReadingList.objects.create(reader=reader, name="Wk")
+    mine.papers.add(papers[0])
+    LibraryEntry.objects.create(
+        reader=reader, paper=papers[0], note="secret note", tags=["hush-tag"]
+    )
+    change, stranger = f"/library/lists/{mine.pk}/", Client()
+    client.post(change, {"do": "share"})
+    mine.refresh_from_db()
+    first = mine.share_key
+    assert len(first) >= 22  # 128 random bits
+    address = f"/lists/{first}/"
+    assert address in client.get(f"/library/?list={mine.pk}").content.decode()
+
+    page = stranger.get(address)
+    body = page.content.decode()
+    assert papers[0].arxiv_id in body
+    assert not [one for one in ("secret note", "hush-tag", reader.username, change) if one in body]
+    assert "noindex" in page["X-Robots-Tag"]
+    assert "private" in page["Cache-Control"]
+    assert stranger.post(address).status_code == 405
+    for suffix in ("rss", "atom", "json"):
+        feed = stranger.get(f"/lists/{first}.{suffix}")
+        assert "noindex" in feed["X-Robots-Tag"]
+        assert papers[0].arxiv_id in feed.content.decode()
+    assert "Access-Control-Allow-Origin" not in feed
+    mine.papers.add(papers[1])
+    assert papers[1].arxiv_id in stranger.get(f"/lists/{first}.json").content.decode()
+
+    client.post(change, {"do": "rename", "name": "  Kernels   to read "})
+    assert "Kernels to read" in stranger.get(address).content.decode()
+    client.post(change, {"do": "share"})  # a new address: the old one is gone
+    mine.refresh_from_db()
+    assert mine.share_key != first
+    for gone in (address, f"/lists/{first}.rss"):
+        assert stranger.get(gone).status_code == 404
+    client.post(change, {"do": "withdraw"})
+    for gone in (f"/lists/{mine.share_key}/", f"/lists/{mine.share_key}.json"):
+        assert stranger.get(gone).status_code == 404
+
+
+def test_only_its_owner_changes_a_list(client: Client, reader: User, other: User) -> None:
+    theirs = ReadingList.objects.get(reader=other)
+    before = kept(other)
+    for do in ("share", "withdraw", "rename", "delete"):
+        sent = {"do": do, "name": "Mine now"}
+        assert client.post(f"/library/lists/{theirs.pk}/", sent).status_code == 404
+    assert kept(other) == before
+    mine = ReadingList.objects.create(reader=reader, name="A")
+    ReadingList.objects.create(reader=reader, name="B")
+    for name in ("B", "", "x" * 81):
+        client.post(f"/library/lists/{mine.pk}/", {"do": "rename", "name": name})
+        mine.refresh_from_db()
+        assert mine.name == "A"
+    assert Client().get("/lists//").status_code == 404  # lists that are not shared have no address

@@ -1,0 +1,82 @@
+"""A list that is shown to whoever has its secret address: what its owner changes, and its feed."""
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from webapp.digests.feeds import paper_item
+from webapp.digests.models import DigestEntry, new_feed_key
+from webapp.library import queries
+from webapp.library.models import ReadingList
+from webapp.library.queries import Choice
+from webapp.ui import feed_http
+from webapp.ui.feed_http import FeedSource
+from webapp.ui.pages import for_readers
+from webapp.ui.revisions import revision
+
+
+def shared(key: str) -> tuple[ReadingList, list[int]]:
+    """The list of a secret address, and the keys of its papers, the last added first.
+
+    Raises Http404 for one that was never given out or was withdrawn.
+    """
+    shown = get_object_or_404(ReadingList.objects.exclude(share_key=""), share_key=key)
+    return shown, queries.keys(shown.reader, Choice(of_list=shown))
+
+
+@require_safe
+def feed(request: HttpRequest, key: str, suffix: str) -> HttpResponse:
+    """A shared list for feed readers."""
+    listed, keys = shared(key)
+
+    def source() -> FeedSource:
+        return FeedSource(
+            f"list/{listed.share_key}",
+            listed.name,
+            _("A reading list: %(name)s.") % {"name": listed.name},
+            reverse("library:shared", args=[key]),
+            lambda site: [
+                paper_item(site, DigestEntry(paper=paper), listed.name)
+                for paper in queries.papers(keys)
+            ],
+            listed.created_at,
+            is_private=True,
+        )
+
+    shown = (listed.name, tuple(keys), revision("papers"))
+    response = feed_http.respond(request, suffix, shown, source)
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    return response
+
+
+@for_readers("POST")
+def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
+    """Rename a list, share it by a new secret address, withdraw that, or delete it."""
+    mine = get_object_or_404(ReadingList, pk=pk, reader=reader)
+    action, name = request.POST.get("do", ""), " ".join(request.POST.get("name", "").split())
+    said = {"name": mine.name}
+    if action == "delete":
+        mine.papers.clear()
+        mine.delete()
+        messages.success(request, _("“%(name)s” is deleted.") % said)
+        return redirect("library:library")
+    if action == "share":
+        mine.share_key = new_feed_key()
+        messages.success(request, _("Whoever has the address below can read “%(name)s”.") % said)
+    elif action == "withdraw":
+        mine.share_key = ""
+        messages.success(request, _("“%(name)s” is private again: its address is gone.") % said)
+    elif action == "rename" and 0 < len(name) <= 80:
+        if ReadingList.objects.filter(reader=reader, name=name).exclude(pk=pk).exists():
+            messages.error(request, _("You have a list “%(name)s” already.") % {"name": name})
+        else:
+            mine.name = name
+            messages.success(request, _("The list is now called “%(name)s”.") % {"name": name})
+    else:
+        messages.error(request, _("Write the name of a list, at most 80 characters."))
+    mine.save()
+    return redirect(f"{reverse('library:library')}?list={mine.pk}")
