@@ -114,7 +114,7 @@ def full() -> None:
     listed = ReadingList.objects.create(
         pk=1, reader=reader, name="Kernels to read", share_key="kept-by-the-reader"
     )
-    listed.papers.add(*papers[:3])
+    listed.papers.add(paper)
 
 
 FORMULAS = [

@@ -132,7 +132,10 @@ def test_several_papers_are_chosen_listed_and_the_list_shared(
         java_script_enabled=scripts,
     )  # type: ignore[arg-type]  # fmt: skip
     tab, name = context.new_page(), f"Week {12 + scripts}"
-    tab.goto("/library/?list=1")
+    tab.goto("/papers/2603.00002/")
+    tab.get_by_role("button", name="Save", exact=True).click()
+    expect(tab.locator("article.paper .star")).to_have_attribute("aria-pressed", "true")
+    tab.goto("/library/")
     if scripts:
         tab.keyboard.press("j")
         tab.keyboard.press("x")
@@ -162,5 +165,9 @@ def test_several_papers_are_chosen_listed_and_the_list_shared(
     assert reply is not None
     assert reply.status == 404
     tab.get_by_role("button", name="Delete this list").click()
+    tab.goto("/library/")
+    tab.locator('[id="p-2603.00002"] [name=chosen]').check()
+    tab.get_by_role("button", name="Take out").click()
+    expect(tab.get_by_role("status")).to_contain_text("One paper is no longer in “Saved”.")
     stranger.close()
     context.close()
