@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('library', '0003_zotero_reading'),
+        ('library', '0004_zotero_identifiers'),
     ]
 
     operations = [
