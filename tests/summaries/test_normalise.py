@@ -224,6 +224,43 @@ def test_a_prompt_that_was_cut_off_in_silence_is_noticed(
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("context", "cut"), [(4_096, 0.1), (4_096, 0.2), (8_192, 0.3), (2_048, 0.33), (5_000, 0.4)]
+)
+def test_a_prompt_of_which_less_than_half_was_cut_off_is_noticed(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, context: int, cut: float
+) -> None:
+    sentence = "Sparse attention folds strides into heads and is 3.5x faster. "
+    whole = "<p>" + sentence * 8 + "</p>"
+    arxiv.clear()
+    arxiv.expect_request("/html/2512.00001v1").respond_with_data(f"<article>{whole}</article>")
+    model.mode = "ollama"
+    assert summarised(paper).read_share == 1.0
+    asked = sum(len(message["content"]) for message in model.requests[-1]["messages"])
+    around = asked - 8 * len(sentence)  # what the question says besides the paper
+    length = round(context * 4 / (1 - cut)) - around
+    long = "<p>" + sentence * (length // len(sentence)) + "</p>"
+    arxiv.expect_request("/html/2512.00004v1").respond_with_data(f"<article>{long}</article>")
+    other = Paper.objects.create(
+        arxiv_id="2512.00004", title="Other", abstract="x", primary_category="cs.LG"
+    )
+    model.context = context
+    summary = summarised(other)
+    assert summary.read_share == pytest.approx(1 - cut, abs=0.03)
+    said = re.search(r"The server left about (\d+) % of it unread", paper_page(other))
+    assert said
+    assert int(said[1]) == pytest.approx(100 * cut, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "share"), [(0, 1.0), (2_501, 1.0), (2_600, 1.0), (2_048, 0.82), (1_900, 1.0)]
+)
+def test_a_prompt_that_may_be_whole_is_taken_for_whole(tokens: int, share: float) -> None:
+    prompt = "lengthy words of science " * 400  # 10,000 characters, 1,600 words
+    assert capability.read_share(tokens, prompt) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_error_in_a_200_is_retried_later(
     arxiv: HTTPServer, model: OpenAIServer, paper: Paper
 ) -> None:

@@ -6,6 +6,7 @@ server that enforces it answers with JSON of that form. How long a prompt may be
 first that is too long.
 """
 
+import re
 from collections.abc import Callable, Collection, Set
 from dataclasses import asdict, replace
 from typing import Any
@@ -23,6 +24,9 @@ Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
 # A token of a paper has three to five characters; one of seven is in no text that was read whole.
 LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
 MOST_TOKENS = 6_000  # of an answer: the longest summary that the schema allows
+CONTEXTS = 1024  # tokens, of which contexts are multiples
+# What no tokeniser reads as a part of one token: a word with the sign before it, digits, signs.
+_WORDS = re.compile(r"[^\w\s]?[^\W\d_]+|\d+|[^\w\s]+")
 FOR_THE_ANSWER = 0.25  # of a context that prompt and answer share
 
 
@@ -80,14 +84,18 @@ def learn_prompt(server: Server, characters: float) -> None:
     _rows(server).update(prompt_characters=max(round(characters), 1))
 
 
-def read_share(reply: Reply, characters: int) -> float:
-    """The share of a prompt of so many characters that the server can have read, by its tokens.
+def read_share(tokens: int, prompt: str) -> float:
+    """The share of a prompt that the server can have read, by the tokens that it counted.
 
-    Some servers cut off what their context does not hold, and answer as if nothing had happened.
+    Some servers cut off what their context does not hold, and answer as if nothing had happened:
+    then the tokens are those of a whole context, or fewer than the prompt has words.
     """
-    if not reply.tokens_in or characters <= reply.tokens_in * MOST_A_TOKEN:
+    likely = len(prompt) / LIKELY_A_TOKEN
+    if not 0 < tokens < likely:
         return 1.0
-    return reply.tokens_in * LIKELY_A_TOKEN / characters
+    is_full = tokens % CONTEXTS == 0
+    is_cut = is_full or len(prompt) > tokens * MOST_A_TOKEN or tokens < len(_WORDS.findall(prompt))
+    return tokens / likely if is_cut else 1.0
 
 
 def forget(server: Server) -> None:

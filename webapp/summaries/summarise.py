@@ -120,13 +120,14 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
     shares = {"text_share": share, "read_share": 1.0}
 
     def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
-        sent = _characters(messages)
+        prompt = "\n".join(message["content"] for message in messages)
         try:
             reply = budget.ask(summary, server, messages, wanted, heard)
         except TooLongError as error:
-            capability.learn_prompt(server, sent * error.share * (1 - capability.FOR_THE_ANSWER))
+            fits = len(prompt) * error.share * (1 - capability.FOR_THE_ANSWER)
+            capability.learn_prompt(server, fits)
             raise
-        part = capability.read_share(reply, sent)
+        part = capability.read_share(reply.tokens_in, prompt)
         if part < 1:
             capability.learn_prompt(server, reply.tokens_in * capability.LEAST_A_TOKEN)
             shares["read_share"] = min(shares["read_share"], part)
