@@ -88,6 +88,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "webapp.papers.context.sample",
+                "webapp.operate.context.failing_here",
             ]
         },
     }

@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests import factories
+from webapp.operate import failures
 from webapp.operate.checks import readiness
 from webapp.operate.models import Failure
 from workers.site import tasks
@@ -110,6 +111,55 @@ def test_what_one_reader_asked_for_makes_nothing_unready(monkeypatch: pytest.Mon
     assert Failure.objects.get().task == "site.learn"
     assert tasks_check().ok
     assert "site.learn fails since" in tasks_check().detail
+
+
+PAGES = {  # where a reader waits for what a task does
+    "site.learn": "/library/",
+    "site.learn_all": "/profiles/",
+    "site.save_named": "/library/import/",
+    "site.save_by": "/library/",
+    "site.read_zotero": "/library/zotero/",
+    "site.mail": "/account/mail/",
+    "site.mail_link": "/sign-in/",
+    "site.build": "/account/mail/",
+    "site.best_since": "/profiles/",
+    "site.summaries": "/summaries/2025-12-18/",
+    "site.summarise": "/summaries/2025-12-18/",
+    "site.read_tables": "/quantities/",
+    "site.read_tables_of": "/quantities/",
+    "site.link": "/methods/",
+    "site.vectors": "/search?q=attention",
+    "site.postings": "/search?q=attention",
+    "site.tidy": "/workers/",
+    **{f"runs.{name}": "/runs/" for name in ("dispatch", "expire", "heartbeat", "record", "sweep")},
+    "health.token": "/workers/",
+}
+
+
+def test_every_task_has_a_page_that_says_it_fails() -> None:
+    """A new task fails here until a page is concerned with it."""
+    ours = {name for name in app.tasks if not name.startswith("celery.")}
+    assert ours == PAGES.keys() | {"site.poll", "site.enrich"}  # the pages of days, as above
+
+
+@pytest.mark.parametrize("task", PAGES)
+def test_the_page_concerned_says_what_fails_and_since_when(client: Client, task: str) -> None:
+    client.force_login(factories.make_reader("ada"))
+    factories.make_day()
+
+    def page() -> str:
+        answer = client.get(PAGES[task], follow=True)
+        assert answer.status_code == 200, answer.redirect_chain
+        return " ".join(answer.content.decode().split())
+
+    assert "manage.py doctor" not in page()
+    failures.record(task, DatabaseError(WHY), periodic=True)
+    since = timezone.now() - timedelta(hours=3)
+    Failure.objects.update(since=since)
+    assert f"since {since:%Y-%m-%d %H:%M} UTC: an error of Assay or its database" in page()
+    assert WHY not in page()
+    failures.forget(task)
+    assert "manage.py doctor" not in page()
 
 
 def test_an_old_failure_of_what_is_not_asked_for_again_is_forgotten() -> None:

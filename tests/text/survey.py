@@ -109,7 +109,8 @@ def _bibtex(papers: Sequence[Paper]) -> Iterator[str]:
         wanted = {"title": plain(paper.title), "doi": paper.doi, "eprint": paper.arxiv_id}
         for field, text in wanted.items():
             got = " ".join(_untex(entry.fields.get(field, "")).split())
-            if got != " ".join(text.split()):
+            # pybtex reads \\& as TeX writes it: in a formula, where we keep it, no less than outside.
+            if got not in {" ".join(one.split()) for one in (text, _untex(text))}:
                 yield f"bib {key} {field}: {text!r} became {got!r}"
         people = [_of_bibtex(person) for person in entry.persons.get("author", [])]
         if people != [_person(name) for name in paper.author_names if re.search(r"\w", name)]:
