@@ -109,7 +109,7 @@ def _bibtex(papers: Sequence[Paper]) -> Iterator[str]:
         wanted = {"title": plain(paper.title), "doi": paper.doi, "eprint": paper.arxiv_id}
         for field, text in wanted.items():
             got = " ".join(_untex(entry.fields.get(field, "")).split())
-            # pybtex reads \\& as TeX writes it: in a formula, where we keep it, no less than outside.
+            # What `_untex` undoes stands in formulas of the title itself.
             if got not in {" ".join(one.split()) for one in (text, _untex(text))}:
                 yield f"bib {key} {field}: {text!r} became {got!r}"
         people = [_of_bibtex(person) for person in entry.persons.get("author", [])]
