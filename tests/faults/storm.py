@@ -6,8 +6,9 @@ Processes are killed with -9, idle and busy: the supervisor, Redis, the web serv
 the children of its pool, the beat, benchmarks and their reapers; or they stand still for seconds.
 Messages are lost, doubled and forged, and readers cancel. Afterwards every run must have ended,
 with one result where it succeeded, nothing measured twice, no process left over, no device time
-charged for a failure of ours, and the site must be ready. With --postgres on a PostgreSQL of its
-own, else on SQLite.
+charged for a failure of ours, and the site must be ready. Meanwhile --readers save papers and write
+notes, of which nothing acknowledged may be lost. With --postgres on a PostgreSQL of its own, else
+on SQLite.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from assay_common.redis_broker import socket_path
 from tests import machine
 from tests.faults.clocks import step
 from tests.faults.small_disk import fill, has_no_room, make_room, small_disk
+from tests.faults.storm_readers import Reader, lost, reading
 from tests.faults.up_rig import ROLES, UpRig
 from tests.runs.rig import FIXTURE
 from tests.servers import stores
@@ -53,6 +55,7 @@ class Storm:
     faults: Counter[str] = field(default_factory=Counter)
     asked: list[Any] = field(default_factory=list)
     later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+    readers: list[Reader] = field(default_factory=list)
 
     def blow(self) -> None:
         """Ask for every run; two faults for every three that end, soon after; then let it clear.
@@ -264,6 +267,10 @@ def figures(storm: Storm, calm: float, took: float) -> dict[str, Any]:
         ),
         "tables that are not whole": sum(not _whole(run) for run in succeeded),
         "device seconds charged for failures of ours": sum(run.charged_seconds for run in ours),
+        "acknowledged": sum(reader.acknowledged for reader in storm.readers),
+        "requests broken off": sum(len(reader.broken) for reader in storm.readers),
+        "marks and notes lost": len(gone := lost(storm.readers)),
+        "which": gone,
         "processes left over": len(left := storm.rig.benchmarks()),
         "their commands": list(left.values()),
         "faults": dict(storm.faults),
@@ -286,11 +293,12 @@ ZERO = (
     "results in other states",
     "tables that are not whole",
     "device seconds charged for failures of ours",
+    "marks and notes lost",
     "processes left over",
 )
 
 
-def run(runs: int, seed: int, database: str = "") -> dict[str, Any]:
+def run(runs: int, seed: int, database: str = "", readers: int = 2) -> dict[str, Any]:
     """One storm on an `up` of its own; its figures."""
     folder = Path(tempfile.mkdtemp(prefix="assay-storm-"))
     rig = UpRig(folder, database)
@@ -301,8 +309,10 @@ def run(runs: int, seed: int, database: str = "") -> dict[str, Any]:
             rig.start_up()
             with rig.connected():
                 rig.wait_until_ready()
-                storm.blow()
-                calm = storm.calm()
+                address = f"http://127.0.0.1:{rig.port}"
+                with reading(address, readers, seed) as storm.readers:
+                    storm.blow()
+                    calm = storm.calm()
                 storm.quiet()
                 rig.wait_until_ready()
                 return figures(storm, calm, time.monotonic() - started)
@@ -324,6 +334,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--readers", type=int, default=2)
     parser.add_argument("--postgres", action="store_true", help="not SQLite but PostgreSQL")
     options = parser.parse_args()
     if any(bootstrap.missing(group, sys.path) for group in ("web", "ml", "torch")):
@@ -340,7 +351,7 @@ def main() -> int:
         if options.postgres:
             initdb = machine.POSTGRESQL.find() or sys.exit(machine.POSTGRESQL.why_not)
             database = stack.enter_context(stores.postgresql(Path(initdb).parent))
-        found = run(options.runs, options.seed, database)
+        found = run(options.runs, options.seed, database, options.readers)
     print(json.dumps(found, indent=2))
     return int(any(found[name] for name in ZERO))
 
