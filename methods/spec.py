@@ -35,7 +35,7 @@ Stage = Literal["kernel", "layer", "prefill", "first token", "decode", "training
 Ruling = Literal["reproduced", "partly", "not reproduced", "refuted", "inconclusive"]
 
 PRESETS: Mapping[str, str] = {
-    "quick": "a few minutes on a CPU: one question, answered with an interval",
+    "quick": "two minutes on a CPU: one question, answered with an interval",
     "smoke": "seconds on a CPU: shows that everything runs, and measures nothing",
     "standard": "minutes on a CPU: the figures of the README",
     "full": "for a GPU: the sizes of the paper",
@@ -270,7 +270,7 @@ class Benchmark:
 
     ``entry`` names a function ``(ctx: Context, params: P) -> None`` and ``memory``, where given,
     one ``(params: P, device: str) -> int``: the estimated peak in bytes, without allocating.
-    ``presets`` are those of :data:`PRESETS`; ``quick`` only where a few minutes answer a question.
+    ``presets`` are those of :data:`PRESETS`; ``quick`` only where two minutes answer a question.
     ``version`` rises when old and new results stop being comparable. ``measures`` says of each
     series that may stand beside numbers of other papers what it is of; one that it leaves out
     never does. ``controls`` are the variants that leave the mechanism out or choose by chance: a

@@ -64,7 +64,7 @@ def test_chosen_papers_are_tagged_listed_and_taken_out(
     client: Client, reader: User, other: User, papers: list[Paper]
 ) -> None:
     before = kept(other)
-    assert "2 papers have now: fast, kernels" in send(
+    assert "2 papers have the tags fast, kernels now" in send(
         client, papers[:2], do="tag", tags="fast,  kernels, fast"
     )
     assert "2 papers are on “Wk”" in send(client, papers[1:3], do="list", name=" Wk ")

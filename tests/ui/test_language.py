@@ -113,7 +113,7 @@ def test_what_is_refused_and_what_was_done_is_told_in_the_readers_language(clien
     assert "“moe |” 在 | 的一侧没有内容" in client.post("/profiles/new/", wrong).content.decode()
     assert "请粘贴内容" in client.post("/library/import/", {"text": " "}).content.decode()
     made = ReadingList.objects.create(reader=reader, name="Wk")
-    done = client.post(f"/library/lists/{made.pk}/", follow=True)
+    done = client.post(f"/library/lists/{made.pk}/", {"do": "delete"}, follow=True)
     assert "“Wk”已删除。" in done.content.decode()
 
 

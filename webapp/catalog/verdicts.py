@@ -10,9 +10,12 @@ a measurement stand in the reason, and where there are several, no word but "inc
 from dataclasses import dataclass
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 from methods.protocol import Flag, Point
 from methods.spec import MARGIN, Claim, Comparable, Count
 from webapp.runs import intervals
+from webapp.runs.texts import said
 
 DOUBTS = 3  # about one point: from so many on it decides nothing
 PART = 0.5  # of the claimed gain: below, it is not reproduced; half of it is the least of a part
@@ -41,7 +44,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word and its reason; no word while there is nothing to judge by."""
+    """The word and its reason, in the language of the page; no word while nothing is known."""
 
     word: Word | None
     reason: str
@@ -80,7 +83,8 @@ def judge(claim: Claim, point: Point | None) -> Verdict:
     if judged.word is Word.UNTESTABLE:
         return judged
     word = Word.INCONCLUSIVE if len(point.flags) >= DOUBTS else judged.word
-    return Verdict(word, f"{judged.reason}; in doubt: {', '.join(point.flags)}")
+    doubts = _("in doubt: %(doubts)s") % {"doubts": ", ".join(map(_, point.flags))}
+    return Verdict(word, f"{judged.reason}; {doubts}")
 
 
 def _judged(claim: Claim, point: Point | None) -> Verdict:
@@ -88,14 +92,14 @@ def _judged(claim: Claim, point: Point | None) -> Verdict:
     if claim.counted:
         return _counted(claim, claim.counted())
     if claim.ruling:
-        return Verdict(Word(claim.ruling), "argued")
+        return Verdict(Word(claim.ruling), _("argued"))
     if claim.comparable is Comparable.NOT or claim.value is None:
-        return Verdict(Word.UNTESTABLE, claim.reason or "the source gives no number")
+        return Verdict(Word.UNTESTABLE, said(claim.reason) or _("the source gives no number"))
     measured = figure(claim, point)
     if point is None or measured is None:
-        return Verdict(None, "not measured here yet")
+        return Verdict(None, _("not measured here yet"))
     if Flag.FEW in point.flags:
-        return Verdict(None, "too few samples to judge by")
+        return Verdict(None, _("too few samples to judge by"))
     return _measured(claim, measured)
 
 
@@ -104,24 +108,27 @@ def _counted(claim: Claim, count: Count) -> Verdict:
     claimed = float(claim.value or 0.0) - count.without
     worst = min((end - count.without) / claimed for end in (count.low, count.high))
     word = _word(worst)
-    return Verdict(Word.REFUTED if word is Word.NOT else word, f"counted: {count.working}")
+    counted = _("counted: %(working)s") % {"working": count.working}
+    return Verdict(Word.REFUTED if word is Word.NOT else word, counted)
 
 
 def _measured(claim: Claim, measured: Figure) -> Verdict:
     """The verdict of an interval, by the claim's own margin."""
     holds = claim.holds(measured.low, measured.high)
     if holds:
-        return Verdict(Word.REPRODUCED, "the whole measured interval reaches the claim")
+        return Verdict(Word.REPRODUCED, _("the whole measured interval reaches the claim"))
     if holds is None:
-        return Verdict(Word.INCONCLUSIVE, "the measured interval spans the claim and less than it")
+        reason = _("the measured interval spans the claim and less than it")
+        return Verdict(Word.INCONCLUSIVE, reason)
     least, most = sorted(_share(claim, end) for end in (measured.low, measured.high))
     if most < PART:
-        return Verdict(Word.NOT, f"at most {max(most, 0.0):.0%} of the claimed effect was measured")
+        reason = _("at most %(most)s of the claimed effect was measured")
+        return Verdict(Word.NOT, reason % {"most": f"{max(most, 0.0):.0%}"})
     if least < PART / 2:
-        reason = "less than claimed was measured; how much of it is there was not resolved"
+        reason = _("less than claimed was measured; how much of it is there was not resolved")
         return Verdict(Word.INCONCLUSIVE, reason)
-    reason = f"between {least:.0%} and {most:.0%} of the claimed effect was measured"
-    return Verdict(Word.PARTLY, reason)
+    reason = _("between %(least)s and %(most)s of the claimed effect was measured")
+    return Verdict(Word.PARTLY, reason % {"least": f"{least:.0%}", "most": f"{most:.0%}"})
 
 
 def _word(share: float) -> Word:

@@ -52,7 +52,7 @@ def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
     if action == "tag":
         tags = _tag(reader, papers, request.POST.get("tags", ""))
         done = ngettext("One paper has", "%(count)d papers have", len(papers)) % counted
-        return _("%(papers)s now: %(tags)s.") % {"papers": done, "tags": ", ".join(tags)}
+        return _("%(papers)s the tags %(tags)s now.") % {"papers": done, "tags": ", ".join(tags)}
     if action == "list":
         name = _list(reader, papers, request.POST.get("name", ""))
         done = ngettext("One paper is", "%(count)d papers are", len(papers)) % counted

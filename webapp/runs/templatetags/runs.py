@@ -6,11 +6,12 @@ from django import template
 
 from assay_common.quantities import duration, number
 from methods import charts, registry
+from webapp.runs.texts import said
 from webapp.runs.web import views
 from webapp.runs.web.present import x_text
 
 register = template.Library()
-for words in (charts.check_value, duration, charts.interval, number, x_text):
+for words in (charts.check_value, duration, charts.interval, number, said, x_text):
     register.filter(words.__name__, words)
 
 
