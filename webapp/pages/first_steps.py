@@ -1,6 +1,5 @@
 """First steps: a profile from categories, phrases and liked papers, on one page."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -161,13 +160,14 @@ def different_papers() -> list[Paper]:
         papers.remove(paper)
         chosen.append(paper)
         for one in papers:
-            cosine = _cosine(vectors[paper.pk], vectors[one.pk].items())
+            cosine = _cosine(vectors[paper.pk], vectors[one.pk])
             nearest[one.pk] = max(nearest[one.pk], cosine)
     return chosen
 
 
-def _cosine(one: dict[str, float], other: Iterable[tuple[str, float]]) -> float:
-    return sum(value * one.get(term, 0.0) for term, value in other)
+def _cosine(one: dict[str, float], other: dict[str, float]) -> float:
+    """Of two vectors of length 1, over the terms of both."""
+    return sum(one[term] * value for term, value in other.items() if term in one)
 
 
 def _make(request: HttpRequest, reader: User, form: FirstStepsForm) -> Profile:
