@@ -115,7 +115,7 @@ def carried(wheels: Path | None, into: Path) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what fits into the time; 0 if nothing that ran failed."""
+    """Run what fits into the time; 0 if every part that was to run is done."""
     reading = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     reading.add_argument("--minutes", type=float, default=10, help="for all parts together")
     reading.add_argument("--out", type=Path, required=True, help="a folder for the results")
@@ -132,14 +132,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         left = until - time.monotonic()
         if left < 5:
-            found = Ended(part.name, "not begun: the time was up", 0.0)
+            ending = Ended(part.name, "not begun: the time was up", 0.0)
         else:
-            found = run(part, args.out.resolve(), left, environment)
-        ended.append(found)
-        print(f"{found.name}: {found.how}, {found.seconds:.0f} s", flush=True)
-        summary = json.dumps([asdict(one) for one in ended], indent=1)
+            ending = run(part, args.out.resolve(), left, environment)
+        ended.append(ending)
+        print(f"{ending.name}: {ending.how}, {ending.seconds:.0f} s", flush=True)
+        summary = json.dumps([asdict(part) for part in ended], indent=1)
         (args.out / "summary.json").write_text(summary)
-    return int(any(one.how.startswith("failed") for one in ended))
+    return int(any(part.how != "done" for part in ended))
 
 
 if __name__ == "__main__":

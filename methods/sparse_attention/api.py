@@ -1,24 +1,19 @@
-"""The operator: `sparse_attention(q, k, v, config)`, on any device, padded or not."""
+"""The operator for groups of heads: `sparse_attention(q, k, v, config)`, padded or not."""
 
-import os
-from collections.abc import Callable
-from functools import partial
-from importlib.util import find_spec
+import math
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..kit.compiling import uncompiled
-from . import kernel, ops_cpu, ops_gpu
-from .config import GlobalGroup, Group, SparseAttentionConfig, head_groups
+from . import pattern
+from .block_sparse import INTEGERS, Backend, attend, check_inputs
+from .config import GlobalGroup, SparseAttentionConfig, head_groups
 from .oracle import oracle_attention
+from .pattern import Scoring
 
-Backend = Literal["auto", "kernel", "cpu", "gpu", "triton", "portable", "reference"]
 PaddingSide = Literal["right", "left"]
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def sparse_attention(
@@ -30,7 +25,7 @@ def sparse_attention(
     key_lengths: Tensor | None = None,
     padding_side: PaddingSide = "right",
     context: int | None = None,
-    backend: Backend = "auto",
+    backend: Backend | Literal["reference"] = "auto",
 ) -> Tensor:
     r"""Causal attention with sliding windows in some heads and strided anchors in the others.
 
@@ -52,10 +47,8 @@ def sparse_attention(
         padding_side: where the padding stands. Positions count from a sample's first real token.
         context: the length that an adaptive window is resolved for; n if not given. Where lengths
             vary, give the model's, or a longer input changes what earlier tokens see.
-        backend: "auto" picks "gpu" on CUDA, else "kernel" (our own, float32, where it is built),
-            "cpu" (tiles by PyTorch's private flash kernel) or "portable" (public calls only).
-            "triton" is our own kernel for a GPU, not yet measured on one; "reference" is the
-            float64 definition.
+        backend: as of `block_sparse_attention`, but that "auto" stays with "flex" on CUDA until
+            Triton's is measured beside it; "reference" is the float64 definition.
 
     Returns:
         (batch, heads, n, d_head) in q's dtype.
@@ -64,7 +57,6 @@ def sparse_attention(
         InputError: if shapes, dtypes, devices, head counts or lengths do not fit together.
     """
     key_lengths = validated(q, k, v, key_lengths, padding_side)
-    _check_backend(backend, q)
     heads, n = q.shape[1], q.shape[2]
     context = n if context is None else context
     groups = head_groups(config, heads, context, k.shape[1])
@@ -75,13 +67,20 @@ def sparse_attention(
         # Zeros in the padding, so that not even an infinity there can reach a real token.
         q, k, v = (x.masked_fill(~real[:, None, :, None], 0.0) for x in (q, k, v))
 
+    if backend == "auto" and q.is_cuda and q.dtype != torch.float64:
+        backend = "flex"
     if backend == "reference":
         out = oracle_attention(q, k, v, config, context=context).to(q.dtype)
     else:
-        sharing, picked = heads // k.shape[1], _pick(backend, q)
-        if sharing > 1 and picked not in _shared(groups):
-            k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
-        out = _BACKENDS[picked](q, k, v, groups)
+        anchors = groups[-1] if isinstance(groups[-1], GlobalGroup) else None
+        keys, values = k, v
+        if anchors is not None and anchors.anchor == "pool":
+            shared = anchors.start * k.shape[1] // heads  # the first key head of the anchors
+            keys, values = (_pooled(x, shared, anchors.stride) for x in (k, v))
+        read = pattern.of_groups(groups, n, str(q.device))
+        out, lse = attend(q, keys, values, read, Scoring(1 / math.sqrt(q.shape[3])), backend)
+        if anchors is not None and anchors.include_self:
+            out = _with_own(out, lse, group=anchors, q=q, k=k, v=v)
 
     if key_lengths is not None:
         out = out.masked_fill(~real[:, None, :, None], 0.0)
@@ -90,36 +89,45 @@ def sparse_attention(
     return out
 
 
-def _triton(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
-    from . import ops_triton  # noqa: PLC0415 - needs triton
+def pool_anchors(x: Tensor, stride: int) -> Tensor:
+    r"""Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
 
-    return ops_triton.attend(q, k, v, groups)
+    (..., n, d) -> (..., ceil(n / s), d). Anchor t covers tokens (t - 1) s + 1 .. t s, so whoever
+    may see token t s may see all that went into the mean.
 
-
-_BACKENDS: dict[str, Callable[..., Tensor]] = {
-    "kernel": partial(ops_cpu.attend, compiled=True),
-    "cpu": ops_cpu.attend,
-    "portable": ops_cpu.attend_portable,
-    "gpu": ops_gpu.attend,
-    "triton": _triton,
-}
-
-
-def _shared(groups: tuple[Group, ...]) -> tuple[str, ...]:
-    """The backends that take fewer key-value heads than heads."""
-    own = any(isinstance(group, GlobalGroup) and group.include_self for group in groups)
-    return ("gpu", "triton") if own else ("gpu", "triton", "kernel")
+    Equation: $\bar x_t = \frac{1}{s} \sum_{j = (t - 1) s + 1}^{t s} x_j$
+    """
+    first, n = x[..., :1, :], x.shape[-2]
+    m = (n - 1) // stride
+    rest = torch.unflatten(x[..., 1 : 1 + m * stride, :], -2, (m, stride)).mean(-2)
+    return torch.cat([first, rest], dim=-2)
 
 
-@uncompiled
-def _pick(backend: Backend, q: Tensor) -> str:
-    if backend != "auto":
-        return backend
-    if q.is_cuda:
-        return "gpu" if q.dtype != torch.float64 else "portable"
-    if kernel.fits(q):
-        return "kernel"
-    return "cpu" if ops_cpu.HAS_FLASH and q.device.type == "cpu" else "portable"
+def _pooled(x: Tensor, shared: int, stride: int) -> Tensor:
+    """Keys or values (batch, kv_heads, n, d) whose heads from `shared` on have means at anchors."""
+    means = torch.zeros_like(x[:, shared:])
+    means[:, :, ::stride] = pool_anchors(x[:, shared:], stride)
+    return torch.cat([x[:, :shared], means], dim=1)
+
+
+def _with_own(
+    out: Tensor, lse: Tensor, *, group: GlobalGroup, q: Tensor, k: Tensor, v: Tensor
+) -> Tensor:
+    r"""What heads of anchors found, with each token's own key beside it.
+
+    Equation: $s_{ii} = \frac{q_i \cdot k_i}{\sqrt{d}}, \quad L' = \log(e^L + e^{s_{ii}}), \quad
+    O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
+    """
+    heads, sharing = slice(group.start, None), q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(sharing, 1)[:, heads].to(lse.dtype) for x in (k, v))
+    own = (q[:, heads].to(lse.dtype) * k).sum(-1) / math.sqrt(q.shape[-1])  # (batch, heads, n)
+    if group.anchor != "pool":  # an anchor sees itself already
+        anchors = torch.arange(q.shape[2], device=q.device) % group.stride == 0
+        own = own.masked_fill(anchors, -torch.inf)
+    total = torch.logaddexp(lse[:, heads], own)
+    kept, added = torch.exp(lse[:, heads] - total), torch.exp(own - total)
+    both = out[:, heads].to(lse.dtype) * kept[..., None] + v * added[..., None]
+    return torch.cat([out[:, : group.start], both.to(q.dtype)], dim=1)
 
 
 def shifted(x: Tensor, by: Tensor) -> Tensor:
@@ -146,21 +154,9 @@ def validated(
     Raises:
         InputError: for shapes, dtypes, devices or lengths that do not fit together.
     """
-    if q.dim() != 4 or k.dim() != 4 or 0 in q.shape:
-        raise InputError(
-            "q, k and v must be (batch, heads, n, d_head) without empty dimensions, not "
-            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
-        )
-    wanted = (q.shape[0], k.shape[1], q.shape[2], q.shape[3])
-    if tuple(k.shape) != wanted or tuple(v.shape) != wanted:
-        given = f"{tuple(k.shape)} and {tuple(v.shape)} for q {tuple(q.shape)}"
-        raise InputError(f"k and v must both have q's batch, length and d_head, not {given}")
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        given = f"{q.dtype}, {k.dtype}, {v.dtype}"
-        raise InputError(f"q, k and v must share one dtype of {names}, not {given}")
-    if not q.device == k.device == v.device:
-        raise InputError(f"q, k and v are on {q.device}, {k.device} and {v.device}")
+    check_inputs(q, k, v)
+    if k.shape[2] != q.shape[2]:
+        raise InputError(f"{q.shape[2]} queries have {k.shape[2]} keys; there must be as many")
     if padding_side not in get_args(PaddingSide):
         raise InputError(f"padding_side must be 'right' or 'left', not {padding_side!r}")
     if key_lengths is None:
@@ -171,30 +167,3 @@ def validated(
     if bool((key_lengths < 0).any()) or bool((key_lengths > q.shape[2]).any()):
         raise InputError(f"key_lengths must lie in 0 .. {q.shape[2]}, not {key_lengths.tolist()}")
     return key_lengths.to(q.device, torch.long)
-
-
-def has_triton(q: Tensor) -> bool:
-    """Whether our Triton kernel can attend from these queries (batch, heads, n, d)."""
-    runs = q.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch
-    return runs and q.dtype != torch.float64 and find_spec("triton") is not None
-
-
-def _check_backend(backend: str, q: Tensor) -> None:
-    if backend not in get_args(Backend):
-        raise InputError(f"backend must be one of {', '.join(get_args(Backend))}, not {backend!r}")
-    if backend == "cpu" and (q.device.type != "cpu" or not ops_cpu.HAS_FLASH):
-        raise InputError(
-            f"backend 'cpu' needs CPU tensors and PyTorch's CPU flash kernel; q is on {q.device}. "
-            "'portable' runs anywhere"
-        )
-    if backend == "triton" and not has_triton(q):
-        raise InputError(
-            "backend 'triton' needs the package triton, a CUDA device and float32, bfloat16 or "
-            f"float16; q is {q.dtype} on {q.device}. 'portable' runs anywhere"
-        )
-    if backend == "kernel" and not kernel.fits(q):
-        raise InputError(
-            f"backend 'kernel' needs float32 on the CPU, d_head a multiple of {kernel.MULTIPLE}, "
-            "and to be built (python -m methods.sparse_attention.build_kernel); "
-            f"q is {q.dtype}, {tuple(q.shape)} on {q.device}. 'portable' runs anywhere"
-        )

@@ -16,7 +16,8 @@ from ..measure.timing import Comparison, Variants, time_all
 from ..protocol import Limit
 from ..spec import Case
 from . import kernel, peers
-from .api import has_triton, sparse_attention
+from .api import sparse_attention
+from .block_sparse import resolved
 from .cache import SparseKVCache
 from .checks import BOUNDS, Inputs, backend_of, draw, gate
 from .config import SparseAttentionConfig, flop_limit, resolve_window
@@ -34,15 +35,15 @@ def _configs(params: LatencyParams | MemoryParams) -> Configs:
 
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Forward, and forward with backward, over lengths: dense, naive, published peers and ours."""
-    kind = "our compiled kernel" if kernel.loaded() else "tiles by PyTorch's kernel"
-    ctx.log(f"On the CPU, float32 is attended by {kind}.")
+    kind = "our compiled kernel" if kernel.loaded() else "PyTorch's own calls"
+    ctx.log(f"On the CPU, attention is computed by {kind}.")
     time_all(ctx, _comparisons(ctx, params), params, baseline="dense", samples=params.samples)
 
 
 def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
     adaptive, dtype = _configs(params)["adaptive"], getattr(torch, params.dtype)
     # Our compiled kernel attends at another rate of operations than PyTorch's.
-    kernelled = kernel.fits(torch.empty(1, 1, 1, params.d_head, dtype=dtype, device=ctx.device))
+    kernelled = resolved("auto", torch.empty(0, dtype=dtype, device=ctx.device)) == "kernel"
     bound = Limit(
         label="FLOP limit, adaptive" + ", at our kernel's rate" * kernelled,
         points=tuple((float(n), flop_limit(adaptive, n)) for n in params.lengths),
@@ -67,13 +68,12 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
     shape = params.batch, heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
     grad = upstream if backward else None
-    if kernel.fits(qkv.q) and n <= params.linear_peers_up_to:
+    if resolved("auto", qkv.q) == "kernel" and n <= params.linear_peers_up_to:
         # Dense attention as a pattern of ours: every token is an anchor of every head.
         configs["dense_kernel"] = SparseAttentionConfig(0, heads, global_token_ratio=1.0)
     if ctx.device == "cuda":
         configs["windows"] = SparseAttentionConfig(heads, 0)
-        if has_triton(qkv.q):
-            configs["triton"] = configs["adaptive"]
+        configs["triton"] = configs["adaptive"]
     ctx.check_all("at_shape", gate(configs, qkv, grad))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))

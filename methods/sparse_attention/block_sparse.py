@@ -1,29 +1,32 @@
-"""The operator on chosen blocks: `block_sparse_attention(q, k, v, blocks)`.
+"""The operator: `block_sparse_attention(q, k, v, blocks)`, and what PyTorch must know of it.
 
 Every query block, or each decoding query, reads the blocks of keys that a selector (`selectors`)
-chose for it. Heads that share a key head may share a choice. On the CPU the compiled kernel takes
-the lists as it takes ranges; `gathered` does the same by public calls; on a GPU Triton takes the
-lists (`triton_blocks`), or FlexAttention a block mask (`ops_gpu`).
+chose for it. Heads that share a key head may share a choice. Windows and anchors by groups of heads
+(`api.sparse_attention`) are ranges of keys to the same operator (`pattern`).
 
-The operator is `torch.ops.assay.chosen_attention` to PyTorch: it is compiled, exported and
-vectorised as a whole.
+On the CPU our compiled `kernel` computes it, on a GPU Triton (`triton_kernels`), or FlexAttention
+under a block mask (`flex`); `portable` is the same by PyTorch's own calls.
+
+The operator is `torch.ops.assay.attention` to PyTorch: it is compiled, exported and vectorised as a
+whole. Its logsumexp is differentiable, too: attention to parts of the keys is put together by it.
 """
 
 import math
-from functools import lru_cache
-from typing import Any, Literal, get_args
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from . import gathered, kernel
-from .kernel import Chosen, Scoring
+from . import kernel, pattern, portable
+from .pattern import Pattern, Scoring, like
 
-BlockBackend = Literal["auto", "kernel", "gathered", "triton", "flex"]
+Backend = Literal["auto", "kernel", "portable", "triton", "flex"]
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)
-ALL_KEYS = 64  # keys to a block where nothing is chosen
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def block_sparse_attention(
@@ -41,7 +44,7 @@ def block_sparse_attention(
     scale: float | None = None,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
-    backend: BlockBackend = "auto",
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Attention of each query to chosen blocks of keys, differentiable once.
 
@@ -72,7 +75,7 @@ def block_sparse_attention(
         softcap: where not 0, scores s become softcap tanh(s / softcap).
         sinks: (heads,) one more score of each head, of a key without a value.
         backend: "auto" picks "triton" on CUDA, on the CPU "kernel" where it is built (in float32;
-            half precision is cast), else "gathered". "flex" is FlexAttention, for query and key
+            half precision is cast), else "portable". "flex" is FlexAttention, for query and key
             blocks of 128, without sinks, softcap and a range that begins after key 0.
 
     Returns:
@@ -81,7 +84,8 @@ def block_sparse_attention(
     Raises:
         InputError: if shapes, dtypes, devices, numbers of heads or options do not fit together.
     """
-    _validate(q, k, v, blocks, query_block=query_block, key_block=key_block)
+    check_inputs(q, k, v)
+    _check_blocks(q, k, blocks, query_block, key_block)
     n_q, n_k = q.shape[2], k.shape[2]
     offset = n_k - n_q if offset is None else offset
     if window is not None and not (causal and window >= 1):
@@ -90,31 +94,43 @@ def block_sparse_attention(
         raise InputError(f"sinks must be ({q.shape[1]},), one a head, not {tuple(sinks.shape)}")
     if softcap < 0 or not math.isfinite(softcap):
         raise InputError(f"softcap must be positive, or 0 for none, not {softcap}")
-    origins = _check_range(key_range, q, n_k)
-    _check_backend(backend, q)
-    if blocks is None:
-        query_block, key_block, origins = n_q, ALL_KEYS, None
-        blocks = torch.arange(-(-n_k // ALL_KEYS), device=q.device)[None, None, None]
-    ordered = _ordered(blocks)
-    reach = offset, window, causal
-    ranges = _ranges(n_q, n_k, reach, key_range, str(q.device))
+    origins = _origins(key_range, q, n_k)
+    words: dict[str, Any] = {"offset": offset, "window": window, "causal": causal}
+    ranges = pattern.reach(n_q, n_k, **words, device=str(q.device))
+    if key_range is not None:
+        first = torch.maximum(ranges[:, :, 0], key_range[:, None, :1])
+        end = torch.minimum(ranges[:, :, 1], key_range[:, None, 1:])
+        ranges = torch.stack([first, torch.maximum(first, end)], dim=2).int()
+    read = Pattern(ranges, (q.shape[1],), (1,))
+    if blocks is not None:
+        read = Pattern(*read[:3], pattern.ordered(blocks), origins, query_block, key_block)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return attend(q, k, v, read, Scoring(scale, float(softcap), sinks), backend)[0]
+
+
+def attend(  # noqa: PLR0917 - as the operator
+    q: Tensor, k: Tensor, v: Tensor, read: Pattern, scoring: Scoring, backend: str
+) -> tuple[Tensor, Tensor]:
+    r"""Output (batch, heads, n_q, d_head) and logsumexp (batch, heads, n_q) of a `Pattern`.
+
+    Equation: $o_i = \sum_j e^{s_{ij} - L_i} v_j, \quad L_i = \log ( e^z + \sum_j e^{s_{ij}} )$
+
+    Raises InputError for a backend that is unknown or does not fit.
+    """
+    if backend != "auto":  # which the operator itself resolves, out of a compiler's sight
+        resolved(backend, q)
     if backend == "flex":
-        from . import ops_gpu  # noqa: PLC0415 - starts the compiler
+        from . import flex  # noqa: PLC0415 - starts the compiler
 
-        if sinks is not None or softcap or origins is not None:
-            raise InputError("backend 'flex' takes no sinks, softcap or key_range")
-        chosen = Chosen(ordered, query_block, key_block)
-        return ops_gpu.attend_blocks(q, k, v, chosen=chosen, ranges=ranges, scale=scale)
-    call = torch.ops.assay.chosen_attention
-    sizes = query_block, key_block, scale, float(softcap), backend
-    out: Tensor = call(q, k, v, ranges, ordered, origins, sinks, *sizes)[0]
-    return out
+        return flex.attend(q, k, v, read, scoring)
+    options = read.query_block, read.key_block, scoring.scale, scoring.cap, backend
+    groups = read.ranges, read.blocks, read.origins, scoring.sinks, read.heads, read.strides
+    out, lse = torch.ops.assay.attention(q, k, v, *groups, *options)
+    return out, lse
 
 
-def _validate(
-    q: Tensor, k: Tensor, v: Tensor, blocks: Tensor | None, *, query_block: int, key_block: int
-) -> None:
+def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Raise InputError where shapes, dtypes, devices or numbers of heads do not fit together."""
     if q.dim() != 4 or k.dim() != 4 or 0 in q.shape or 0 in k.shape:
         raise InputError(
             "q, k and v must be (batch, heads, n, d_head) without empty dimensions, not "
@@ -133,6 +149,11 @@ def _validate(
         raise InputError(
             f"{q.shape[1]} query heads cannot share {k.shape[1]} key-value heads evenly"
         )
+
+
+def _check_blocks(
+    q: Tensor, k: Tensor, blocks: Tensor | None, query_block: int, key_block: int
+) -> None:
     if query_block < 1 or key_block < 1:
         raise InputError(f"blocks need at least one token, not {query_block} and {key_block}")
     if blocks is None:
@@ -150,7 +171,7 @@ def _validate(
         )
 
 
-def _check_range(key_range: Tensor | None, q: Tensor, n_k: int) -> Tensor | None:
+def _origins(key_range: Tensor | None, q: Tensor, n_k: int) -> Tensor | None:
     """Where each sample's keys begin, (batch,) int32; None where nothing is padded."""
     if key_range is None:
         return None
@@ -164,116 +185,94 @@ def _check_range(key_range: Tensor | None, q: Tensor, n_k: int) -> Tensor | None
     return key_range[:, 0].int().contiguous()
 
 
-def _check_backend(backend: str, q: Tensor) -> None:
-    if backend not in get_args(BlockBackend):
-        known = ", ".join(get_args(BlockBackend))
-        raise InputError(f"backend must be one of {known}, not {backend!r}")
-    if backend == "kernel" and _resolved("auto", q) != "kernel":
+def has_triton(q: Tensor) -> bool:
+    """Whether our Triton kernels can attend from these queries (batch, heads, n, d)."""
+    runs = q.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch
+    return runs and q.dtype != torch.float64 and find_spec("triton") is not None
+
+
+def resolved(backend: str, q: Tensor) -> Backend:
+    """The backend, for "auto" the one that it stands for. Raises InputError where it misfits."""
+    if backend == "auto":
+        if q.is_cuda and has_triton(q):
+            return "triton"
+        compiled = q.device.type == "cpu" and q.dtype != torch.float64 and kernel.loaded()
+        return "kernel" if compiled else "portable"
+    if backend not in get_args(Backend):
+        raise InputError(f"backend must be one of {', '.join(get_args(Backend))}, not {backend!r}")
+    given = f"q is {q.dtype} on {q.device}. 'portable' runs anywhere"
+    if backend == "kernel" and resolved("auto", q) != "kernel":
         raise InputError(
-            "backend 'kernel' needs the CPU, no float64, and to be built "
-            f"(python -m methods.sparse_attention.build_kernel); q is {q.dtype} on {q.device}"
+            "backend 'kernel' needs the CPU, no float64, and to be built (python -m "
+            f"methods.sparse_attention.build_kernel); {given}"
         )
-
-
-def _resolved(backend: str, q: Tensor) -> str:
-    """What "auto" is for these queries."""
-    if backend != "auto":
-        return backend
-    if q.dtype == torch.float64:
-        return "gathered"
-    if q.is_cuda:
-        return "triton"
-    return "kernel" if q.device.type == "cpu" and kernel.loaded() else "gathered"
-
-
-def _ordered(blocks: Tensor) -> Tensor:
-    """Blocks in ascending order, int32, each once: a repeated one is -1."""
-    if not blocks.shape[-1]:
-        return blocks.new_full((*blocks.shape[:-1], 1), -1, dtype=torch.int32)
-    ordered = blocks.int().sort(-1).values
-    repeated = torch.zeros_like(ordered, dtype=torch.bool)
-    repeated[..., 1:] = ordered[..., 1:] == ordered[..., :-1]
-    return ordered.masked_fill(repeated, -1)
-
-
-def _ranges(
-    n_q: int, n_k: int, reach: tuple[int, int | None, bool], key_range: Tensor | None, device: str
-) -> Tensor:
-    """The first key that each query may see and one past the last, (batch or 1, 2, n_q) int32."""
-    build = _unpadded.__wrapped__ if torch.compiler.is_compiling() else _unpadded
-    found = build(n_q, n_k, reach, device)
-    if key_range is None:
-        return found
-    first = torch.maximum(found[:, 0], key_range[:, :1])
-    end = torch.minimum(found[:, 1], key_range[:, 1:])
-    return torch.stack([first, torch.maximum(first, end)], dim=1).int()
-
-
-@lru_cache(maxsize=32)
-def _unpadded(n_q: int, n_k: int, reach: tuple[int, int | None, bool], device: str) -> Tensor:
-    offset, window, causal = reach
-    with torch.inference_mode(False):  # it is kept, and autograd refuses what that mode makes
-        p = torch.arange(n_q, device=device) + offset
-        first = torch.zeros_like(p) if window is None else (p - window + 1).clamp(0, n_k)
-        end = (p + 1).clamp(0, n_k) if causal else torch.full_like(p, n_k)
-        return torch.stack([first, end]).int()[None]
+    if backend == "triton" and not has_triton(q):
+        raise InputError(
+            "backend 'triton' needs the package triton, a CUDA device and float32, bfloat16 or "
+            f"float16; {given}"
+        )
+    return cast(Backend, backend)
 
 
 # --- The operator as PyTorch knows it ------------------------------------------------------------
 
+# Beyond this |L| the kernels' P = exp(S - L) loses too many digits: in float32 a score of 2^14 is
+# known to 0.1 %, one of 10^9 overflows. Then the softmax is taken anew instead.
+LARGEST_LSE = 2.0**14
 
-@torch.library.custom_op("assay::chosen_attention", mutates_args=())
-def chosen_attention(  # noqa: PLR0917 - operators take positions
+
+@torch.library.custom_op("assay::attention", mutates_args=())
+def attention(  # noqa: PLR0917 - operators take positions
     q: Tensor,
     k: Tensor,
     v: Tensor,
     ranges: Tensor,
-    blocks: Tensor,
+    blocks: Tensor | None,
     origins: Tensor | None,
     sinks: Tensor | None,
+    heads: Sequence[int],
+    strides: Sequence[int],
     query_block: int,
     key_block: int,
     scale: float,
     cap: float,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    r"""Output (batch, heads, n_q, d_head) and logsumexp (batch, heads, n_q) of ordered blocks.
+    r"""Output (batch, heads, n_q, d_head) and logsumexp (batch, heads, n_q) of a `Pattern`.
 
     Equation: $o_i = \frac{\sum_{j \in C_i} e^{s_{ij}} v_j}{e^z + \sum_{j \in C_i} e^{s_{ij}}}$
     """
-    chosen, scoring = Chosen(blocks, query_block, key_block, origins), Scoring(scale, cap)
-    backend = _resolved(backend, q)
+    groups = ranges, tuple(heads), tuple(strides)
+    read = Pattern(*groups, blocks, origins, query_block, key_block)
+    scoring = Scoring(scale, cap, sinks)
+    found: tuple[Tensor, Tensor] = _module(backend, q).forward(q, k, v, read, scoring)
+    return found
+
+
+def _module(backend: str, q: Tensor) -> Any:
+    backend = resolved(backend, q)
     if backend == "triton":
-        from . import triton_blocks  # noqa: PLC0415 - needs triton
+        from . import triton_kernels  # noqa: PLC0415 - needs triton
 
-        return triton_blocks.forward(q, k, v, ranges, chosen=chosen, sinks=sinks, scoring=scoring)
-    if backend == "gathered":
-        options: Any = {"chosen": chosen, "sinks": sinks, "scoring": scoring}
-        out, lse = gathered.forward(q, k, v, ranges, **options)
-        return _like(q).copy_(out), lse
-    queries, keys, values = (kernel.padded(x) for x in (q, k, v))
-    out = _like(queries)
-    lse = queries.new_empty(q.shape[:3])
-    sinks = None if sinks is None else sinks.float().contiguous()
-    chosen = chosen._replace(blocks=blocks.contiguous())
-    given = queries, [keys], [values], [ranges.contiguous()]
-    kernel.forward(*given, out=out, lse=lse, scoring=scoring, chosen=chosen, sinks=sinks)
-    whole = out.shape == q.shape and q.dtype == torch.float32
-    return out if whole else _like(q).copy_(out[..., : q.shape[3]]), lse
+        return triton_kernels
+    return kernel if backend == "kernel" else portable
 
 
-@torch.library.custom_op("assay::chosen_attention_backward", mutates_args=())
-def chosen_attention_backward(  # noqa: PLR0917
+@torch.library.custom_op("assay::attention_backward", mutates_args=())
+def attention_backward(  # noqa: PLR0917
     q: Tensor,
     k: Tensor,
     v: Tensor,
     ranges: Tensor,
-    blocks: Tensor,
+    blocks: Tensor | None,
     origins: Tensor | None,
     sinks: Tensor | None,
     out: Tensor,
     lse: Tensor,
     grad: Tensor,
+    grad_lse: Tensor | None,
+    heads: Sequence[int],
+    strides: Sequence[int],
     query_block: int,
     key_block: int,
     scale: float,
@@ -282,85 +281,61 @@ def chosen_attention_backward(  # noqa: PLR0917
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""dQ, dK and dV, like q (batch, heads, n_q, d_head), k and v.
 
-    Equation: $P = e^{S - L}, \quad dV = P^T dO, \quad dS = P \circ (dO V^T - dO \cdot O), \quad
-    dQ = \lambda\, dS K, \quad dK = \lambda\, dS^T Q$
+    Equation: $P = e^{S - L}, \quad dV = P^T dO, \quad dS = P \circ (dO V^T - dO \cdot O + dL),
+    \quad dQ = \lambda\, dS K, \quad dK = \lambda\, dS^T Q$
     """
-    chosen, scoring = Chosen(blocks, query_block, key_block, origins), Scoring(scale, cap)
-    backend = _resolved(backend, q)
-    if backend == "triton":
-        from . import triton_blocks  # noqa: PLC0415 - needs triton
-
-        saved: Any = {"chosen": chosen, "saved": (out, lse), "grad": grad, "scoring": scoring}
-        return triton_blocks.backward(q, k, v, ranges, **saved)
-    # Beyond that the kernel's exp(S - L) loses too many digits.
-    if backend == "gathered" or lse.masked_fill(lse == -math.inf, 0).abs().max() > 2.0**14:
-        options: Any = {"chosen": chosen, "sinks": sinks, "scoring": scoring}
-        return gathered.backward(q, k, v, ranges, grad=grad, **options)
-    queries, keys, values, outs, grads = (kernel.padded(x) for x in (q, k, v, out, grad))
-    dq = _like(queries)
-    dk, dv = (_like(x).zero_() for x in (keys, values))
-    chosen = chosen._replace(blocks=blocks.contiguous())
-    kernel.backward(
-        queries,
-        [keys],
-        [values],
-        [ranges.contiguous()],
-        saved=(outs, lse),
-        grad=grads,
-        into=(dq, [dk], [dv]),
-        scoring=scoring,
-        chosen=chosen,
-    )
-    d = q.shape[3]
-    found = dq[..., :d].to(q.dtype), dk[..., :d].to(k.dtype), dv[..., :d].to(v.dtype)
-    return found[0].contiguous(), found[1].contiguous(), found[2].contiguous()
+    groups = ranges, tuple(heads), tuple(strides)
+    read = Pattern(*groups, blocks, origins, query_block, key_block)
+    words: dict[str, Any] = {"saved": (out, lse), "grad": grad, "grad_lse": grad_lse}
+    if lse.masked_fill(lse == -math.inf, 0).abs().max() > LARGEST_LSE:
+        backend, words["saved"] = "portable", None
+    scoring = Scoring(scale, cap, sinks)
+    found: tuple[Tensor, Tensor, Tensor]
+    found = _module(backend, q).backward(q, k, v, read, scoring, **words)
+    return found
 
 
-def _like(x: Tensor) -> Tensor:
-    """Empty (batch, heads, n, d), laid out so that the projection that follows needs no copy."""
-    b, h, n, d = x.shape
-    return x.new_empty(b, n, h, d).transpose(1, 2)
-
-
-@chosen_attention.register_fake
+@attention.register_fake
 def _(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    dtype = torch.promote_types(q.dtype, torch.float32)
-    return _like(q), q.new_empty(q.shape[:3], dtype=dtype)
+    return like(q), q.new_empty(q.shape[:3], dtype=torch.promote_types(q.dtype, torch.float32))
 
 
-@chosen_attention_backward.register_fake
+@attention_backward.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+    return like(q), like(k), like(v)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    tensors, ctx.sizes = inputs[:7], inputs[7:]
+    tensors, ctx.options = inputs[:7], inputs[7:]
     ctx.save_for_backward(*tensors, *output)
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+def _gradients(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Any, ...]:
     *given, out, lse = ctx.saved_tensors
-    if grad is None:
-        return (None,) * 12
-    sinks, found = given[6], [None] * 12
-    call = torch.ops.assay.chosen_attention_backward
-    found[:3] = call(*given, out, lse, grad, *ctx.sizes)
+    found: list[Any] = [None] * 14
+    if grad is None and grad_lse is None:
+        return tuple(found)
+    grad = torch.zeros_like(out) if grad is None else grad
+    call = torch.ops.assay.attention_backward
+    found[:3] = call(*given, out, lse, grad, grad_lse, *ctx.options)
+    sinks = given[6]
     if sinks is not None and ctx.needs_input_grad[6]:
-        # dz = -sum_i e^(z - L_i) dO_i . O_i
+        # dz = sum_i e^(z - L_i) (dL_i - dO_i . O_i)
         share = torch.exp(sinks.to(lse.dtype)[:, None] - lse)
         products = (grad.to(lse.dtype) * out.to(lse.dtype)).sum(-1)
-        found[6] = -(share * products).sum((0, 2)).to(sinks.dtype)
+        rest = -products if grad_lse is None else grad_lse - products
+        found[6] = (share * rest).sum((0, 2)).to(sinks.dtype)
     return tuple(found)
 
 
-chosen_attention.register_autograd(_gradients, setup_context=_save)
+attention.register_autograd(_gradients, setup_context=_save)
 
 
-@chosen_attention.register_vmap
+@attention.register_vmap
 def _(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
     """Samples of the mapped dimension become samples of the batch."""
-    q, k, v, ranges, blocks, origins, sinks, *sizes = given
+    q, k, v, ranges, blocks, origins, sinks, *options = given
     times = info.batch_size
     if dims[6] is not None:
         raise InputError("block_sparse_attention cannot be vectorised over sinks")
@@ -371,11 +346,12 @@ def _(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
     q, k, v = (spread(x, dim).flatten(0, 1) for x, dim in zip((q, k, v), dims, strict=False))
     batch = q.shape[0] // times
 
-    def by_sample(x: Tensor, dim: int | None) -> Tensor:
+    def by_sample(x: Tensor | None, dim: int | None) -> Tensor | None:
+        if x is None:
+            return None
         whole = spread(x, dim)
         return whole.expand(times, batch, *whole.shape[2:]).flatten(0, 1)
 
-    ranges, blocks = by_sample(ranges, dims[3]), by_sample(blocks, dims[4])
-    origins = None if origins is None else by_sample(origins, dims[5])
-    out, lse = torch.ops.assay.chosen_attention(q, k, v, ranges, blocks, origins, sinks, *sizes)
+    groups = (by_sample(*pair) for pair in zip((ranges, blocks, origins), dims[3:6], strict=True))
+    out, lse = torch.ops.assay.attention(q, k, v, *groups, sinks, *options)
     return (out.unflatten(0, (times, batch)), lse.unflatten(0, (times, batch))), (0, 0)

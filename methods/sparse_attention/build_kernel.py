@@ -31,7 +31,7 @@ FOLDER = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "assay" / "kernels"
 FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC")
 
 
-def place() -> Path:
+def library() -> Path:
     """The path of this machine's kernel, built or not."""
     known = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     features = re.findall(r"(?im)^(?:flags|features)\s*:.*$", known)[:1]
@@ -42,7 +42,7 @@ def place() -> Path:
 
 def build() -> str:
     """Build the kernel if it is missing, one process at a time; returns the error, or ""."""
-    built = place()
+    built = library()
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
         with (FOLDER / "lock").open("w") as lock:
@@ -52,8 +52,8 @@ def build() -> str:
             for unfinished in FOLDER.glob("tmp*"):  # of a build that was killed
                 shutil.rmtree(unfinished, ignore_errors=True)
             with TemporaryDirectory(dir=FOLDER) as folder:
-                _compile(library := Path(folder) / "kernel.so")
-                library.replace(built)
+                _compile(made := Path(folder) / "kernel.so")
+                made.replace(built)
     except OSError as error:
         return str(error)
     except subprocess.CalledProcessError as error:

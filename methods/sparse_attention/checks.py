@@ -16,9 +16,8 @@ from ..kit.compare import largest, relative
 from ..kit.seeds import generator
 from ..measure import memory
 from ..spec import Case
-from . import kernel
-from .api import Backend, PaddingSide, has_triton, sparse_attention
-from .block_sparse import block_sparse_attention
+from .api import PaddingSide, sparse_attention
+from .block_sparse import Backend, block_sparse_attention, resolved
 from .cache import SparseKVCache
 from .config import GlobalGroup, SparseAttentionConfig, head_groups, sparsity_ratio
 from .oracle import block_mask, masked_attention, oracle_attention
@@ -90,12 +89,10 @@ def draw(
 
 
 def backends(device: str, dtype: torch.dtype = torch.float32) -> tuple[Backend, ...]:
-    """What can run on the device; "gpu" runs uncompiled on a CPU."""
-    if device != "cpu":
-        ours = has_triton(torch.empty(0, dtype=dtype, device=device))
-        return ("gpu", "triton", "portable") if ours else ("gpu", "portable")
-    every: tuple[Backend, ...] = ("cpu", "portable", "gpu")
-    return ("kernel", *every) if kernel.fits(torch.empty(1, 1, 1, 16, dtype=dtype)) else every
+    """What can run on the device; "flex" runs uncompiled on a CPU."""
+    picked = resolved("auto", torch.empty(0, dtype=dtype, device=device))
+    others: tuple[Backend, ...] = ("portable", "flex")
+    return others if picked in others else (picked, *others)
 
 
 def oracle(device: str) -> Iterator[Case]:
@@ -189,16 +186,13 @@ def _with_gradients(
 
 def gradients(device: str) -> Iterator[Case]:
     """The backward pass against finite differences, in float64."""
-    chosen: tuple[Backend, ...] = ("cpu", "portable") if device == "cpu" else ("portable",)
     tiny = SparseAttentionConfig(1, 1, 5, 0.25, adaptive_window=False)
     pooled = replace(tiny, anchor="pool", include_self=True)
-    for backend in chosen:
-        for label, config in (("stride", tiny), ("pool, own token", pooled)):
-            inputs, _ = draw(1, config.heads, 14, 3, device=device, dtype=torch.float64)
-
-            attend = partial(sparse_attention, config=config, backend=backend)
-            right = torch.autograd.gradcheck(attend, tuple(inputs.leaves()), raise_exception=False)
-            yield Case(bool(right), True, label=f"{backend}, {label}")
+    for label, config in (("stride", tiny), ("pool, own token", pooled)):
+        inputs, _ = draw(1, config.heads, 14, 3, device=device, dtype=torch.float64)
+        attend = partial(sparse_attention, config=config)
+        right = torch.autograd.gradcheck(attend, tuple(inputs.leaves()), raise_exception=False)
+        yield Case(bool(right), True, label=label)
 
 
 def causality(device: str) -> Iterator[Case]:
@@ -222,8 +216,8 @@ def finite(device: str) -> Iterator[Case]:
                 qkv, grad = draw(1, config.heads, 150, 32, device=device, dtype=dtype)
                 scaled = Inputs(*(x * scale for x in qkv))
                 attend = partial(sparse_attention, backend=backend)
-                # The definition, which "gpu" runs on a CPU, has a backward pass that overflows.
-                forward_only = backend == "gpu" and device == "cpu"
+                # The definition, which "flex" runs on a CPU, has a backward pass that overflows.
+                forward_only = backend == "flex" and device == "cpu"
                 found = _with_gradients(attend, scaled, None if forward_only else grad, config)
                 name = str(dtype).removeprefix("torch.")
                 good = all(bool(x.isfinite().all()) for x in found)

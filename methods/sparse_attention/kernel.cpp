@@ -228,6 +228,10 @@ struct Head {  // one head of one sample
   int64_t n, keys, d;
   float scale, cap;  // scores s become cap tanh(s / cap), unless cap is 0
   float sink;        // one more score that has no value, unless -inf
+  const float* dlse = nullptr;  // the gradient of lse, where there is one
+
+  // dS is P times dO V^T - dO . O + dlse of its row.
+  float added(int64_t row) const { return dlse ? dlse[row] : 0; }
 
   // The end of the queries from `row` on that are answered together.
   int64_t end(int64_t row) const {
@@ -316,7 +320,7 @@ void backward_row(const Head& head, int64_t row, const Rows& dout, const Rows& d
   const int64_t d = head.d;
   std::vector<float> room(2 * d + 2 * CHUNK);
   float *q = room.data(), *sum = q + d, *s = sum + d, *ds = s + CHUNK;
-  float delta = 0;
+  float delta = -head.added(row);
   for (int64_t t = 0; t < d; ++t) {
     q[t] = head.q[row][t] * head.scale;
     delta += dout[row][t] * head.out[row][t];
@@ -398,7 +402,7 @@ void backward_block(const Head& head, int64_t row, int64_t end, const Rows& dout
       store(dout_rows + i * d + t, load(dout[row + i] + t));
       products += load(dout[row + i] + t) * load(head.out[row + i] + t);
     }
-    for (int l = 0; l < W; ++l) delta[i] += products[l];
+    delta[i] = sum_of(products) - head.added(row + i);
   }
   head.chosen.each(row, at.low, at.high, [&](int64_t j, int keys) {
     scores(qt, head.k[j], head.k.stride, d, keys, s);
@@ -494,8 +498,9 @@ void forward(const at::Tensor& q, at::TensorList k, at::TensorList v, at::Tensor
 void backward(const at::Tensor& q, at::TensorList k, at::TensorList v, at::TensorList ranges,
               const std::optional<at::Tensor>& chosen, const std::optional<at::Tensor>& origins,
               const std::optional<at::Tensor>& sinks, int64_t query_block, int64_t key_block, double scale, double cap,
-              const at::Tensor& out, const at::Tensor& lse, const at::Tensor& dout, at::Tensor dq,
-              at::TensorList dk, at::TensorList dv) {
+              const at::Tensor& out, const at::Tensor& lse, const at::Tensor& dout,
+              const std::optional<at::Tensor>& dlse, at::Tensor dq, at::TensorList dk,
+              at::TensorList dv) {
   Call call{q, out, lse, k, v, ranges, chosen, origins, sinks,
                  query_block, key_block, scale, cap};
   call.count();
@@ -504,7 +509,8 @@ void backward(const at::Tensor& q, at::TensorList k, at::TensorList v, at::Tenso
     const int64_t b = task % call.batch, last = (shared - task / call.batch) * call.sharing;
     for (int64_t h = last - call.sharing; h < last; ++h) {
       const auto [g, place] = call.group(h);
-      const Head head = call.head(b, h);
+      Head head = call.head(b, h);
+      if (dlse) head.dlse = dlse->data_ptr<float>() + (b * call.heads + h) * call.n;
       const Rows from(dout, b, h), to_q(dq, b, h), to_k(dk[g], b, place), to_v(dv[g], b, place);
       for (int64_t row = 0, end; row < call.n; row = end) {
         end = head.end(row);
@@ -529,5 +535,5 @@ TORCH_LIBRARY(assay_sparse_attention, library) {
       "backward(Tensor q, Tensor[] k, Tensor[] v, Tensor[] ranges, Tensor? chosen, Tensor? origins, "
       "Tensor? sinks, "
       "int query_block, int key_block, float scale, float cap, Tensor out, Tensor lse, "
-      "Tensor dout, Tensor(a!) dq, Tensor(b!)[] dk, Tensor(c!)[] dv) -> ()", &backward);
+      "Tensor dout, Tensor? dlse, Tensor(a!) dq, Tensor(b!)[] dk, Tensor(c!)[] dv) -> ()", &backward);
 }

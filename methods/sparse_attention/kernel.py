@@ -1,133 +1,82 @@
 """The compiled CPU kernel (`kernel.cpp`): every head and tile of a call in one parallel region.
 
-`build_kernel` builds it. Without it `ops_cpu` runs each tile in PyTorch's kernel, and chosen blocks
-are gathered (`gathered`).
+`build_kernel` builds it; without it `portable` does the same by PyTorch's own calls. It computes in
+float32: half precision is cast, and a head size is filled up to a multiple of 16.
 """
 
-import math
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .build_kernel import place
-from .config import GlobalGroup, Group
+from .build_kernel import library
+from .pattern import Pattern, Scoring, fitted, like
 
-MULTIPLE = 16  # of d_head: two vectors; other sizes are padded with zeros where that is worth it
+MULTIPLE = 16  # of d_head: two vectors
 
 
 @lru_cache(maxsize=1)
 def loaded() -> bool:
     """Whether this process has the kernel; it never builds it."""
     try:
-        torch.ops.load_library(place())  # type: ignore[no-untyped-call]
+        torch.ops.load_library(library())  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError):  # not built, or for libraries that have been removed since
         return False
     return True
 
 
-def fits(q: Tensor) -> bool:
-    """Whether the kernel can attend from these queries (batch, heads, n, d)."""
-    simple = q.device.type == "cpu" and q.dtype == torch.float32 and q.shape[-1] % MULTIPLE == 0
-    return simple and loaded()
-
-
-class Scoring(NamedTuple):
-    """How scores are made of products: times `scale`, then `cap` tanh(s / cap) unless cap is 0."""
-
-    scale: float
-    cap: float = 0.0
-
-
-class Chosen(NamedTuple):
-    """Blocks of keys that runs of queries read, beside the range of each query.
-
-    `blocks` is (batch or 1, heads that choose, query blocks, most) int32, ascending, negative where
-    there is none; block c of sample b holds the keys `origins[b] + c * key_block` and following.
-    """
-
-    blocks: Tensor
-    query_block: int
-    key_block: int
-    origins: Tensor | None = None  # (batch,) int32
-
-
 def forward(
-    q: Tensor,
-    k: Sequence[Tensor],
-    v: Sequence[Tensor],
-    ranges: Sequence[Tensor],
-    *,
-    out: Tensor,
-    lse: Tensor,
-    scoring: Scoring,
-    chosen: Chosen | None = None,
-    sinks: Tensor | None = None,
-) -> None:
-    r"""Fill `out` (batch, heads, n, d) and `lse` (batch, heads, n) of queries like `out`.
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scoring: Scoring
+) -> tuple[Tensor, Tensor]:
+    r"""Output (batch, heads, n_q, d) in q's type and logsumexp (batch, heads, n_q) in float32.
 
     Equation: $o_i = \frac{\sum_j e^{s_{ij}} v_j}{e^{z} + \sum_j e^{s_{ij}}}, \quad
     L_i = \log ( e^z + \sum_j e^{s_{ij}} )$
 
-    k, v (batch, kv_heads, n_k, d) and ranges (batch or 1, 2, n) int32 have an item for each group
-    of heads; j runs over `ranges[0] <= j < ranges[1]` and, where blocks are chosen, within these.
-    z is the head's sink (`sinks`, (heads,) float32), or -inf.
+    k, v are (batch, kv_heads, n_k, d); j runs over the keys of the pattern, z is the head's sink.
     """
-    given = q, list(k), list(v), list(ranges), *_options(chosen, sinks), *scoring
+    queries, keys, values = (_padded(x) for x in (q, k, v))
+    out, lse = like(queries), queries.new_empty(q.shape[:3])
+    given = _given(queries, keys, values, pattern, scoring)
     torch.ops.assay_sparse_attention.forward(*given, out, lse)
+    return fitted(out, q), lse
 
 
 def backward(
-    q: Tensor,
-    k: Sequence[Tensor],
-    v: Sequence[Tensor],
-    ranges: Sequence[Tensor],
-    *,
-    saved: tuple[Tensor, Tensor],
-    grad: Tensor,
-    into: tuple[Tensor, Sequence[Tensor], Sequence[Tensor]],
-    scoring: Scoring,
-    chosen: Chosen | None = None,
-    sinks: Tensor | None = None,
-) -> None:
-    """Fill dQ (batch, heads, n, d) and add to dK, dV (`into`), given what `forward` filled."""
-    dq, dk, dv = into
-    given = q, list(k), list(v), list(ranges), *_options(chosen, sinks), *scoring
-    torch.ops.assay_sparse_attention.backward(*given, *saved, grad, dq, list(dk), list(dv))
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scoring: Scoring, *,
+    saved: tuple[Tensor, Tensor], grad: Tensor, grad_lse: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    r"""dQ, dK and dV, given what `forward` returned and the gradients of it.
 
-
-def _options(
-    chosen: Chosen | None, sinks: Tensor | None
-) -> tuple[Tensor | None, Tensor | None, Tensor | None, int, int]:
-    if chosen is None:
-        return None, None, sinks, 1, 1
-    return chosen.blocks, chosen.origins, sinks, chosen.query_block, chosen.key_block
-
-
-def padded(x: Tensor) -> Tensor:
-    r"""(batch, heads, n, d) in float32, d filled up with zeros to what the kernel takes.
-
-    Equation: $y_t = x_t \;\mathrm{for}\; t < d, \quad 0 \;\mathrm{beyond}$
+    Equation: $P = e^{S - L}, \quad dV = P^T dO, \quad dS = P \circ (dO V^T - dO \cdot O + dL),
+    \quad dQ = \lambda\, dS K, \quad dK = \lambda\, dS^T Q$
     """
+    queries, keys, values, out, upstream = (_padded(x) for x in (q, k, v, saved[0], grad))
+    dq, dk, dv = like(queries), like(keys).zero_(), like(values).zero_()
+    parts = pattern.parts(k.shape[1])
+    dks, dvs = ([x[:, shared, ::stride] for _, shared, stride in parts] for x in (dk, dv))
+    given = _given(queries, keys, values, pattern, scoring)
+    grad_lse = None if grad_lse is None else grad_lse.contiguous()
+    results = saved[1], upstream, grad_lse, dq, dks, dvs
+    torch.ops.assay_sparse_attention.backward(*given, out, *results)
+    return fitted(dq, q), fitted(dk, k), fitted(dv, v)
+
+
+def _given(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scoring: Scoring) -> tuple[Any, ...]:
+    """What both operators of `kernel.cpp` take first: keys and values group by group."""
+    parts, blocks, sinks = pattern.parts(k.shape[1]), pattern.blocks, scoring.sinks
+    keys, values = ([x[:, shared, ::stride] for _, shared, stride in parts] for x in (k, v))
+    ranges = [x.contiguous() for x in pattern.ranges.unbind(1)]
+    blocks = None if blocks is None else blocks.contiguous()
+    sinks = None if sinks is None else sinks.float().contiguous()
+    sizes = pattern.query_block, pattern.key_block, scoring.scale, scoring.cap
+    return (q, keys, values, ranges, blocks, pattern.origins, sinks, *sizes)
+
+
+def _padded(x: Tensor) -> Tensor:
+    """(batch, heads, n, d) in float32, d filled up with zeros to what the kernel takes."""
     x = x.float() if x.stride(-1) == 1 else x.float().contiguous()
     rest = -x.shape[-1] % MULTIPLE
     return F.pad(x, (0, rest)) if rest else x
-
-
-@lru_cache(maxsize=32)
-def ranges(group: Group, n: int) -> Tensor:
-    r"""The keys that each query sees, (1, 2, n) int32: the first, and one past the last.
-
-    Equation: $a_i = \max(0, (\lfloor i / b \rfloor - \lceil w / b \rceil + 1) b), \quad e_i = i + 1
-    \;\mathrm{in\ a\ local\ group}$
-    Equation: $a_i = 0, \quad e_i = \lfloor i / s \rfloor + 1 \;\mathrm{of\ the\ anchors\ in\ a\
-    global\ one}$
-    """
-    i = torch.arange(n, device="cpu")  # cached, so independent of the default device
-    if isinstance(group, GlobalGroup):
-        return torch.stack([torch.zeros_like(i), i // group.stride + 1]).int()[None]
-    first = (i // group.block - math.ceil(group.window / group.block) + 1) * group.block
-    return torch.stack([first.clamp(min=0), i + 1]).int()[None]

@@ -7,7 +7,6 @@ same function; the published libraries compute *their* pattern, and say so in th
 import math
 import shutil
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .config import SparseAttentionConfig, head_groups
+from .pattern import Scoring, of_groups
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -55,9 +55,15 @@ def flex(config: SparseAttentionConfig, n: int) -> Attention | None:
     """
     if not (shutil.which("c++") or shutil.which("g++")):
         return None
-    from . import ops_gpu  # noqa: PLC0415 - starts the compiler
+    from . import flex as by_flex  # noqa: PLC0415 - starts the compiler
 
-    return partial(ops_gpu.attend, groups=head_groups(config, config.heads, n), compiled=True)
+    read = of_groups(head_groups(config, config.heads, n), n, "cpu")
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scoring = Scoring(1 / math.sqrt(q.shape[-1]))
+        return by_flex.attend(q, k, v, read, scoring, compiled=True)[0]
+
+    return attend
 
 
 def local_attention(window: int) -> Attention:

@@ -12,7 +12,6 @@ import pytest
 
 from methods import registry
 from methods.__main__ import main
-from methods.sparse_attention import tiles
 from methods.spec import Case
 from tests.methods.mutation import Mutation
 
@@ -23,14 +22,6 @@ ROWS = [
     for check in registry.get(slug).checks
     if not check.entry.startswith("checks_learning:")
 ]
-
-
-@pytest.fixture(autouse=True)
-def _fresh_plans():
-    """Plans of tiles are kept: those of a broken method must not outlive it."""
-    tiles.plan.cache_clear()
-    yield
-    tiles.plan.cache_clear()
 
 
 def mutations(slug: str) -> list[Mutation]:

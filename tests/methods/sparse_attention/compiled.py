@@ -20,32 +20,49 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from methods.sparse_attention import ops_triton
+from methods.sparse_attention import triton_kernels
+from methods.sparse_attention.config import LocalGroup
+from methods.sparse_attention.pattern import Scoring, of_groups
 
-KERNELS = ("_forward", "_backward_rows", "_backward_keys")
-TYPES = {"LSE": "*fp32", "DELTA": "*fp32", "PATTERN": "*i32", "scale": "fp32"}
-TYPES |= dict.fromkeys(("n", "heads", "sharing"), "i32")
-D = 64
+TYPES = {"LSE": "*fp32", "DELTA": "*fp32", "SINKS": "*fp32", "scale": "fp32", "cap": "fp32"}
+TYPES |= dict.fromkeys(("RANGES", "GROUPS", "BLOCKS", "ORIGINS"), "*i32")
+COUNTS = ("ranges_step", "blocks_step", "n", "n_k", "heads", "choosing", "choosers", "runs", "most")
+TYPES |= dict.fromkeys(COUNTS, "i32")
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
 def main() -> None:
-    wanted = [(name, torch.bfloat16, "bf16", 90) for name in KERNELS]
-    for name, dtype, item, capability in [*wanted, (KERNELS[0], torch.float32, "fp32", 80)]:
-        made = compiled(name, dtype, item, capability)
-        line = {"kernel": name, "dtype": item, **resources(made.asm["cubin"])}
-        line["tensor_cores"] = "mma" in made.asm["ptx"]
-        sys.stdout.write(json.dumps(line) + "\n")
+    """Windows and lists of blocks, in bfloat16; the forward pass in float32, too."""
+    for listed in (False, True):
+        for name in ("_forward", "_backward"):
+            show(name, torch.bfloat16, 90, listed=listed)
+    show("_forward", torch.float32, 80, listed=False)
 
 
-def compiled(name: str, dtype: torch.dtype, item: str, capability: int) -> Any:
+def show(name: str, dtype: torch.dtype, capability: int, *, listed: bool) -> None:
+    made = compiled(name, dtype, capability, listed=listed)
+    line = {"kernel": name, "dtype": str(dtype), "listed": listed, **resources(made.asm["cubin"])}
+    line["tensor_cores"] = "mma" in made.asm["ptx"]
+    sys.stdout.write(json.dumps(line) + "\n")
+
+
+def compiled(name: str, dtype: torch.dtype, capability: int, *, listed: bool) -> Any:
     """A kernel as a launch compiles it: tensors and strides are multiples of 16."""
-    kernel = getattr(ops_triton, name)
-    options = ops_triton.tile(dtype, by_key=name == "_backward_keys")
-    sizes = {"D": D, "D_PADDED": D} | {one: options.pop(one) for one in ("ROWS", "KEYS")}
-    placed = (f"*{item}", "i64", "i64", "i64")
+    kernel, item = getattr(triton_kernels, name), {torch.bfloat16: "bf16"}.get(dtype, "fp32")
+    q = torch.empty(1, 2, 256, 64, dtype=dtype)
+    read = of_groups((LocalGroup(0, 2, 128),), 256, "cpu")
+    if listed:
+        read = read._replace(blocks=torch.zeros(1, 2, 4, 3, dtype=torch.int32), query_block=64)
+        read = read._replace(key_block=64)
+    _launch = triton_kernels._launch
+    sizes = _launch(q, q, read, Scoring(0.125), backward=name == "_backward")[2] | {"SUNK": False}
+    options = {"num_warps": sizes.pop("num_warps")}
+    sizes = {size: sizes[size] for size in kernel.arg_names if size in sizes}
+    strided = dict.fromkeys(("Q", "K", "V", "OUT", "GRAD", "DQ"), (f"*{item}", "i64", "i64", "i64"))
+    strided |= dict.fromkeys(("DK", "DV"), ("*fp32", "i64", "i64", "i64"))
     signature: dict[str, Any] = {
-        one: "constexpr" if one in sizes else TYPES.get(one, placed) for one in kernel.arg_names
+        given: "constexpr" if given in sizes else (TYPES | strided)[given]
+        for given in kernel.arg_names
     }
     aligned = [["tt.divisibility", 16]]
     attributes = {}

@@ -6,15 +6,15 @@ import torch
 
 from methods.sparse_attention import (
     api,
+    block_sparse,
     cache,
     checks,
     config,
     kernel,
-    ops_cpu,
     oracle,
     peers,
+    portable,
     selectors,
-    tiles,
 )
 from tests.methods.mutation import Mutation
 
@@ -24,52 +24,77 @@ def few_shapes(patch):
     patch.setattr(checks, "BOUNDS", {torch.float32: 1e-5})
 
 
+def runs_that(patch, wrong):
+    """`wrong(run)` is what is computed in the place of a run of the portable implementation."""
+    right = portable._runs
+    patch.setattr(portable, "_runs", lambda *given: map(wrong, right(*given)))
+
+
 def a_window_off_by_one(patch):
     few_shapes(patch)
-    right = config.LocalGroup.first_key
-    patch.setattr(config.LocalGroup, "first_key", lambda self, i: right(self, i) - 1)
+    right = api.pattern.of_groups
+
+    def wider(groups, *given):
+        read = right(groups, *given)
+        local = torch.tensor([isinstance(group, config.LocalGroup) for group in groups])
+        less = torch.zeros_like(read.ranges)
+        less[:, local, 0] = 1
+        return read._replace(ranges=(read.ranges - less).clamp(min=0))
+
+    patch.setattr(api.pattern, "of_groups", wider)
 
 
 def a_stride_off_by_one(patch):
     few_shapes(patch)
-    right = ops_cpu.key_side
 
-    def shifted(x: torch.Tensor, group: config.Group) -> torch.Tensor:
-        return right(x.roll(1, 2) if isinstance(group, config.GlobalGroup) else x, group)
+    def shifted(run):
+        if run.at.step == 1:
+            return run
+        return run._replace(keys=run.keys.roll(1, 4), values=run.values.roll(1, 4))
 
-    patch.setattr(ops_cpu, "key_side", shifted)
+    runs_that(patch, shifted)
 
 
 def a_dropped_scale(patch):
     few_shapes(patch)
-    right = ops_cpu.attend
-    patch.setitem(api._BACKENDS, "cpu", lambda q, k, v, g: right(q * 32**0.5, k, v, g))
+    right = portable.forward
+
+    def unscaled(q, k, v, read, scoring):
+        return right(q, k, v, read, scoring._replace(scale=1.0))
+
+    patch.setattr(portable, "forward", unscaled)
 
 
 def gradients_of_overlaps_left_out(patch):
     few_shapes(patch)
+    right = portable._Run.add
 
-    def only_first(self: tiles.Tile, total: torch.Tensor, part: torch.Tensor) -> None:
-        self.keys(total)[:, :, : self.rows] += part[:, :, : self.rows]
+    def only_own(self, total, part):
+        part = part.clone()
+        part[..., : -portable.ROWS, :] = 0
+        right(self, total, part)
 
-    patch.setattr(tiles.Tile, "add_keys", only_first)
+    patch.setattr(portable._Run, "add", only_own)
 
 
 def a_wrong_backward(patch):
-    right = ops_cpu._backward
+    right = portable.backward
 
-    def doubled(s: ops_cpu._Tensors, g: ops_cpu._Tensors, *more: object, **options: object) -> None:
-        right(s, g, *more, **options)  # type: ignore[arg-type]
-        g.q.mul_(1.01)
+    def scaled(*given, **words):
+        dq, dk, dv = right(*given, **words)
+        return dq * 1.01, dk, dv
 
-    patch.setattr(ops_cpu, "_backward", doubled)
+    patch.setattr(portable, "backward", scaled)
 
 
 def a_look_into_the_future(patch):
-    def leaking(*args: object) -> torch.Tensor:
-        return torch.zeros(args[1], args[2] + args[1])  # type: ignore[call-overload, operator]
+    right = api.pattern.of_groups
 
-    patch.setattr(tiles, "_band", leaking)
+    def leaking(*given):
+        read = right(*given)
+        return read._replace(ranges=read.ranges.roll(-1, 3))
+
+    patch.setattr(api.pattern, "of_groups", leaking)
 
 
 def a_pooled_anchor_that_starts_at_its_token(patch):
@@ -77,22 +102,21 @@ def a_pooled_anchor_that_starts_at_its_token(patch):
         whole = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[2] % stride))
         return whole.unflatten(2, (-1, stride)).mean(3)  # tokens t s .. (t + 1) s - 1
 
-    patch.setattr(tiles, "pool_anchors", early)
+    patch.setattr(api, "pool_anchors", early)
 
 
 def a_finite_fill_in_half_precision(patch):
-    def filled(
-        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, groups: tuple[config.Group, ...]
-    ) -> torch.Tensor:
+    def filled(q, k, v, *_):
         scores = (q @ k.transpose(-1, -2)) / q.shape[-1] ** 0.5
         future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        return torch.softmax(scores + future.to(q.dtype) * torch.tensor(-1e9).to(q.dtype), -1) @ v
+        scores = scores + future.to(q.dtype) * torch.tensor(-1e9).to(q.dtype)
+        return torch.softmax(scores, -1) @ v, scores.float().logsumexp(-1)
 
-    patch.setitem(api._BACKENDS, "cpu", filled)
+    patch.setattr(portable, "forward", filled)
 
 
 def gradients_from_scores_that_overflow(patch):
-    patch.setattr(ops_cpu, "LARGEST_LSE", float("inf"))
+    patch.setattr(block_sparse, "LARGEST_LSE", float("inf"))
 
 
 def a_ring_too_short(patch):
@@ -174,65 +198,54 @@ def a_window_below_the_stride(patch):
 
 
 def forward_that(patch, wrong):
-    """A compiled forward pass changed by `wrong(q, k, v, words)`, which gives what it runs with."""
+    """A compiled forward pass of what `wrong(q, k, v, read)` gives."""
     right = kernel.forward
-
-    def changed(q, k, v, ranges, **words):
-        q, k, v = wrong(q, list(k), list(v), words)
-        right(q, k, v, ranges, **words)
-
-    patch.setattr(kernel, "forward", changed)
+    patch.setattr(kernel, "forward", lambda *given: right(*wrong(*given[:4]), given[4]))
 
 
 def backward_that(patch, wrong):
     """A compiled backward pass whose gradients `wrong(q, dq, dk, dv)` spoils afterwards."""
     right = kernel.backward
 
-    def changed(q, k, v, ranges, *, into, **words):
-        right(q, k, v, ranges, into=into, **words)
-        wrong(q, *into)
+    def changed(q, *given, **words):
+        found = right(q, *given, **words)
+        wrong(q, *found)
+        return found
 
     patch.setattr(kernel, "backward", changed)
 
 
 def a_scale_wrong_at_d_80(patch):
-    def wrong(q, k, v, _):
-        return (q * 1.001 if q.shape[3] == 80 else q), k, v
-
-    forward_that(patch, wrong)
+    forward_that(patch, lambda q, *rest: (q * 1.001 if q.shape[3] == 80 else q, *rest))
 
 
 def a_delta_wrong_at_d_128(patch):
     right = kernel.backward
 
-    def changed(q, k, v, ranges, *, saved, **words):
+    def changed(q, *given, saved, **words):
         out = saved[0] * 1.01 if q.shape[3] == 128 else saved[0]
-        right(q, k, v, ranges, saved=(out, saved[1]), **words)
+        return right(q, *given, saved=(out, saved[1]), **words)
 
     patch.setattr(kernel, "backward", changed)
 
 
 def a_dk_wrong_from_d_96(patch):
-    def wrong(q, dq, dk, dv):
-        for part in dk if q.shape[3] >= 96 else ():
-            part.mul_(1.01)
-
-    backward_that(patch, wrong)
+    backward_that(patch, lambda q, dq, dk, dv: dk.mul_(1.01 if q.shape[3] >= 96 else 1))
 
 
 def with_k_s_stride(k, v):
-    return [y.as_strided(y.shape, x.stride()) for x, y in zip(k, v, strict=True)]
+    return v.as_strided(v.shape, k.stride())
 
 
 def a_v_read_with_k_s_stride(patch):
-    forward_that(patch, lambda q, k, v, _: (q, k, with_k_s_stride(k, v)))
+    forward_that(patch, lambda q, k, v, read: (q, k, with_k_s_stride(k, v), read))
 
 
 def a_v_read_with_k_s_stride_backward(patch):
     right = kernel.backward
 
-    def changed(q, k, v, ranges, **words):
-        right(q, k, with_k_s_stride(list(k), list(v)), ranges, **words)
+    def changed(q, k, v, *given, **words):
+        return right(q, k, with_k_s_stride(k, v), *given, **words)
 
     patch.setattr(kernel, "backward", changed)
 
@@ -241,29 +254,28 @@ def a_backward_mask_of_minus_30(patch):
     """What is masked keeps e^-30 of its weight, which is much where scores are large."""
     right = kernel.backward
 
-    def changed(q, k, v, ranges, *, saved, grad, into, **words):
-        right(q, k, v, ranges, saved=saved, grad=grad, into=into, **words)
-        lse = saved[1]
-        for x, seen, dv in zip(k, ranges, into[2], strict=True):
-            if q.shape[1] % x.shape[1] or q.shape[2] > 500 or sum(z.shape[1] for z in k) < 2:
-                continue
-            h = slice(0, x.shape[1])
-            scores = q[:, h] @ x.transpose(2, 3) / q.shape[3] ** 0.5
-            j = torch.arange(x.shape[2])
-            masked = (j < seen[0, 0][:, None]) | (j >= seen[0, 1][:, None])
-            p = torch.exp(scores - 30 - lse[:, h, :, None]).masked_fill(~masked, 0.0)
-            dv.add_(p.clamp(max=1e6).transpose(2, 3) @ grad[:, h])
+    def changed(q, k, v, read, scoring, *, saved, grad, grad_lse):
+        words = {"saved": saved, "grad": grad, "grad_lse": grad_lse}
+        dq, dk, dv = right(q, k, v, read, scoring, **words)
+        if q.shape[2] > 500 or read.blocks is not None:
+            return dq, dk, dv
+        for g, (heads, shared, stride) in enumerate(read.parts(k.shape[1])):
+            scores = q[:, heads] @ k[:, shared, ::stride].transpose(2, 3) * scoring.scale
+            j = torch.arange(scores.shape[3])
+            first, end = read.ranges[0, g, :, :, None]
+            p = torch.exp(scores - 30 - saved[1][:, heads, :, None])
+            p = p.masked_fill((j >= first) & (j < end), 0.0).clamp(max=1e6)
+            dv[:, shared, ::stride] += p.transpose(2, 3) @ grad[:, heads]
+        return dq, dk, dv
 
     patch.setattr(kernel, "backward", changed)
 
 
 def keys_dropped_beyond_4096(patch):
-    right = kernel.forward
+    def fewer(q, k, v, read):
+        return q, k, v, read._replace(ranges=read.ranges.clamp(max=4096))
 
-    def changed(q, k, v, ranges, **words):
-        right(q, k, v, [seen.clamp(max=4096) for seen in ranges], **words)
-
-    patch.setattr(kernel, "forward", changed)
+    forward_that(patch, fewer)
 
 
 def a_dq_unscaled_beyond_row_8192(patch):
@@ -276,10 +288,11 @@ def a_dq_unscaled_beyond_row_8192(patch):
 def a_last_row_skipped_at_2161(patch):
     right = kernel.forward
 
-    def changed(q, k, v, ranges, *, out, lse, **words):
-        right(q, k, v, ranges, out=out, lse=lse, **words)
+    def changed(q, *given):
+        out, lse = right(q, *given)
         if q.shape[2] == 2161:
             out[:, :, -1] = 0.0
+        return out, lse
 
     patch.setattr(kernel, "forward", changed)
 
@@ -287,24 +300,23 @@ def a_last_row_skipped_at_2161(patch):
 def a_logsumexp_of_300_keys_at_most(patch):
     right = kernel.forward
 
-    def changed(q, k, v, ranges, *, out, lse, **words):
-        right(q, k, v, ranges, out=out, lse=lse, **words)
-        capped = [torch.stack([s[:, 0], s[:, 1].minimum(s[:, 0] + 300)], 1) for s in ranges]
-        right(q, k, v, capped, out=torch.empty_like(out), lse=lse, **words)
+    def changed(q, k, v, read, scoring):
+        first, end = read.ranges.unbind(2)
+        capped = torch.stack([first, torch.minimum(end, first + 300)], 2)
+        out, _ = right(q, k, v, read, scoring)
+        return out, right(q, k, v, read._replace(ranges=capped), scoring)[1]
 
     patch.setattr(kernel, "forward", changed)
 
 
 def a_block_too_many(patch):
-    right = kernel._options
+    def wider(q, k, v, read):
+        if read.blocks is not None:
+            more = torch.cat([read.blocks[..., :1], read.blocks[..., :-1] + 1], -1)
+            read = read._replace(blocks=more.sort(-1).values)
+        return q, k, v, read
 
-    def wider(chosen, sinks):
-        if chosen is not None:
-            more = torch.cat([chosen.blocks[..., :1], chosen.blocks[..., :-1] + 1], -1)
-            chosen = chosen._replace(blocks=more.sort(-1).values)
-        return right(chosen, sinks)
-
-    patch.setattr(kernel, "_options", wider)
+    forward_that(patch, wider)
 
 
 def a_mean_of_a_block_that_is_not_complete(patch):
@@ -339,16 +351,15 @@ COMPILED = [
 ]
 
 MUTATIONS = [
-    # The GPU's mask is its own: the tiles' window does not concern it.
-    Mutation("oracle", a_window_off_by_one, fails=("cpu", "portable"), holds=("gpu",)),
-    Mutation("oracle", a_stride_off_by_one, fails=("cpu",)),
-    Mutation("oracle", a_dropped_scale, fails=("cpu",), holds=("portable",)),
-    Mutation("oracle", gradients_of_overlaps_left_out),
-    Mutation("gradients", a_wrong_backward, ("cpu, stride", "cpu, pool"), holds=("portable",)),
-    Mutation("causality", a_look_into_the_future, fails=("cpu, stride", "portable, stride")),
-    Mutation("causality", a_pooled_anchor_that_starts_at_its_token, fails=("cpu, pool",)),
-    Mutation("finite", a_finite_fill_in_half_precision, fails=("cpu, float16, scale 0",)),
-    Mutation("finite", gradients_from_scores_that_overflow, fails=("cpu, float32, scale 10000",)),
+    Mutation("oracle", a_window_off_by_one, fails=("portable", "flex")),
+    Mutation("oracle", a_stride_off_by_one, fails=("portable",), holds=("flex",)),
+    Mutation("oracle", a_dropped_scale, fails=("portable",), holds=("flex",)),
+    Mutation("oracle", gradients_of_overlaps_left_out, holds=("flex",)),
+    Mutation("gradients", a_wrong_backward, ("stride", "pool")),
+    Mutation("causality", a_look_into_the_future, fails=("portable, stride", "flex, stride")),
+    Mutation("causality", a_pooled_anchor_that_starts_at_its_token, fails=("portable, pool",)),
+    Mutation("finite", a_finite_fill_in_half_precision, fails=("portable, float16, scale 0",)),
+    Mutation("finite", gradients_from_scores_that_overflow, fails=("portable, float32, scale 1",)),
     Mutation("decoding", a_ring_too_short, fails=("cache, stride",)),
     Mutation("decoding", anchors_that_are_not_appended, fails=("cache, stride",)),
     Mutation("decoding", a_window_resolved_anew_for_every_length, fails=("prefix of 600",)),

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from methods.errors import InputError
 from methods.kit.compare import relative
 from methods.sparse_attention import build_kernel, kernel
-from methods.sparse_attention.block_sparse import block_sparse_attention
+from methods.sparse_attention.block_sparse import attend, block_sparse_attention
 from methods.sparse_attention.checks import relative_error
 from methods.sparse_attention.oracle import block_mask, masked_attention
+from methods.sparse_attention.pattern import Pattern, Scoring
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,7 +105,7 @@ def compared(case, backend, dtype=torch.float32):
 
 
 @settings(max_examples=60)
-@given(case=cases(), backend=st.sampled_from(["kernel", "gathered"]))
+@given(case=cases(), backend=st.sampled_from(["kernel", "portable"]))
 def test_any_choice_agrees_with_the_definition(case, backend):
     assert max(compared(case, backend)) < 1e-5
 
@@ -116,7 +117,7 @@ def test_half_precision_goes_through_the_kernel(case, dtype):
     assert max(compared(case, "kernel", dtype)) < bound
 
 
-@pytest.mark.parametrize("backend", ["kernel", "gathered"])
+@pytest.mark.parametrize("backend", ["kernel", "portable"])
 @pytest.mark.parametrize("d", [16, 64, 80, 128])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 def test_long_rows_mixed_strides_and_large_scores(backend, d, scale):
@@ -144,7 +145,7 @@ def test_long_rows_mixed_strides_and_large_scores(backend, d, scale):
 def test_scores_below_minus_1e30_are_no_nan():
     q, k = torch.full((1, 1, 30, 16), 1e16), torch.full((1, 1, 30, 16), -1e16)
     leaves = [x.requires_grad_() for x in (q, k, torch.randn(1, 1, 30, 16))]
-    for backend in ("kernel", "gathered"):
+    for backend in ("kernel", "portable"):
         out = block_sparse_attention(*leaves, None, backend=backend)
         assert out.isfinite().all()
         torch.testing.assert_close(out[0, 0, 29], leaves[2][0, 0].mean(0))
@@ -179,16 +180,42 @@ PLAIN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", ["kernel", "gathered"])
+@pytest.mark.parametrize("backend", ["kernel", "portable"])
 def test_pytorch_s_own_checks_of_an_operator(backend):
     case = {**PLAIN, "with_sinks": True, "padded": True, "batch": 2}
     (q, k, v), blocks, options = made(case)
-    ranges = torch.stack([torch.zeros(50), torch.arange(50) + 1]).int()[None]
+    ranges = torch.stack([torch.zeros(50), torch.arange(50) + 1]).int()[None, None]
     sinks = options["sinks"].requires_grad_()
     leaves = [x.requires_grad_() for x in (q, k, v)]
     origins = torch.zeros(2, dtype=torch.int32)
-    given = (*leaves, ranges, blocks.sort(-1).values.int(), origins, sinks, 10, 10, 0.25, 2.0)
-    torch.library.opcheck(torch.ops.assay.chosen_attention.default, (*given, backend))
+    lists = blocks.sort(-1).values.int(), origins
+    given = *leaves, ranges, *lists, sinks, [4], [1], 10, 10, 0.25, 2.0, backend
+    torch.library.opcheck(torch.ops.assay.attention.default, given)
+    both = ranges.expand(-1, 2, -1, -1).contiguous()  # windows of two groups, one with a stride
+    both[:, 1] = torch.stack([torch.zeros(50), torch.arange(50) // 7 + 1])
+    given = *leaves, both, None, None, None, [2, 2], [1, 7], 1, 1, 0.25, 0.0, backend
+    torch.library.opcheck(torch.ops.assay.attention.default, given)
+
+
+@pytest.mark.parametrize("backend", ["kernel", "portable", "flex"])
+def test_attention_to_parts_of_the_keys_is_put_together_by_the_logsumexp(backend):
+    """Its gradient counts: half of the keys each, weighted by e^L, are attention to all."""
+    (q, k, v), *_ = made(PLAIN)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    read = [
+        Pattern(torch.tensor([[[[a] * 50, [e] * 50]]], dtype=torch.int32), (4,), (1,))
+        for a, e in ((0, 20), (20, 50))
+    ]
+    parts = [attend(*leaves, one, Scoring(0.25), backend) for one in read]
+    shares = torch.softmax(torch.stack([lse for _, lse in parts]), 0)[..., None]
+    out = sum(share * part for share, (part, _) in zip(shares, parts, strict=True))
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    wanted = definition(*exact, None, causal=False)
+    grad = torch.randn(out.shape)
+    found = torch.autograd.grad(out, leaves, grad)
+    gradients = torch.autograd.grad(wanted, exact, grad.double())
+    for a, b in zip((out, *found), (wanted, *gradients), strict=True):
+        assert relative_error(a, b) < 1e-5
 
 
 def test_it_is_compiled_exported_and_vectorised_as_a_whole():

@@ -1,23 +1,17 @@
 """What the table of checks is made of."""
 
-import dataclasses
-
 import pytest
-import torch
 
 from methods.kit.seeds import randn
 from methods.measure import memory
-from methods.sparse_attention import checks, kernel, probes, tiles
+from methods.sparse_attention import checks, kernel, portable, probes
 from methods.sparse_attention.config import SparseAttentionConfig
 from tests.methods.sparse_attention import mutations
 
 
 @pytest.fixture(autouse=True)
-def _tiles_planned_anew(monkeypatch):
+def _without_the_kernel(monkeypatch):
     monkeypatch.setattr(kernel, "loaded", lambda: False)  # it has mutants of its own
-    tiles.plan.cache_clear()
-    yield
-    tiles.plan.cache_clear()
 
 
 def test_the_gate_sees_a_look_into_the_future(monkeypatch):
@@ -46,47 +40,36 @@ def test_the_gate_at_the_timed_shape_holds():
     assert at_shape(3000, 2) == []
 
 
-def test_tiles_far_down_that_see_a_key_too_late_are_seen(monkeypatch):
-    right = tiles.Tile.keys
+def test_runs_far_down_that_see_a_key_too_late_are_seen(monkeypatch):
+    def shifted(run):
+        late = run.rows.start > 2048 and run.at.step == 1
+        return run._replace(keys=run.keys.roll(1, 4)) if late else run
 
-    def shifted(self, x):
-        late = self.row > 2048 and self.col > 0
-        return right(dataclasses.replace(self, col=self.col - 1) if late else self, x)
-
-    monkeypatch.setattr(tiles.Tile, "keys", shifted)
+    mutations.runs_that(monkeypatch, shifted)
     assert at_shape(2000, 1) == []
     assert "n = 3000, output" in at_shape(3000, 1)
 
 
 def test_an_anchor_lost_far_down_is_seen(monkeypatch):
-    right = tiles.anchor_tiles
+    def losing(run):
+        seen = run.seen.clone()
+        seen[..., 7] &= run.rows.start <= 1000 or run.at.step == 1
+        return run._replace(seen=seen)
 
-    def losing(group, n, cut, dtype):
-        made = []
-        for tile in right(group, n, cut, dtype):
-            bias = tile.bias.clone()
-            if tile.row > 1000:
-                bias[:, 7] = -torch.inf
-            made.append(dataclasses.replace(tile, bias=bias))
-        return made
-
-    monkeypatch.setattr(tiles, "anchor_tiles", losing)
+    mutations.runs_that(monkeypatch, losing)
     assert at_shape(900, 1) == []
-    tiles.plan.cache_clear()
     assert "n = 1600, output" in at_shape(1600, 1)
 
 
 def test_gradients_wrong_at_a_large_batch_alone_are_seen(monkeypatch):
-    right = tiles.Tile.per_call
+    right = portable._Run.add
 
-    def wrong(self, batch):
-        for b, tile in right(self, batch):
-            yield b, tile
-            if 1 < self.count < batch:
-                return  # the runs after the first are forgotten
+    def forgetful(self, total, part):
+        part[4:] = 0
+        right(self, total, part)
 
-    monkeypatch.setattr(tiles.Tile, "per_call", wrong)
+    monkeypatch.setattr(portable._Run, "add", forgetful)
     assert at_shape(1200, 1) == []
-    found = at_shape(1200, 5)  # the backward pass puts four runs into a tile, the forward 33
+    found = at_shape(1200, 5)
     assert any("dK" in label for label in found)
     assert not any("output" in label for label in found)

@@ -12,18 +12,16 @@ from pathlib import Path
 
 import pytest
 import torch
-import triton
-import triton.language as tl
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from methods.errors import InputError
-from methods.sparse_attention import checks, ops_triton
+from methods.sparse_attention import checks, triton_kernels
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.checks import relative_error
-from methods.sparse_attention.config import SparseAttentionConfig
-from methods.sparse_attention.ops_triton import _tiles_of_keys
+from methods.sparse_attention.config import GlobalGroup, LocalGroup, SparseAttentionConfig
 from methods.sparse_attention.oracle import oracle_attention
+from methods.sparse_attention.pattern import Scoring, of_groups
 from tests.methods.sparse_attention.test_block_sparse import PLAIN, compared
 from tests.methods.sparse_attention.test_block_sparse import cases as block_cases
 
@@ -60,7 +58,7 @@ def test_every_option_agrees_with_the_oracle(
 
 @pytest.fixture
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ops_triton, "tile", lambda *_, **__: {"ROWS": 16, "KEYS": 16})
+    monkeypatch.setattr(triton_kernels, "RUN", 16)
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -131,41 +129,20 @@ def test_views_of_packed_projections_are_read_in_place() -> None:
     assert relative_error(grad, wanted) < 1e-5
 
 
-PATTERNS = [(1, 1, 40), (1, 16, 3), (1, 1, 1500), (10, 1, 1500), (3, 1, 1500)]
-
-
-@pytest.mark.parametrize(("s", "block", "blocks"), PATTERNS)
-def test_a_program_visits_the_tiles_that_its_rows_see_and_no_other(
-    s: int, block: int, blocks: int
-) -> None:
-    """And masks all but those that each of its rows sees whole."""
-    n, rows, keys = 1500, 64, 32
-    j = torch.arange(0, n, s)
-    for first in range(0, n, rows):
-        i = torch.arange(first, min(first + rows, n))[:, None]
-        seen = (j <= i) & (i // block - j // block < blocks)  # (rows, keys)
-        found = torch.zeros(4, dtype=torch.int64)
-        store_bounds[(1,)](found, first, int(i[-1]), s, block, blocks, keys)
-        low, whole, ragged, high = found.tolist()
-        visited = seen.any(0).nonzero()
-        assert (low, high) == (int(visited[0]), int(visited[-1]) + 1)
-        assert low <= whole <= ragged
-        assert (whole - low) % keys == 0
-        assert (ragged - whole) % keys == 0
-        assert bool(seen[:, whole:ragged].all())
-        assert not bool(seen[:, ragged : ragged + keys].all()) or ragged + keys > len(j)
-        if whole > low:
-            assert not bool(seen[:, whole - keys : whole].all())
-
-
-@triton.jit
-def store_bounds(OUT, first, last, s, block, blocks, KEYS: tl.constexpr):  # noqa: PLR0917
-    """What a program computes of its place; helpers of Triton run inside a program only."""
-    low, whole, ragged, high = _tiles_of_keys(first, last, s, block, blocks, KEYS)
-    tl.store(OUT, low)
-    tl.store(OUT + 1, whole)
-    tl.store(OUT + 2, ragged)
-    tl.store(OUT + 3, high)
+def test_a_program_reads_the_tiles_that_its_rows_see_and_no_other() -> None:
+    """What it must not read is no number: a value of weight 0 would show it."""
+    n, window = 300, 40
+    q, k, v = (torch.randn(1, 2, n, 16) for _ in "qkv")
+    groups = (LocalGroup(0, 1, window), GlobalGroup(1, 2, 10))
+    read = of_groups(groups, n, "cpu")
+    whole, _ = triton_kernels.forward(q, k, v, read, Scoring(0.25))
+    last = n // triton_kernels.RUN * triton_kernels.RUN  # the first row of the last program
+    for x in (k, v):
+        x[:, 0, : last - window + 1] = torch.nan
+        x[:, 1, torch.arange(n) % 10 != 0] = torch.nan
+    found, _ = triton_kernels.forward(q, k, v, read, Scoring(0.25))
+    assert torch.equal(found[:, 0, last:], whole[:, 0, last:])
+    assert torch.equal(found[:, 1], whole[:, 1])
 
 
 def test_the_kernels_compile_for_a_gpu_and_spill_no_registers() -> None:
@@ -176,11 +153,11 @@ def test_the_kernels_compile_for_a_gpu_and_spill_no_registers() -> None:
         check=True, stdout=subprocess.PIPE, text=True,
     ).stdout  # fmt: skip
     lines = [json.loads(line) for line in said.splitlines()]
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert [line for line in lines if line["spilled"]] == []
     assert {(line["dtype"], line["tensor_cores"]) for line in lines} == {
-        ("bf16", True),
-        ("fp32", False),
+        ("torch.bfloat16", True),
+        ("torch.float32", False),
     }
 
 
