@@ -1,4 +1,4 @@
-"""How fast, how large: `latency`, `memory` and `model`. Quality is measured in `bench_quality`."""
+"""How fast, how large: `latency`, `memory`, `model`, and chosen blocks: `decode`, `prefill`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -6,24 +6,39 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..context import Context
 from ..kit.compare import relative
 from ..kit.report import Charts
+from ..kit.seeds import randn
 from ..measure import memory as measured_memory
 from ..measure.timing import Comparison, Variants, time_all
 from ..protocol import Limit
 from ..spec import Case
 from . import kernel, peers
 from .api import sparse_attention
-from .block_sparse import resolved
+from .block_sparse import block_sparse_attention, resolved
 from .cache import SparseKVCache
-from .checks import BOUNDS, Inputs, backend_of, draw, gate
+from .checks import BOUNDS, Inputs, backend_of, chosen_at_shape, draw, gate
 from .config import SparseAttentionConfig, flop_limit, resolve_window
 from .gpt2 import GPT2, GPT2Config
 from .oracle import head_masks
-from .spec import LatencyParams, MemoryParams, ModelParams
+from .selectors import (
+    Antidiagonal,
+    BlockTopK,
+    Local3d,
+    MeanPooled,
+    Selector,
+    Strided,
+    Summarised,
+    VerticalSlash,
+    WindowAndSinks,
+    as_options,
+    within,
+)
+from .spec import DecodeParams, LatencyParams, MemoryParams, ModelParams, PrefillParams
 
 Configs = dict[str, SparseAttentionConfig]  # of our variants
 
@@ -218,3 +233,112 @@ def model_memory(params: ModelParams, device: str) -> int:
     rows = params.batch * max(params.lengths)
     activations = rows * (20 * params.n_layer * params.n_embd + 4 * params.vocab_size)
     return 4 * (4 * weights + activations)
+
+
+# --- Chosen blocks -------------------------------------------------------------------------------
+
+
+def decode(ctx: Context, params: DecodeParams) -> None:
+    """Time a token over the cache's length, and what choosing alone takes of it."""
+    ctx.log(f"Our compiled kernel is {'' if kernel.loaded() else 'not '}built.")
+    charts = Charts(ctx, __file__)
+    tokens, choosing = (charts.open(name, params=params) for name in ("decode", "choice"))
+
+    def comparisons() -> Iterator[Comparison]:
+        for n in params.lengths:
+            yield Comparison(tokens, float(n), partial(_tokens, ctx, params, n))
+            yield Comparison(choosing, float(n), partial(_choices, ctx, params, n))
+
+    time_all(ctx, comparisons(), params, baseline="dense")
+
+
+def _drawn(ctx: Context, params: DecodeParams | PrefillParams, n_q: int, n_k: int) -> Inputs:
+    """n_q queries and n_k keys and values of every head."""
+    dtype = getattr(torch, params.dtype)
+    shapes = (params.heads, n_q), (params.kv_heads, n_k), (params.kv_heads, n_k)
+    q, k, v = (
+        randn(params.batch, heads, n, params.d_head, seed=ctx.seed + i).to(ctx.device, dtype)
+        for i, (heads, n) in enumerate(shapes)
+    )
+    return Inputs(q, k, v)
+
+
+def _choice(selector: Selector, q: Tensor, k: Tensor) -> Callable[[], Tensor]:
+    """What is computed to choose: when decoding, from summaries where a cache keeps them."""
+    if isinstance(selector, Summarised) and q.shape[2] == 1:
+        return partial(selector.choose, q, selector.summaries(k), k.shape[2])
+    return partial(selector, q, k)
+
+
+def _tokens(ctx: Context, params: DecodeParams, n: int) -> Variants:
+    """A decoding step of every variant, each checked at this very shape."""
+    qkv = _drawn(ctx, params, 1, n)
+    dense = partial(F.scaled_dot_product_attention, enable_gqa=True)
+    calls = _beside(ctx, qkv, dense, within(params.budget, n), f"n = {n}")
+    return {**calls, "all_keys": partial(_quiet, block_sparse_attention, *qkv, None)}
+
+
+def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
+    q, k, v = _drawn(ctx, params, 1, n)
+    dense = partial(_quiet, F.scaled_dot_product_attention, q, k, v, enable_gqa=True)
+    chosen = within(params.budget, n).items()
+    return {"dense": dense} | {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen}
+
+
+def prefill(ctx: Context, params: PrefillParams) -> None:
+    """A whole prompt, and a whole video: choosing and attending, beside dense attention."""
+    charts = Charts(ctx, __file__)
+    prompts, videos = (charts.open(name, params=params) for name in ("prefill", "video"))
+
+    def comparisons() -> Iterator[Comparison]:
+        for n in params.lengths:
+            yield Comparison(prompts, float(n), partial(_prompt, ctx, params, n))
+        for frames in params.frames:
+            build = partial(_video, ctx, params, frames)
+            yield Comparison(videos, float(frames * 16 * 16), build)
+
+    time_all(ctx, comparisons(), params, baseline="dense")
+
+
+def _prompt(ctx: Context, params: PrefillParams, n: int) -> Variants:
+    blocks = max(3, params.budget // 64)
+    chosen: dict[str, Selector] = {
+        "window_sinks": WindowAndSinks(window=blocks - 1, query_block=64),
+        "strided": Strided(max(2, -(-2 * n // params.budget)), blocks // 2, query_block=64),
+        "mean_pooled": MeanPooled(top=blocks - 2),
+        "antidiagonal": Antidiagonal(p=params.share),
+        "vertical_slash": VerticalSlash(blocks // 3, blocks // 3),
+    }
+    dense = partial(F.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
+    return _beside(ctx, _drawn(ctx, params, n, n), dense, chosen, f"n = {n}")
+
+
+def _video(ctx: Context, params: PrefillParams, frames: int) -> Variants:
+    n, dense = frames * 16 * 16, partial(F.scaled_dot_product_attention, enable_gqa=True)
+    chosen: dict[str, Selector] = {
+        "local_3d": Local3d((frames, 16, 16)),
+        "block_top_k": BlockTopK(top=max(1, params.budget // 64)),
+    }
+    return _beside(ctx, _drawn(ctx, params, n, n), dense, chosen, f"{frames} frames")
+
+
+def _beside(
+    ctx: Context, qkv: Inputs, dense: peers.Attention, chosen: Mapping[str, Selector], label: str
+) -> dict[str, Callable[[], object]]:
+    """Dense attention and every selector, once it is right at this very shape."""
+    calls: dict[str, Callable[[], object]] = {"dense": partial(_quiet, dense, *qkv)}
+    for name, selector in chosen.items():
+        choice = _choice(selector, qkv.q, qkv.k)
+        ctx.check_all("at_shape", chosen_at_shape(qkv, choice(), selector, f"{name}, {label}"))
+        attend = partial(block_sparse_attention, *qkv, **as_options(selector))
+        calls[name] = partial(_quiet, _chosen, choice, attend)
+    return calls
+
+
+def _chosen(choice: Callable[[], Tensor], attend: Callable[..., Tensor]) -> Tensor:
+    return attend(blocks=choice())
+
+
+@torch.no_grad()
+def _quiet(call: Callable[..., Tensor], *given: Any, **words: Any) -> object:
+    return call(*given, **words)

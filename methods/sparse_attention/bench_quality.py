@@ -1,26 +1,32 @@
-"""How good: `language_model` and `recall`, small models trained on the spot with fixed seeds."""
+"""How good: small models trained on the spot (`language_model`, `recall`); a real one: `budget`."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..context import Context
+from ..errors import InputError
+from ..kit.compare import relative
 from ..kit.corpus import stdlib
 from ..kit.report import Charts, Stages
 from ..kit.seeds import generator
 from ..kit.training import History, Plan, fit
 from ..protocol import Variant
+from ..spec import Case
 from . import checks
 from .config import SparseAttentionConfig
 from .gpt2 import GPT2, GPT2Config
-from .spec import LanguageModelParams, RecallParams
+from .selectors import SELECTORS, within
+from .spec import BudgetParams, LanguageModelParams, RecallParams
 
 Shares = dict[tuple[str, float | str], list[float]]  # by variant and x, one of each seed
 
@@ -189,3 +195,127 @@ def _distances(task: Needles, context: int) -> Iterator[tuple[float, Tensor]]:
     eighths = (asked - task.places) * 8 // context  # (samples, 4)
     for eighth in range(8):
         yield (eighth + 0.5) * context / 8, eighths == eighth
+
+
+# --- What is lost: a real language model ---------------------------------------------------------
+
+RANDOM = "random"  # a tiny model that has learned nothing: shows that everything runs
+NEEDLE = 8  # tokens; the first half of it is repeated at the end
+
+
+def budget(ctx: Context, params: BudgetParams) -> None:
+    """Perplexity, copied needles and attention mass of a model of one's own, over the budget.
+
+    Intervals are over windows of text, which every selector reads alike.
+    """
+    model, encode = _language_model(params.model)
+    charts = Charts(ctx, __file__)
+    tokens = encode(bytes(stdlib().valid[: 40 * params.length].tolist()))
+    windows = tokens[: len(tokens) // params.length * params.length].view(-1, params.length)
+    if not len(windows):
+        raise InputError(f"the text has fewer than {params.length} tokens")
+    windows = windows[: params.windows].to(ctx.device)
+    model.to(ctx.device)
+    ctx.check_all("as_dense", _as_dense(model, windows[:1, :256]))
+    asked = _with_needles(windows, model.config.get_text_config().vocab_size)
+    tables: dict[str, Shares] = {x: defaultdict(list) for x in ("perplexity", "needles", "mass")}
+    choices: list[tuple[str, int]] = [("dense", max(params.budgets))]
+    choices += [(name, keys) for keys in params.budgets for name in within(keys, params.length)]
+    for done, (name, keys) in enumerate(choices):
+        ctx.progress(done, len(choices), f"{name}, {keys} keys")
+        _attend_by(model, name, keys, params.length)
+        for quantity, values in _judge(model, windows, asked).items():
+            tables[quantity][name, float(keys)] += values
+    for name, table in tables.items():
+        charts.seeds(name, table, params=params)
+    ctx.progress(1, 1)
+
+
+def _language_model(name: str) -> tuple[Any, Callable[[bytes], Tensor]]:
+    """A causal language model of transformers, and how text becomes its tokens.
+
+    From a folder, the hub or a file in GGUF's format. Raises InputError where it cannot be read.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig  # noqa: PLC0415 - slow
+
+    from . import hugging_face  # noqa: PLC0415
+
+    if not name:
+        raise InputError("give the language model: --set model=FOLDER, FILE.gguf or a hub id")
+    words: dict[str, Any] = {"attn_implementation": hugging_face.NAME}
+    if name == RANDOM:
+        torch.manual_seed(0)
+        size = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+        config = LlamaConfig(vocab_size=256, **size, **heads)
+        model = AutoModelForCausalLM.from_config(config, **words).eval()
+        return model, lambda text: torch.tensor(list(text))
+    folder, _, file = name.rpartition("/")
+    named = {"gguf_file": file} if file.endswith(".gguf") else {}
+    where = folder if named else name
+    try:
+        read = AutoModelForCausalLM.from_pretrained
+        model = read(where, dtype=torch.float32, **words, **named).eval()
+        tokenizer = AutoTokenizer.from_pretrained(where, **named)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(f"model {name!r} cannot be read: {error}"[:500]) from error
+
+    def encode(text: bytes) -> Tensor:
+        return torch.as_tensor(tokenizer(text.decode("utf-8", "replace"))["input_ids"])
+
+    return model, encode
+
+
+@torch.no_grad()
+def _as_dense(model: Any, tokens: Tensor) -> Iterator[Case]:
+    """Where every key is read, the model computes what it does with PyTorch's attention."""
+    from . import hugging_face  # noqa: PLC0415
+
+    _attend_by(model, "dense", tokens.shape[1], tokens.shape[1])
+    ours = model(tokens, use_cache=False).logits
+    model.set_attn_implementation("sdpa")
+    wanted = model(tokens, use_cache=False).logits
+    model.set_attn_implementation(hugging_face.NAME)
+    yield Case(relative(ours, wanted), 1e-4, label="every key read")
+
+
+def _with_needles(windows: Tensor, vocabulary: int) -> Tensor:
+    """A row of random tokens somewhere in each window, and the same once more at its end."""
+    draw, asked = generator(0), windows.clone()
+    for row in asked:
+        needle = torch.randint(vocabulary, (NEEDLE,), generator=draw).to(row.device)
+        start = int(torch.randint(len(row) - 4 * NEEDLE, (), generator=draw))
+        row[start : start + NEEDLE] = needle
+        row[-NEEDLE:] = needle
+    return asked
+
+
+def _attend_by(model: Any, name: str, keys: int, length: int) -> None:
+    """Let the model attend by a selector within a budget; "dense" reads all."""
+    from . import hugging_face  # noqa: PLC0415
+
+    if name == "dense":
+        hugging_face.choose(model, "window_sinks", window=length)
+        return
+    selector = within(keys, length)[name]
+    fields = {field.name for field in dataclasses.fields(SELECTORS[name])}
+    hugging_face.choose(model, name, **{x: y for x, y in vars(selector).items() if x in fields})
+
+
+@torch.no_grad()
+def _judge(model: Any, windows: Tensor, asked: Tensor) -> dict[str, list[float]]:
+    """By window: perplexity of its second half, copied needles, and mass that was read."""
+    from . import hugging_face  # noqa: PLC0415
+
+    judged: dict[str, list[float]] = defaultdict(list)
+    for row, question in zip(windows, asked, strict=True):
+        with hugging_face.mass() as kept:
+            logits = model(row[None], use_cache=False).logits[0]
+        half = len(row) // 2
+        loss = F.cross_entropy(logits[half - 1 : -1].float(), row[half:])
+        judged["perplexity"].append(float(loss.exp()))
+        judged["mass"].append(100 * sum(kept) / len(kept))
+        told = model(question[None], use_cache=False).logits[0, -NEEDLE // 2 - 1 : -1].argmax(-1)
+        right = told == question[-NEEDLE // 2 :]
+        judged["needles"].append(100 * float(right.float().mean()))
+    return judged

@@ -13,18 +13,20 @@ whole. Its logsumexp is differentiable, too: attention to parts of the keys is p
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kit.layout import like
 from . import kernel, pattern, portable
-from .pattern import Pattern, Scoring, like
+from .pattern import Pattern, Scoring
 
 Backend = Literal["auto", "kernel", "portable", "triton", "flex"]
+F = TypeVar("F", bound=Callable[..., Any])
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -191,7 +193,7 @@ def has_triton(q: Tensor) -> bool:
     return runs and q.dtype != torch.float64 and find_spec("triton") is not None
 
 
-def resolved(backend: str, q: Tensor) -> Backend:
+def resolved(backend: str, q: Tensor) -> str:
     """The backend, for "auto" the one that it stands for. Raises InputError where it misfits."""
     if backend == "auto":
         if q.is_cuda and has_triton(q):
@@ -211,7 +213,7 @@ def resolved(backend: str, q: Tensor) -> Backend:
             "backend 'triton' needs the package triton, a CUDA device and float32, bfloat16 or "
             f"float16; {given}"
         )
-    return cast(Backend, backend)
+    return backend
 
 
 # --- The operator as PyTorch knows it ------------------------------------------------------------
@@ -221,7 +223,21 @@ def resolved(backend: str, q: Tensor) -> Backend:
 LARGEST_LSE = 2.0**14
 
 
-@torch.library.custom_op("assay::attention", mutates_args=())
+# Not `torch.library.custom_op`, which loads the compiler at the first call: it takes as long as to
+# load torch, in each of a benchmark's processes.
+_torch: Any = torch.library  # whose functions have no types
+_LIBRARY = _torch.Library("assay", "FRAGMENT")
+
+
+def _operator(function: F) -> F:
+    """Register a function of tensors under its name in `torch.ops.assay`."""
+    name = function.__name__
+    _LIBRARY.define(name + _torch.infer_schema(function, mutates_args=()))
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+    return function
+
+
+@_operator
 def attention(  # noqa: PLR0917 - operators take positions
     q: Tensor,
     k: Tensor,
@@ -258,7 +274,7 @@ def _module(backend: str, q: Tensor) -> Any:
     return kernel if backend == "kernel" else portable
 
 
-@torch.library.custom_op("assay::attention_backward", mutates_args=())
+@_operator
 def attention_backward(  # noqa: PLR0917
     q: Tensor,
     k: Tensor,
@@ -295,13 +311,11 @@ def attention_backward(  # noqa: PLR0917
     return found
 
 
-@attention.register_fake
-def _(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+def _fake(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     return like(q), q.new_empty(q.shape[:3], dtype=torch.promote_types(q.dtype, torch.float32))
 
 
-@attention_backward.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _fake_backward(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     return like(q), like(k), like(v)
 
 
@@ -329,11 +343,7 @@ def _gradients(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[
     return tuple(found)
 
 
-attention.register_autograd(_gradients, setup_context=_save)
-
-
-@attention.register_vmap
-def _(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
+def _mapped(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
     """Samples of the mapped dimension become samples of the batch."""
     q, k, v, ranges, blocks, origins, sinks, *options = given
     times = info.batch_size
@@ -355,3 +365,9 @@ def _(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
     groups = (by_sample(*pair) for pair in zip((ranges, blocks, origins), dims[3:6], strict=True))
     out, lse = torch.ops.assay.attention(q, k, v, *groups, sinks, *options)
     return (out.unflatten(0, (times, batch)), lse.unflatten(0, (times, batch))), (0, 0)
+
+
+_torch.register_fake("assay::attention", _fake, lib=_LIBRARY)
+_torch.register_fake("assay::attention_backward", _fake_backward, lib=_LIBRARY)
+_torch.register_autograd("assay::attention", _gradients, setup_context=_save, lib=_LIBRARY)
+_torch.register_vmap("assay::attention", _mapped, lib=_LIBRARY)

@@ -7,7 +7,7 @@ Each function yields cases for one device; bounds are norm-relative unless they 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from .cache import SparseKVCache
 from .config import GlobalGroup, SparseAttentionConfig, head_groups, sparsity_ratio
 from .oracle import block_mask, masked_attention, oracle_attention
 from .probes import Intermediate, reach
-from .selectors import SELECTORS, Selector
+from .selectors import SELECTORS, Selector, as_options
 
 BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 FINE = 1e-5
@@ -90,7 +90,7 @@ def draw(
 
 def backends(device: str, dtype: torch.dtype = torch.float32) -> tuple[Backend, ...]:
     """What can run on the device; "flex" runs uncompiled on a CPU."""
-    picked = resolved("auto", torch.empty(0, dtype=dtype, device=device))
+    picked = cast(Backend, resolved("auto", torch.empty(0, dtype=dtype, device=device)))
     others: tuple[Backend, ...] = ("portable", "flex")
     return others if picked in others else (picked, *others)
 
@@ -358,6 +358,24 @@ def at_shape(
     wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
     for name, a, b in zip(("dQ", "dK", "dV"), found, wanted_gradients, strict=True):
         yield Case(relative(a, b), bound, label=f"n = {n}, {name}")
+
+
+@torch.no_grad()
+def chosen_at_shape(qkv: Inputs, blocks: Tensor, selector: Selector, label: str) -> Iterator[Case]:
+    r"""The last queries against the definition, over the blocks (batch, heads, runs, most) chosen.
+
+    Equation: $\lVert \hat o_R - o_R \rVert_2 \le \varepsilon \lVert o_R \rVert_2$
+    """
+    (q, k, v), n_k = qkv, qkv.k.shape[2]
+    rows = min(16, q.shape[2])
+    runs = torch.arange(q.shape[2] - rows, q.shape[2]) // selector.query_block
+    words = as_options(selector)
+    out = block_sparse_attention(q, k, v, blocks, **words)[:, :, -rows:]
+    mask = block_mask(blocks[:, :, runs], rows, n_k, **words | {"query_block": 1})
+    mask = mask.repeat_interleave(q.shape[1] // mask.shape[1], 1).to(q.device)
+    keys, values = (x.double().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    wanted = masked_attention(q[:, :, -rows:].double(), keys, values, mask)
+    yield Case(relative(out, wanted), BOUNDS[q.dtype], label=label)
 
 
 @torch.no_grad()

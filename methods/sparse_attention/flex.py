@@ -62,9 +62,11 @@ def attend(
 
 @lru_cache(maxsize=64)
 def range_mask(ranges: Tensor, group: int, keys: int) -> flex.BlockMask:
-    """What a group's queries see of its keys; remembered, as building it costs more than using it.
+    r"""What a group's queries see of its keys; remembered, as building it costs more than using it.
 
-    `pattern` remembers the ranges of a length, too, so that the same tensor comes again.
+    Equation: $M_{ij} = [\, a_i \le j < e_i \,]$
+
+    `pattern` remembers the ranges (1, groups, 2, n) of a length, too: the same tensor comes again.
     """
     first, end = ranges[0, group]
 

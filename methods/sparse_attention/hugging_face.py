@@ -24,6 +24,7 @@ from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLa
 
 from ..errors import InputError
 from .block_sparse import block_sparse_attention
+from .oracle import block_mask
 from .selectors import SELECTORS, MeanPooled, Selector, Summarised
 
 NAME = "assay_sparse"
@@ -86,20 +87,15 @@ def mass() -> Iterator[list[float]]:
 def _kept(q: Tensor, k: Tensor, blocks: Tensor, selector: Selector, scale: float | None) -> float:
     """The share of the softmax over all keys that the chosen blocks hold, of the last queries."""
     rows, n = min(32, q.shape[2]), k.shape[2]
-    runs = torch.arange(q.shape[2] - rows, q.shape[2], device=q.device) // selector.query_block
+    runs = torch.arange(q.shape[2] - rows, q.shape[2]) // selector.query_block
+    lists, size = blocks[:, :, runs], selector.key_block
+    read = block_mask(lists, rows, n, query_block=1, key_block=size).to(q.device)
+    future = torch.arange(n, device=q.device) > torch.arange(n - rows, n, device=q.device)[:, None]
     keys = k.float().repeat_interleave(q.shape[1] // k.shape[1], 1)
     scores = q[:, :, -rows:].float() @ keys.transpose(-1, -2)
     scores *= q.shape[-1] ** -0.5 if scale is None else scale
-    at = torch.arange(n - rows, n, device=q.device)[:, None]
-    future = torch.arange(n, device=q.device) > at
     weights = torch.softmax(scores.masked_fill(future, -torch.inf), -1)
-    listed = blocks[:, :, runs].long()  # (batch, heads that choose, rows, most)
-    count = -(-n // selector.key_block)
-    table = torch.zeros(*listed.shape[:3], count + 1, device=q.device)
-    table.scatter_(3, listed % (count + 1), 1.0)  # -1 is the column behind all
-    seen = table[..., torch.arange(n, device=q.device) // selector.key_block]
-    seen = seen.repeat_interleave(q.shape[1] // seen.shape[1], 1)
-    return float((weights * seen).sum(-1).mean())
+    return float((weights * read.repeat_interleave(q.shape[1] // read.shape[1], 1)).sum(-1).mean())
 
 
 def attend(

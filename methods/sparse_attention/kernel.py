@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..kit.layout import fitted, like
 from .build_kernel import library
-from .pattern import Pattern, Scoring, fitted, like
+from .pattern import Pattern, Scoring
 
 MULTIPLE = 16  # of d_head: two vectors
 

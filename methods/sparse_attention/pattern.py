@@ -118,16 +118,3 @@ def ordered(blocks: Tensor) -> Tensor:
     repeated = torch.zeros_like(ascending, dtype=torch.bool)
     repeated[..., 1:] = ascending[..., 1:] == ascending[..., :-1]
     return ascending.masked_fill(repeated, -1)
-
-
-def like(x: Tensor) -> Tensor:
-    """Empty (batch, heads, n, d), laid out so that the projection that follows needs no copy."""
-    batch, heads, n, d = x.shape
-    return x.new_empty(batch, n, heads, d).transpose(1, 2)
-
-
-def fitted(x: Tensor, wanted: Tensor) -> Tensor:
-    """(batch, heads, n, d or more) in the shape and type of `wanted`, laid out as `like` does."""
-    if x.shape == wanted.shape and x.dtype == wanted.dtype:
-        return x
-    return like(wanted).copy_(x[..., : wanted.shape[3]])

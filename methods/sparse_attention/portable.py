@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .pattern import Pattern, Scoring, fitted, like
+from ..kit.layout import fitted, like
+from .pattern import Pattern, Scoring
 
 ROWS = 96  # queries of a run that read ranges: fewer waste less on a window's edges
 FLASH = "_scaled_dot_product_flash_attention_for_cpu"

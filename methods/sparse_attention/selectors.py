@@ -320,8 +320,21 @@ class IndexerTopK:
         return best_past(ranked, own, self.top - 1, sinks=0)
 
 
+class _Square:
+    """Chooses for whole blocks of queries, as large as blocks of keys."""
+
+    block: int
+
+    @property
+    def query_block(self) -> int:
+        """Consecutive queries that read the same blocks."""
+        return self.block
+
+    key_block = query_block
+
+
 @dataclass(frozen=True)
-class Antidiagonal:
+class Antidiagonal(_Square):
     """XAttention: blocks by sums along antidiagonals of their scores (Xu et al., 2503.16428).
 
     Equation: in every block of b x b scores, S = Σ over (i, j) with (i + j) mod s = s - 1; the
@@ -333,13 +346,6 @@ class Antidiagonal:
     stride: int = 8
     block: int = 64
     causal: bool = True
-
-    @property
-    def query_block(self) -> int:
-        """A query block is as large as a key block."""
-        return self.block
-
-    key_block = query_block
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """The chosen blocks of each query block."""
@@ -378,7 +384,7 @@ def fewest(weights: Tensor, p: float, *, causal: bool) -> Tensor:
 
 
 @dataclass(frozen=True)
-class VerticalSlash:
+class VerticalSlash(_Square):
     """MInference: keys that all queries read, and distances (Jiang et al., 2407.02490).
 
     Equation: A = softmax(Q_last K^T / √d) of the last 64 queries; the best columns Σ_i A_ij and the
@@ -391,13 +397,6 @@ class VerticalSlash:
     last: int = 64  # queries that are asked
     block: int = 64
     causal: ClassVar[bool] = True
-
-    @property
-    def query_block(self) -> int:
-        """A query block is as large as a key block."""
-        return self.block
-
-    key_block = query_block
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """The chosen blocks of each query block."""
@@ -473,7 +472,7 @@ class Local3d:
 
 
 @dataclass(frozen=True)
-class BlockTopK:
+class BlockTopK(_Square):
     """Block top-k of video: cubes by the product of mean queries and keys (VSA, 2505.13389).
 
     Equation: S = Q_c K_c^T / √d of mean-pooled blocks, C = top-k of each row (section 2.2).
@@ -483,13 +482,6 @@ class BlockTopK:
     top: int = 8
     block: int = 64
     causal: ClassVar[bool] = False
-
-    @property
-    def query_block(self) -> int:
-        """A query block is as large as a key block."""
-        return self.block
-
-    key_block = query_block
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """The chosen blocks of each query block."""
@@ -518,3 +510,23 @@ SELECTORS: dict[str, Any] = {
     "local_3d": Local3d,
     "block_top_k": BlockTopK,
 }
+
+
+def within(budget: int, n: int) -> dict[str, Selector]:
+    """The selectors that choose for every query, reading about `budget` of n keys."""
+    blocks, pages = max(3, budget // 64), max(3, budget // 16)
+    stride = max(2, -(-2 * n // budget))
+    return {
+        "window_sinks": WindowAndSinks(window=blocks - 1),
+        "strided": Strided(stride=stride, window=max(1, blocks // 2)),
+        "mean_pooled": MeanPooled(top=blocks - 2),
+        "page_bounds": PageBounds(top=pages - 2),
+        "top_p": TopP(most=blocks - 2),
+        "indexer": IndexerTopK(top=budget),
+    }
+
+
+def as_options(selector: Selector) -> dict[str, Any]:
+    """What `block_sparse_attention` must know of a selector beside its choice."""
+    query_block, key_block = selector.query_block, selector.key_block
+    return {"query_block": query_block, "key_block": key_block, "causal": selector.causal}

@@ -21,7 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .pattern import Pattern, Scoring, fitted, like
+from ..kit.layout import fitted, like
+from .pattern import Pattern, Scoring
 
 LOG2_E = tl.constexpr(math.log2(math.e))  # scores are computed as powers of 2
 RUN = 64  # queries of a program that reads ranges

@@ -25,6 +25,9 @@ SMALLEST = {
     "model": {"lengths": "64", "n_layer": 1, "max_warm_up_s": 0},
     "language_model": {"steps": 10, "context": 64, "batch": 2},
     "recall": {"steps": 10, "context": 64, "batch": 2},
+    "decode": {"lengths": "512", "max_warm_up_s": 0},
+    "prefill": {"lengths": "320", "max_warm_up_s": 0},
+    "budget": {"length": 256, "windows": 3},
 }
 
 
@@ -48,9 +51,15 @@ def test_a_benchmark_checks_then_shows_series(slug: str, monkeypatch: pytest.Mon
         (cache,) = (one for one in series if one.name == "kv_cache")
         dense = {point.x: point.estimate for point in cache.points if point.variant == "dense"}
         assert dense == {n: 2 * 12 * n * 64 * 4 / 2**20 for n in (128, 256)}
+    if slug == "budget":  # every selector in three quantities, each with an interval over windows
+        assert [shown.name for shown in series[-3:]] == ["perplexity", "needles", "mass"]
+        assert all(p.high > p.low for p in series[-3].points)
+        kept = {point.variant: point.estimate for point in series[-1].points}
+        assert kept["dense"] == pytest.approx(100)
+        assert all(5 < share < 100 for name, share in kept.items() if name != "dense")
     for one in series:
         assert {point.variant for point in one.points} <= {v.name for v in one.variants}
-        assert any(point.ratio for point in one.points)
+        assert any(point.ratio for point in one.points) or one.name == "needles"
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -1,0 +1,16 @@
+"""How attention lays out its results: so that the projection that follows needs no copy."""
+
+from torch import Tensor
+
+
+def like(x: Tensor) -> Tensor:
+    """Empty (batch, heads, n, d) as x, with the numbers of a token's heads side by side."""
+    batch, heads, n, d = x.shape
+    return x.new_empty(batch, n, heads, d).transpose(1, 2)
+
+
+def fitted(x: Tensor, wanted: Tensor) -> Tensor:
+    """(batch, heads, n, d or more) in the shape and type of `wanted`, laid out as `like` does."""
+    if x.shape == wanted.shape and x.dtype == wanted.dtype:
+        return x
+    return like(wanted).copy_(x[..., : wanted.shape[3]])
