@@ -78,14 +78,16 @@ class Cluster:
             raise DidNotStartError(made.stderr)
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen]:
+    def running(self, *settings: str) -> Iterator[subprocess.Popen]:
         """Start it, and wait until it answers."""
         log = self.folder / "log"
         options = ["listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off"]
+        options += settings
         command = [str(self.programs / "postgres"), "-D", str(self.folder / "data")]
         command += [word for option in options for word in ("-c", option)]
         with log.open("ab") as output, _running(command, output, **self._options) as server:
-            _wait(server, log, lambda: _ask(self.folder))
+            port = dict(option.split("=", 1) for option in settings).get("port", "5432")
+            _wait(server, log, lambda: _ask(self.folder, port))
             yield server
 
 
@@ -98,10 +100,12 @@ def new_database(server: str, name: str) -> str:
     return f"{server.rpartition('/')[0]}/{name}"
 
 
-def _ask(folder: Path) -> None:
+def _ask(folder: Path, port: str) -> None:
     import psycopg
 
-    psycopg.connect(host=str(folder), user="assay", dbname="postgres", connect_timeout=2).close()
+    psycopg.connect(
+        host=str(folder), port=port, user="assay", dbname="postgres", connect_timeout=2
+    ).close()
 
 
 def _lent_user() -> pwd.struct_passwd | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -122,6 +123,15 @@ def test_a_port_that_serves_pages_is_no_server_of_models(
     httpserver.expect_request("/v1/models").respond_with_data("<html>Assay</html>", status=404)
     monkeypatch.setattr(nearby, "PORTS", {"vLLM": httpserver.port})
     assert nearby.look() == []
+
+
+def test_names_of_models_nearby_are_clean(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = {"data": [{"id": "qu\u202ee\u200bn\ud800"}]}
+    httpserver.expect_request("/v1/models").respond_with_data(json.dumps(hidden))
+    monkeypatch.setattr(nearby, "PORTS", {"vLLM": httpserver.port})
+    assert [one.models for one in nearby.look()] == [("quen",)]
 
 
 def gguf(path: Path, **numbers: int) -> Path:

@@ -14,7 +14,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from httpx import Response
 
+from assay_common.text import clean_json
 from webapp.library import zotero
 from webapp.library.models import ZoteroItem, ZoteroReading
 from webapp.papers.identifiers import identifiers_in, parse_identifier
@@ -40,7 +42,7 @@ def read(reader: User) -> int:
         changed, version = _changed_since(server, known.version)
         collections = _collections(server) if version != known.version else known.collections
         gone = (
-            server.read("/deleted", since=known.version).json()["items"]
+            _said(server.read("/deleted", since=known.version))["items"]
             if known.version and version != known.version
             else []
         )
@@ -75,7 +77,7 @@ def _changed_since(server: zotero.Server, since: int) -> tuple[list[dict[str, An
             now = int(answer.headers["last-modified-version"])
             if version not in (None, now):
                 break
-            version, page = now, answer.json()
+            version, page = now, _said(answer)
             found += page
             if not page or len(found) >= int(answer.headers.get("total-results", len(found))):
                 return found, now
@@ -85,7 +87,7 @@ def _changed_since(server: zotero.Server, since: int) -> tuple[list[dict[str, An
 def _collections(server: zotero.Server) -> list[dict[str, str]]:
     """[{"key", "name", "parent"}], where `parent` is "" at the top."""
     found: list[dict[str, str]] = []
-    while page := server.read("/collections", start=len(found)).json():
+    while page := _said(server.read("/collections", start=len(found))):
         found += [
             {
                 "key": one["key"],
@@ -97,6 +99,11 @@ def _collections(server: zotero.Server) -> list[dict[str, str]]:
         if len(page) < PAGE:
             break
     return sorted(found, key=lambda one: one["name"].casefold())
+
+
+def _said(answer: Response) -> Any:
+    """What an answer says, without what no database takes or no reader sees."""
+    return clean_json(answer.json())
 
 
 def _is_paper(data: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from assay_common.text import clean
 from webapp.claims.models import TableReading
 from webapp.claims.tables.store import store_tables, without_tables
 from webapp.papers import fetch
@@ -113,8 +114,8 @@ def _address(paper: Paper, source: str) -> str:
 def _kept(paper: Paper, source: str, sections: list[Section], reasons: list[str]) -> FullText:
     total = sum(len(s.text) for s in sections) or 1
     kept, room = [], MAX_CHARACTERS
-    for section in sections:
-        kept.append({"title": section.title[:300], "text": section.text[:room]})
+    for section in sections:  # a PDF holds NUL where a font has no letter for it
+        kept.append({"title": clean(section.title)[:300], "text": clean(section.text)[:room]})
         room -= len(section.text)
         if room <= 0:
             break

@@ -3,6 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from assay_common.text import clean
+
 # Where servers listen if nobody says otherwise (their documentation). 8000 may be Assay's own port:
 # that answers no list of models, and so is none.
 PORTS = {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}
@@ -33,7 +35,7 @@ def _ask(name: str, port: int) -> Nearby | None:
     try:
         answer = httpx2.get(f"{address}/models", timeout=SECONDS, follow_redirects=False)
         listed = answer.json()["data"]
-        models = tuple(str(one["id"])[:128] for one in listed[:MAX_MODELS])
+        models = tuple(clean(str(one["id"]))[:128] for one in listed[:MAX_MODELS])
     except (httpx2.HTTPError, ValueError, LookupError, TypeError):
         return None
     return Nearby(name, address, models)
