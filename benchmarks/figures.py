@@ -30,11 +30,15 @@ def report(figures: Iterable[Figure]) -> int:
     from assay_common.terminal import table
 
     rows, status = [], 0
-    for one in figures:
-        target = "" if one.target is None else f"{'≥' if one.least else '≤'} {one.target:g}"
-        value = f"{one.value:,.3g}" if abs(one.value) < 100 else f"{one.value:,.0f}"
-        rows.append((one.name, value, one.unit, target, one.beside, "missed" * one.missed))
-        status |= one.missed
+    for figure in figures:
+        target = (
+            "" if figure.target is None else f"{'≥' if figure.least else '≤'} {figure.target:g}"
+        )
+        value = f"{figure.value:,.3g}" if abs(figure.value) < 100 else f"{figure.value:,.0f}"
+        rows.append(
+            (figure.name, value, figure.unit, target, figure.beside, "missed" * figure.missed)
+        )
+        status |= figure.missed
     print(table(("measured", "", " ", "target", "  ", "   "), rows, right=("",)))
     return status
 

@@ -139,7 +139,9 @@ def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
     from webapp.ui.markup import render
 
     chance = random.Random(17)
-    sentences = [one for _, text in texts for one in re.split(r"(?<=[.?!])\s+", text) if one]
+    sentences = [
+        sentence for _, text in texts for sentence in re.split(r"(?<=[.?!])\s+", text) if sentence
+    ]
     words = [word for title, _ in texts for word in title.split()]
     a_day = min(A_DAY, max(count // 400, 40))
     days = -(-count // a_day)
@@ -175,7 +177,7 @@ def _add_runs(first: int, count: int) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
         runs.append(_like(model, f"token-{number}", at, state="succeeded", finished_at=at))
         chosen = model.series.all()[:1]
-        series += [Series(run=runs[-1], name=one.name, data=one.data) for one in chosen]
+        series += [Series(run=runs[-1], name=row.name, data=row.data) for row in chosen]
     Run.objects.bulk_create(runs, batch_size=200)
     Series.objects.bulk_create(series, batch_size=200)
 

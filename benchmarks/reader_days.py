@@ -157,7 +157,13 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
             shown.append(shares)
             kept += both
         name = f"{count:2d} likes"
-        mean, low, high = interval([[100 * share for share in one] for one in shown if one])
+        mean, low, high = interval(
+            [
+                [100 * share for share in shares_of_topic]
+                for shares_of_topic in shown
+                if shares_of_topic
+            ]
+        )
         share = 100 * found / max(possible, 1)
         beside = (
             f"{found} of {possible} in {len(shown)} topics; mean of topics {mean:.0f} "

@@ -73,8 +73,8 @@ def fill() -> None:
     from aslite.db import get_metas_db, get_papers_db
 
     with Path("papers.jsonl").open() as lines:
-        papers = {one["_id"]: one for one in map(json.loads, lines)}
-    times = {key: {"_time": one["_time"]} for key, one in papers.items()}
+        papers = {paper["_id"]: paper for paper in map(json.loads, lines)}
+    times = {key: {"_time": paper["_time"]} for key, paper in papers.items()}
     for open_db, rows in ((get_papers_db, papers), (get_metas_db, times)):
         with open_db(flag="c", autocommit=False) as store:
             store.update(rows)

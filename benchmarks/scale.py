@@ -291,7 +291,7 @@ def kinds_of_search() -> dict[str, Callable[[], object]]:
         "word in a category": lambda: search(word(), "cs.DC"),
         "word of the last week": lambda: search(word(), since=week),
         "days alone": lambda: search(f"after:{LAST_DAY.year - chance.randrange(5)}"),
-        "misspelt word": lambda: search((one := word()) + one[-1] * 2),
+        "misspelt word": lambda: search((written := word()) + written[-1] * 2),
         "page 10, latest first": lambda: search(chance.choice(common), page=10, order="newest"),
     }
 

@@ -38,11 +38,11 @@ def main() -> int:
 def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figure]:
     """The cost of scoring a day, beside the seed bot's."""
     many = profiles(names, 100)
-    one = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)))]
+    single = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)))]
     same = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)), substring=True)]
     variants: dict[str, Callable[[], object]] = {
         "100 profiles, words": lambda: ours(many, day),
-        "1 profile, words": lambda: ours(one, day),
+        "1 profile, words": lambda: ours(single, day),
         "1 profile, substrings": lambda: ours(same, day),
         "1 profile, the seed bot's rule": lambda: seed_bot.rule(seed_bot.KEYWORDS, (), day, 30),
     }
@@ -54,7 +54,7 @@ def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figur
             times[name].append(1000 * (time.process_time() - began))
     theirs = [(day[kept.at].id, kept.score) for kept in ours(same, day)[0]]
     assert theirs == seed_bot.rule(seed_bot.KEYWORDS, (), day, 30), "not the seed bot's rule"
-    for name, rules in (("a profile keeps", many), ("the seed bot's keywords keep", one)):
+    for name, rules in (("a profile keeps", many), ("the seed bot's keywords keep", single)):
         share = statistics.mean(len(kept) for kept in Scorer(rules).kept(day)) / len(day)
         yield Figure(f"share that {name}", 100 * share, "%")
     for name, taken in times.items():
@@ -80,7 +80,10 @@ def a_stream(names: list[str], count: int) -> Figure:
 def ours(rules: list[Rules], day: list[Candidate]) -> list[list[Kept]]:
     """Each profile's day in reading order, with nothing compiled before."""
     kept = Scorer(rules).kept(day)
-    return [in_order(one, found, day)[: one.size] for one, found in zip(rules, kept, strict=True)]
+    return [
+        in_order(of_profile, found, day)[: of_profile.size]
+        for of_profile, found in zip(rules, kept, strict=True)
+    ]
 
 
 def profiles(names: list[str], count: int) -> list[Rules]:

@@ -34,7 +34,7 @@ def main() -> int:
                 {stem(word) for word in words_of(f"{paper['title']} {paper['abstract']}")}
             )
             papers += 1
-    kept = {one: count for one, count in sorted(counts.items()) if count >= LEAST}
+    kept = {known_stem: count for known_stem, count in sorted(counts.items()) if count >= LEAST}
     FREQUENCIES.write_text(json.dumps({"papers": papers, "stems": kept}, indent=0) + "\n")
     print(f"{len(kept)} stems of {papers} papers in {FREQUENCIES}")
     return 0

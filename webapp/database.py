@@ -100,7 +100,7 @@ def unknown_migrations(loader: MigrationLoader, applied: Iterable[tuple[str, str
     """Applied migrations of our apps that this code does not have: a newer Assay made them."""
     ours = {app for app, _ in loader.graph.nodes}
     known = set(loader.disk_migrations)
-    known.update(old for one in loader.replacements.values() for old in one.replaces)
+    known.update(old for migration in loader.replacements.values() for old in migration.replaces)
     return sorted(f"{app}.{name}" for app, name in {*applied} - known if app in ours)
 
 

@@ -173,10 +173,12 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             headers = {"WWW-Authenticate": "Bearer"}
             problem = ProblemError(401, f"{detail}/account/tokens/.", headers=headers)
         case ParameterError():
-            errors = [vars(one) for one in error.problems]
+            errors = [vars(wrong) for wrong in error.problems]
             problem = ProblemError(422, str(error), errors=errors)
         case ValidationError():
-            errors = [{"name": _place(one["loc"]), "reason": one["msg"]} for one in error.errors]
+            errors = [
+                {"name": _place(wrong["loc"]), "reason": wrong["msg"]} for wrong in error.errors
+            ]
             detail = "The request does not match its schema."
             problem = ProblemError(422, detail, errors=errors)
         case LimitReachedError():

@@ -53,7 +53,7 @@ def marked(found: Any, ours: bool = False) -> Any:
             _text(name, ours=True): marked(value, name in OURS) for name, value in found.items()
         }
     if isinstance(found, list):
-        return [marked(one, ours) for one in found]
+        return [marked(item, ours) for item in found]
     return _text(found, ours) if isinstance(found, str) else found
 
 
@@ -87,7 +87,7 @@ class Assay:
 
     def __init__(self, token: Callable[[], str]) -> None:
         self._token = token
-        host = next((one for one in settings.ALLOWED_HOSTS if one[0] not in "*."), "localhost")
+        host = next((name for name in settings.ALLOWED_HOSTS if name[0] not in "*."), "localhost")
         self._site = httpx.Client(
             transport=httpx.WSGITransport(app=get_wsgi_application()),
             base_url=f"http://{host}/api/v1",
@@ -110,7 +110,9 @@ class Assay:
         answer = self._site.request(verb, path, headers=headers, **sent)
         if answer.is_error:
             problem = answer.json()
-            errors = [f"{one['name']}: {one['reason']}" for one in problem.get("errors") or []]
+            errors = [
+                f"{error['name']}: {error['reason']}" for error in problem.get("errors") or []
+            ]
             raise ToolError(" ".join([problem["detail"], *errors]))
         return answer.json()
 

@@ -235,12 +235,12 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
         raise ProblemError(400, str(error)) from None
     shown = library_queries.papers(kept[(page - 1) * A_PAGE : page * A_PAGE])
     mine = LibraryEntry.objects.filter(reader=reader, paper__in=shown)
-    entries = {one.paper_id: one for one in mine}
-    saved = library_queries.shelf_of(reader, [one.pk for one in shown]).starred
+    entries = {entry.paper_id: entry for entry in mine}
+    saved = library_queries.shelf_of(reader, [paper.pk for paper in shown]).starred
     return {
         "count": len(kept),
         "next": page + 1 if len(kept) > page * A_PAGE else None,
-        "items": [_item(one, entries.get(one.pk), one.pk in saved) for one in shown],
+        "items": [_item(paper, entries.get(paper.pk), paper.pk in saved) for paper in shown],
     }
 
 

@@ -220,7 +220,7 @@ class WholePaper(PaperSchema):
     @staticmethod
     def resolve_similar(paper: Paper) -> list[Paper]:
         """The most similar first."""
-        return [one for _, one in similar(paper)]
+        return [other for _, other in similar(paper)]
 
 
 class QuantityName(Schema):

@@ -47,7 +47,7 @@ def make(
         reader=reader,
         name=name.strip()[:64] or "token",
         token_hash=hashed(token),
-        scopes=[one for one in SCOPES if one in scopes],
+        scopes=[scope for scope in SCOPES if scope in scopes],
         expires_at=timezone.now() + timedelta(days=days) if days else None,
     )
     return token

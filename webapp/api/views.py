@@ -61,7 +61,9 @@ def docs(request: HttpRequest) -> HttpResponse:
             "verb": verb,
             "path": path,
             "body": _named(operation.get("requestBody", {})),
-            "answers": {code: _named(one) for code, one in operation["responses"].items()},
+            "answers": {
+                code: _named(response) for code, response in operation["responses"].items()
+            },
         }
         for path, verbs in schema["paths"].items()
         for verb, operation in verbs.items()

@@ -133,20 +133,20 @@ def best(found: Iterable[Comparison]) -> Comparison | None:
     Time goes before all else (a cache's bytes), what was counted exactly before what was learnt (a
     share of right answers), and what a benchmark is about before what it measures besides.
     """
-    better = (one for one in found if one.word in {"faster", "better"})
-    sure = [one for one in better if not one.doubts and not one.control]
+    better = (comparison for comparison in found if comparison.word in {"faster", "better"})
+    sure = [comparison for comparison in better if not comparison.doubts and not comparison.control]
     return max(reversed(sure), key=_weight, default=None)
 
 
-def _weight(one: Comparison) -> tuple[bool, bool, bool, float]:
-    of = one.measurement
-    return one.word == "faster", of.counted, of.row.headline, one.ratio
+def _weight(comparison: Comparison) -> tuple[bool, bool, bool, float]:
+    of = comparison.measurement
+    return comparison.word == "faster", of.counted, of.row.headline, comparison.ratio
 
 
-def is_ours(one: Comparison) -> bool:
+def is_ours(comparison: Comparison) -> bool:
     """Whether it is of the variant that a series calls ours: the first."""
-    ours = (variant.name for variant in one.measurement.series.variants if variant.ours)
-    return one.point.variant == next(ours, None)
+    ours = (variant.name for variant in comparison.measurement.series.variants if variant.ours)
+    return comparison.point.variant == next(ours, None)
 
 
 @dataclass(frozen=True)
@@ -200,11 +200,15 @@ class Reported:
 
         Never the largest over sizes: where none is named, only a series of a single one answers.
         """
-        same = [one for one in found if one.scope.meets(self.scope) and self._is_against(one)]
-        if not {one.regime for one in same}:
+        same = [
+            comparison
+            for comparison in found
+            if comparison.scope.meets(self.scope) and self._is_against(comparison)
+        ]
+        if not {comparison.regime for comparison in same}:
             return None
-        if len({one.regime for one in same}) > 1:
-            same = [one for one in same if one.point.x in self.sizes]
+        if len({comparison.regime for comparison in same}) > 1:
+            same = [comparison for comparison in same if comparison.point.x in self.sizes]
         return same[0] if same else None
 
 

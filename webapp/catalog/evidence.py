@@ -54,11 +54,11 @@ def links(
     `text` is what else of the paper the answers may quote.
     """
     truth = GroundTruth(f"{title}\n{abstract}\n{text}") if answers else None
-    grounded = {one: added for one in answers if truth and (added := one.log_odds(truth))}
+    grounded = {answer: added for answer in answers if truth and (added := answer.log_odds(truth))}
     vector = tfidf.vector(title, abstract)
     paper = arxiv_id, title, abstract
     found = (_link(method, paper, vector, grounded) for method in registry.all_methods())
-    return [one for one in found if one]
+    return [link for link in found if link]
 
 
 def _link(
@@ -73,7 +73,7 @@ def _link(
         return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
     found = phrases.find(method.family, title, abstract)
     weights = phrases.summary(found)
-    evidence = [_evidence(one.words, one.place, one.weight) for one in found]
+    evidence = [_evidence(phrase.words, phrase.place, phrase.weight) for phrase in found]
     model = linear.models().get(method.slug)
     for_it, against = sum(weights[:3]), weights[3]
     if model:
@@ -95,7 +95,7 @@ def _link(
         relation = "about"
     if relation is None:
         return None
-    evidence.sort(key=lambda one: (one["place"] != "answer", -abs(one["weight"])))
+    evidence.sort(key=lambda piece: (piece["place"] != "answer", -abs(piece["weight"])))
     return Link(method.slug, relation, round(score, 3), evidence[:SHOWN])
 
 

@@ -48,7 +48,7 @@ def measurements(request: HttpRequest, method: Method, suffix: str) -> HttpRespo
 
     def items(site: Site) -> list[Item]:
         latest = nlargest(ITEMS, Carried(method).standing, key=attrgetter("row.measured_at"))
-        return [_measurement_item(site, method, one) for one in latest]
+        return [_measurement_item(site, method, measurement) for measurement in latest]
 
     source = _source("measurements", f"Measurements of {method.title}", method, items)
     return _respond(request, suffix, source)
@@ -61,9 +61,9 @@ def verdicts(request: HttpRequest, suffix: str, method: Method | None = None) ->
     def items(site: Site) -> list[Item]:
         carried = [Carried(method)] if method else queries.all_carried()
         judged = [
-            (one.method, answered, _judged_at(one, answered))
-            for one in carried
-            for answered in one.answers
+            (of_method.method, answered, _judged_at(of_method, answered))
+            for of_method in carried
+            for answered in of_method.answers
             if answered.verdict.word
         ]
         newest = nlargest(ITEMS, judged, key=lambda row: (row[2], row[1].claim.id))
@@ -88,21 +88,21 @@ def _respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpRespo
 
 
 def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
-    words = ", ".join(f"“{one['words']}”" for one in link.evidence[:3])
+    words = ", ".join(f"“{piece['words']}”" for piece in link.evidence[:3])
     reason = f"{link.get_relation_display().capitalize()}: {method.title}. {words}".strip()
     return paper_item(site, DigestEntry(paper=link.paper), reason)
 
 
-def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
-    found = best(filter(is_ours, comparisons(one)))
-    outcome = found.text if found else f"no gain was shown, {one.where}"
+def _measurement_item(site: Site, method: Method, measurement: Measurement) -> Item:
+    found = best(filter(is_ours, comparisons(measurement)))
+    outcome = found.text if found else f"no gain was shown, {measurement.where}"
     return site.item(
-        f"measurement:{one.run.pk}:{one.series.name}",
-        one.run.get_absolute_url(),
-        f"{method.title}: {one.series.title}",
-        f"{one.series.title}: {outcome}. Version {one.row.version}.",
-        at=one.row.measured_at,
-        words=[f"{method.slug}.{one.run.benchmark}"],
+        f"measurement:{measurement.run.pk}:{measurement.series.name}",
+        measurement.run.get_absolute_url(),
+        f"{method.title}: {measurement.series.title}",
+        f"{measurement.series.title}: {outcome}. Version {measurement.row.version}.",
+        at=measurement.row.measured_at,
+        words=[f"{method.slug}.{measurement.run.benchmark}"],
     )
 
 
@@ -110,24 +110,25 @@ def _judged_at(carried: Carried, answered: Answered) -> datetime:
     """When a verdict became what it is; one without a measurement is as old as the first of all."""
     if answered.measurement:
         return answered.measurement.row.measured_at
-    return min((one.row.measured_at for one in carried.standing), default=NEVER)
+    return min((measurement.row.measured_at for measurement in carried.standing), default=NEVER)
 
 
-def _verdict_item(site: Site, method: Method, one: Answered, at: datetime) -> Item:
-    where = one.measurement.where if one.measurement else ""
-    name = f"{method.slug}:{one.claim.id}:{where}:{one.verdict.word}"
+def _verdict_item(site: Site, method: Method, answered: Answered, at: datetime) -> Item:
+    where = answered.measurement.where if answered.measurement else ""
+    name = f"{method.slug}:{answered.claim.id}:{where}:{answered.verdict.word}"
     measured = ""
-    if one.figure and one.measurement:  # what was counted, the reason says
-        unit = one.unit if one.unit == "×" else f" {one.unit}"
-        low, high = number(one.figure.low), number(one.figure.high)
-        measured = f"Measured {number(one.figure.value)}{unit} ({low} to {high}) on {where}. "
-    summary = f"{measured}{one.verdict.word}: {one.verdict.reason}. {one.claim.finding}".strip()
+    if answered.figure and answered.measurement:  # what was counted, the reason says
+        unit = answered.unit if answered.unit == "×" else f" {answered.unit}"
+        low, high = number(answered.figure.low), number(answered.figure.high)
+        measured = f"Measured {number(answered.figure.value)}{unit} ({low} to {high}) on {where}. "
+    verdict, claim = answered.verdict, answered.claim
+    summary = f"{measured}{verdict.word}: {verdict.reason}. {claim.finding}".strip()
     return site.item(
         f"verdict:{sha256(name.encode()).hexdigest()[:24]}",
         reverse("catalog:method", args=[method.slug]) + "#claims",
-        f"{str(one.verdict.word).capitalize()}: {one.claim.text} ({method.title})",
+        f"{str(answered.verdict.word).capitalize()}: {answered.claim.text} ({method.title})",
         summary,
         at=at,
-        words=[method.slug, str(one.verdict.word)],
-        html=f"<p>{escape(one.claim.text)}</p>",
+        words=[method.slug, str(answered.verdict.word)],
+        html=f"<p>{escape(answered.claim.text)}</p>",
     )

@@ -143,9 +143,9 @@ def _write(papers: list[Paper]) -> int:
     old = {(row.paper_id, row.method): row for row in MethodLink.objects.filter(paper__in=papers)}
     answers = _answers(papers)
     new = {
-        (paper.pk, one.method): MethodLink(paper=paper, **vars(one))
+        (paper.pk, found.method): MethodLink(paper=paper, **vars(found))
         for paper in papers
-        for one in evidence.links(
+        for found in evidence.links(
             paper.arxiv_id,
             paper.title,
             f"{paper.abstract}\n{paper.comment}".strip(),
@@ -170,7 +170,7 @@ def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
     latest = Q(version=F("paper__version"))
     done = Summary.objects.filter(latest, paper__in=papers, state=Summary.State.DONE, withheld="")
     by_paper = {
-        row.paper_id: tuple(Answer(**one) for one in row.content.get("relations", ()))
+        row.paper_id: tuple(Answer(**relation) for relation in row.content.get("relations", ()))
         for row in done.order_by("finished_at")
     }
     answered = [key for key, answers in by_paper.items() if answers]

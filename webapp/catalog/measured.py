@@ -104,21 +104,24 @@ def current(measurements: Sequence[Measurement]) -> list[Measurement]:
     A smoke run shows that everything runs: it is too short to answer anything.
     """
     smoke = StandingMeasurement.Rank.SMOKE
-    measurements = [one for one in measurements if one.row.rank != smoke]
-    kept = {one.place: one for one in sorted(measurements, key=lambda one: one.row.weight)}
-    return [one for one in measurements if kept[one.place] is one]
+    measurements = [measurement for measurement in measurements if measurement.row.rank != smoke]
+    kept = {
+        measurement.place: measurement
+        for measurement in sorted(measurements, key=lambda measurement: measurement.row.weight)
+    }
+    return [measurement for measurement in measurements if kept[measurement.place] is measurement]
 
 
 def _series(stored: list[StoredSeries]) -> dict[int, Series]:
     """The parsed series by primary key; one query for those that were not read yet."""
     with _lock:
-        known = {one.pk: _parsed.get((one.run_id, one.pk)) for one in stored}
+        known = {row.pk: _parsed.get((row.run_id, row.pk)) for row in stored}
     missing = [key for key, series in known.items() if series is None]
     if missing:
         read = StoredSeries.objects.in_bulk(missing)
         with _lock:
-            for key, one in read.items():
-                known[key] = _parsed[one.run_id, key] = one.parsed()
+            for key, row in read.items():
+                known[key] = _parsed[row.run_id, key] = row.parsed()
     return {key: series for key, series in known.items() if series is not None}
 
 
@@ -160,7 +163,7 @@ def _points(
 
 def _against(point: Point, others: list[Point]) -> list[Point]:
     """The point with its ratio to another variant's at the same x; none where that has none."""
-    other = next((one for one in others if one.x == point.x), None)
+    other = next((its for its in others if its.x == point.x), None)
     found = intervals.between(point, other) if other else None
     if found is None:
         return []

@@ -51,24 +51,26 @@ def pattern(written: str) -> re2._Regexp:
 def find(family: Family, title: str, abstract: str) -> list[Found]:
     """Each phrase of the family once, at its weightiest place, the weightiest first."""
     text = sentences(title, abstract)
-    whole = "\n".join(one.text for one in text)
+    whole = "\n".join(sentence.text for sentence in text)
     signed = [*family.phrases.items(), *((phrase, -w) for phrase, w in family.against.items())]
     found = []
     for written, weight in signed:
         parts = written.split(" & ")
         if all(pattern(part).search(whole) for part in parts):
-            found += sorted(_places(parts, weight, text), key=lambda one: -abs(one.weight))[:1]
-    return sorted(found, key=lambda one: -abs(one.weight))
+            found += sorted(_places(parts, weight, text), key=lambda phrase: -abs(phrase.weight))[
+                :1
+            ]
+    return sorted(found, key=lambda phrase: -abs(phrase.weight))
 
 
 def _places(parts: list[str], weight: float, text: list[Sentence]) -> Iterator[Found]:
     factors = {"title": TITLE, "own work": OWN, "abstract": 1.0}
-    for one in text:
-        matches = [match for part in parts if (match := pattern(part).search(one.text))]
+    for sentence in text:
+        matches = [match for part in parts if (match := pattern(part).search(sentence.text))]
         if len(matches) == len(parts):
             matches.sort(key=lambda match: match.start())
             words = " … ".join(" ".join(match[0].split()) for match in matches)
-            yield Found(words, one.place, weight * factors[one.place])
+            yield Found(words, sentence.place, weight * factors[sentence.place])
 
 
 def sentences(title: str, abstract: str) -> list[Sentence]:
@@ -85,6 +87,6 @@ def sentences(title: str, abstract: str) -> list[Sentence]:
 def summary(found: list[Found]) -> tuple[float, ...]:
     """What the phrases say in the title, of the own work, elsewhere and against the family."""
     by_place = {"title": 0.0, "own work": 0.0, "abstract": 0.0, "against": 0.0}
-    for one in found:
-        by_place[one.place if one.weight > 0 else "against"] += abs(one.weight)
+    for phrase in found:
+        by_place[phrase.place if phrase.weight > 0 else "against"] += abs(phrase.weight)
     return tuple(by_place.values())

@@ -49,14 +49,14 @@ class Carried:
     @property
     def verdicts(self) -> list[tuple[Word, int]]:
         """How many claims have each verdict, in the order of `Word`; a claim counts once."""
-        words = {one.claim.id: one.verdict.word for one in reversed(self.answers)}
+        words = {answered.claim.id: answered.verdict.word for answered in reversed(self.answers)}
         counts = Counter(words.values())
         return [(word, counts[word]) for word in Word if counts[word]]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """Every ratio that was measured, for all variants."""
-        return [one for of in self.measurements for one in comparisons(of)]
+        return [comparison for of in self.measurements for comparison in comparisons(of)]
 
     @cached_property
     def best(self) -> Comparison | None:
@@ -65,21 +65,25 @@ class Carried:
 
     def best_of(self, mechanism: Mechanism) -> Comparison | None:
         """The best figure of one mechanism, for the paper that proposes it."""
-        return best(one for one in self.of(mechanism) if one.scope.stage)
+        return best(comparison for comparison in self.of(mechanism) if comparison.scope.stage)
 
     def of(self, mechanism: Mechanism) -> list[Comparison]:
         """What was measured of one mechanism."""
         name = f"{self.method.slug}/{mechanism.slug}"
-        return [one for one in self.comparisons if one.scope.mechanism == name]
+        return [comparison for comparison in self.comparisons if comparison.scope.mechanism == name]
 
     @cached_property
     def in_order(self) -> list[Measurement]:
         """The current ones: the headline's first, then what verdicts rest on, then by the gain."""
         first = self.best.measurement if self.best else None
-        judged = {one.measurement.place for one in self.answers if one.measurement}
+        judged = {answered.measurement.place for answered in self.answers if answered.measurement}
         return sorted(
             self.measurements,
-            key=lambda one: (one is first, one.place in judged, *_gain(one)),
+            key=lambda measurement: (
+                measurement is first,
+                measurement.place in judged,
+                *_gain(measurement),
+            ),
             reverse=True,
         )
 
@@ -96,14 +100,20 @@ class Carried:
     def history(self) -> list[Comparison]:
         """The best figure on each class of hardware in each version, the latest first."""
         groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
-        for one in self.standing:
-            groups[one.where, one.row.version].append(one)
+        for measurement in self.standing:
+            groups[measurement.where, measurement.row.version].append(measurement)
         found = [
             figure
             for group in groups.values()
-            if (figure := best(filter(is_ours, (c for one in group for c in comparisons(one)))))
+            if (
+                figure := best(
+                    filter(is_ours, (c for measurement in group for c in comparisons(measurement)))
+                )
+            )
         ]
-        return sorted(found, key=lambda one: one.measurement.row.measured_at, reverse=True)
+        return sorted(
+            found, key=lambda comparison: comparison.measurement.row.measured_at, reverse=True
+        )
 
 
 def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
@@ -230,11 +240,11 @@ def beside(
     claims: Sequence[Claim | RuleClaim], methods: Sequence[PaperMethod]
 ) -> list[tuple[Claim | RuleClaim, Comparison | None]]:
     """Each number that a paper reports, with the figure of ours that may stand beside it."""
-    proposing = [one for one in methods if one.mechanism]
-    found = [one for method in proposing for one in method.carried.comparisons]
+    proposing = [of_paper for of_paper in methods if of_paper.mechanism]
+    found = [comparison for method in proposing for comparison in method.carried.comparisons]
     answers: list[tuple[Claim | RuleClaim, Comparison | None]] = []
     for claim in claims:
-        names = [one.reported for one in proposing] if claim.verified else []
+        names = [of_paper.reported for of_paper in proposing] if claim.verified else []
         ours = (Reported(claim, name).beside(found) for name in names)
         answers.append((claim, next(filter(None, ours), None)))
     return answers

@@ -67,7 +67,7 @@ def paths(method: Method) -> tuple[str, ...]:
     """
     folder = registry.folder(method.slug)
     reading = _trace(folder)
-    recorded = [one.path for one in reading.files] if reading else []
+    recorded = [recording.path for recording in reading.files] if reading else []
     counting = [claim.counting_file for claim in method.claims if recorded]
     return tuple(
         path for path in dict.fromkeys([*recorded, *counting]) if (folder / path).is_file()
@@ -77,7 +77,7 @@ def paths(method: Method) -> tuple[str, ...]:
 def file(slug: str, path: str, level: str) -> File:
     """One of the `paths` of a method at a level."""
     folder = registry.folder(slug)
-    written = tuple((folder / one).stat().st_mtime_ns for one in (TRACE_FILE, path))
+    written = tuple((folder / name).stat().st_mtime_ns for name in (TRACE_FILE, path))
     return _file(folder, path, level, written)
 
 
@@ -85,11 +85,15 @@ def file(slug: str, path: str, level: str) -> File:
 def _file(folder: Path, path: str, level: str, _written: tuple[int, ...]) -> File:
     """The times of the files are an argument so that a page follows its sources."""
     trace = _trace(folder)
-    read = next((one for one in trace.files if one.path == path), None) if trace else None
+    read = (
+        next((recording for recording in trace.files if recording.path == path), None)
+        if trace
+        else None
+    )
     stale = trace is not None and path in trace.stale(folder)
     recorded = read if not stale else None
     lines = recorded.lines if recorded and level == "shapes" else ()
-    bound = {one.line: tuple(map(tensor, one.tensors)) for one in lines}
+    bound = {line.line: tuple(map(tensor, line.tensors)) for line in lines}
     rows = [
         SourceLine(number, html, bound.get(number, ()))
         for number, html in enumerate(_highlighted((folder / path).read_text()), start=1)
@@ -123,10 +127,10 @@ def equations(slug: str) -> tuple[tuple[Equation, str, str], ...]:
 def _equations(folder: Path, _written: int) -> tuple[tuple[Equation, str, str], ...]:
     trace = _trace(folder)
     found = {
-        one.tex: (one, read.path, block.name)
+        equation.tex: (equation, read.path, block.name)
         for read in (trace.files if trace else ())
         for block in read.blocks
-        for one in block.equations
+        for equation in block.equations
     }
     return tuple(sorted(found.values(), key=lambda placed: not placed[0].number)[:EQUATIONS])
 

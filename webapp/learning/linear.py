@@ -53,8 +53,8 @@ def models() -> Mapping[str, Linear]:
     path = DATA / "weights.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     return {
-        slug: Linear(one["intercept"], one["weights"], tuple(one["combination"]))
-        for slug, one in kept.items()
+        slug: Linear(model["intercept"], model["weights"], tuple(model["combination"]))
+        for slug, model in kept.items()
     }
 
 

@@ -35,18 +35,19 @@ def fit(examples: Sequence[Example], cost: float = COST) -> Linear:
     Deterministic. Raises ValueError if a class has no example.
     """
     totals = {
-        side: sum(one.weight for one in examples if one.liked is side) for side in (True, False)
+        side: sum(example.weight for example in examples if example.liked is side)
+        for side in (True, False)
     }
     if not all(totals.values()):
         raise ValueError("a model needs liked papers and others")
     half = sum(totals.values()) / 2
     rows = [
         _Row(
-            {**one.vector, _BIAS: 1.0},
-            1 if one.liked else -1,
-            2 * cost * one.weight * half / totals[one.liked],
+            {**example.vector, _BIAS: 1.0},
+            1 if example.liked else -1,
+            2 * cost * example.weight * half / totals[example.liked],
         )
-        for one in examples
+        for example in examples
     ]
     weights = _descend(rows)
     intercept = weights.pop(_BIAS, 0.0)

@@ -65,9 +65,11 @@ def fit(
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     terms = {slug: _terms(mine, background[slug], folds) for slug, mine in examples.items()}
     outside = np.concatenate([odds for _, odds in terms.values()])
-    rows = [one for mine in examples.values() for one in mine]
-    features = np.c_[outside, np.array([linear.phrase_features(one.phrases) for one in rows])]
-    about = np.array([one.about for one in rows])
+    rows = [example for mine in examples.values() for example in mine]
+    features = np.c_[
+        outside, np.array([linear.phrase_features(example.phrases) for example in rows])
+    ]
+    about = np.array([example.about for example in rows])
     method = np.repeat(np.arange(len(examples)), [len(mine) for mine in examples.values()])
     odds = np.zeros(len(rows))
     for train, held in folds.split(features, 2 * method + about):
@@ -110,7 +112,7 @@ def _terms(
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     columns = DictVectorizer(sort=False).fit([tfidf.vocabulary()])
-    papers = [*((one.title, one.abstract) for one in examples), *background]
+    papers = [*((example.title, example.abstract) for example in examples), *background]
     whole = columns.transform([tfidf.vector(*paper) for paper in papers])
     x, other = whole[: len(examples)], whole[len(examples) :]
 
@@ -118,7 +120,7 @@ def _terms(
         model = LogisticRegression(C=20, class_weight="balanced", solver="liblinear")
         return model.fit(vstack([x, other]), np.r_[y, np.zeros(other.shape[0], bool)])
 
-    y = np.array([one.about for one in examples])
+    y = np.array([example.about for example in examples])
     outside = np.zeros(len(examples))
     for train, held in folds.split(x, y):
         outside[held] = fitted(x[train], y[train]).decision_function(x[held])

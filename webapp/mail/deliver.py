@@ -177,7 +177,7 @@ def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
         found += results.papers
         if not results.has_next:
             break
-    return [one for one in found if one.announced_on and since <= one.announced_on <= until]
+    return [paper for paper in found if paper.announced_on and since <= paper.announced_on <= until]
 
 
 def _last_settled_day() -> Date | None:

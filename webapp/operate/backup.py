@@ -287,9 +287,13 @@ def _last_migrations(manifest: Manifest) -> dict[str, str]:
     had = {*manifest.migrations}
     executor = MigrationExecutor(connection)
     replacements = executor.loader.replacements
-    had |= {new for new, one in replacements.items() if had.issuperset(one.replaces)}
+    had |= {new for new, migration in replacements.items() if had.issuperset(migration.replaces)}
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes(), clean_start=True)
-    return {one.app_label: one.name for one, _ in plan if (one.app_label, one.name) in had}
+    return {
+        migration.app_label: migration.name
+        for migration, _ in plan
+        if (migration.app_label, migration.name) in had
+    }
 
 
 def _refuse_newer(manifest: Manifest) -> None:

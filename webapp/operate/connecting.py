@@ -48,7 +48,7 @@ class _ConnectionForm(forms.Form):
         if initial[self.SECRET]:
             kept = _("One is saved and is not shown again. Enter another to replace it.")
             self.fields[self.SECRET].help_text = kept
-        fixed = [one for one in self.VARIABLES if connections.is_fixed(self.VARIABLES[one])]
+        fixed = [name for name in self.VARIABLES if connections.is_fixed(self.VARIABLES[name])]
         for name in fixed:
             field, by_whom = self.fields[name], _("Set by the environment: %s.")
             field.disabled, field.required, field.validators = True, False, []
@@ -62,15 +62,15 @@ class _ConnectionForm(forms.Form):
         data = self.cleaned_data
         if self.errors:
             return data
-        if not data[self.SECRET] and all(data[one] == self.initial[one] for one in self.OWNER):
+        if not data[self.SECRET] and all(data[name] == self.initial[name] for name in self.OWNER):
             data[self.SECRET] = self.initial[self.SECRET]
         self.values = self.written(data)
         try:
             self.connected = connections.with_values(self.values)
         except ValidationError as error:
-            for one in error.errors():
-                names = [name for name in self.VARIABLES if self.VARIABLES[name] == one["loc"][0]]
-                self.add_error(names[0], _(one["msg"].removeprefix("Value error, ")))
+            for wrong in error.errors():
+                names = [name for name in self.VARIABLES if self.VARIABLES[name] == wrong["loc"][0]]
+                self.add_error(names[0], _(wrong["msg"].removeprefix("Value error, ")))
         return data
 
     def written(self, data: dict[str, Any]) -> dict[str, str]:

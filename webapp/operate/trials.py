@@ -94,7 +94,7 @@ def _summary(server: Server, mode: str) -> list[str]:
 
     started = time.monotonic()
     gist = ask_for_summary(ask, mode, asked).gist
-    tokens = sum(one.tokens_in for one in replies), sum(one.tokens_out for one in replies)
+    tokens = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
     cost = _("An abstract took %(seconds).1f s, %(in)d input and %(out)d output tokens: “%(gist)s”")
     seconds = time.monotonic() - started
     found = [cost % {"seconds": seconds, "in": tokens[0], "out": tokens[1], "gist": gist}]

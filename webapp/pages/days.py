@@ -120,7 +120,9 @@ def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResp
     days = dates(category=category)
     date = next((day for day in days if wanted in ("", day.isoformat())), None)
     papers = announced_on(date, [category]) if date else []
-    papers.sort(key=lambda one: (one.announce_type.precedence, one.paper.arxiv_id))
+    papers.sort(
+        key=lambda announced: (announced.announce_type.precedence, announced.paper.arxiv_id)
+    )
     page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     at = days.index(date) if date else 0
     context = {

@@ -49,9 +49,9 @@ def method(request: HttpRequest, method: Method) -> HttpResponse:
 
 def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
     slug = carried.method.slug
-    benchmarks = {one.slug: one for one in carried.method.benchmarks}
+    benchmarks = {benchmark.slug: benchmark for benchmark in carried.method.benchmarks}
     # First what answers a question within minutes.
-    ordered = sorted(benchmarks.values(), key=lambda one: "quick" not in one.presets)
+    ordered = sorted(benchmarks.values(), key=lambda benchmark: "quick" not in benchmark.presets)
     first = next(iter(ordered), None)
     months = queries.papers_by_month(slug)
     context = {
@@ -64,6 +64,6 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
         "most": max((count for _, count in months), default=0),
         "links": queries.papers_of(slug, undecided=request.user.is_staff),
         "benchmark": benchmarks.get(request.GET.get("benchmark", ""), first),
-        "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
+        "feeds": [(form.name, form.suffix, form.media_type) for form in FORMATS.values()],
     }
     return render(request, "pages/method.html", context)

@@ -109,7 +109,7 @@ def _search_page(request: HttpRequest) -> HttpResponse:
         "periods": PERIODS.items(),
         "order": order,
         "orders": ORDERS.items(),
-        "feeds": [(one.suffix, one.name, one.media_type) for one in FORMATS.values()],
+        "feeds": [(form.suffix, form.name, form.media_type) for form in FORMATS.values()],
         "feed_query": urlencode({"q": q} | ({"category": category} if category else {})),
     }
     return render(request, "pages/search.html", context)

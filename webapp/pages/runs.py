@@ -89,7 +89,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "after": after,
         "next": following,
         "lines": [listing.listed_run(run) for run in shown],
-        "feeds": [(one.suffix, one.media_type) for one in FORMATS.values()],
+        "feeds": [(form.suffix, form.media_type) for form in FORMATS.values()],
         "chosen": request.GET.get("with", ""),
         "any": bool(shown) or Run.objects.exists(),
     }

@@ -57,15 +57,15 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     )
     day = first
     found: dict[date, list[Entry | Problem]] = defaultdict(list)
-    for one in _answers(search, category):
-        if isinstance(one, Entry) and one.submitted_at:
+    for answer in _answers(search, category):
+        if isinstance(answer, Entry) and answer.submitted_at:
             # What the API gives beyond the days asked for counts to the nearest of them.
-            day = min(max(batch_day_of(one.submitted_at), first), last)
-        found[day].append(one)
+            day = min(max(batch_day_of(answer.submitted_at), first), last)
+        found[day].append(answer)
     batches = {}
     for day, answers in found.items():
-        entries = merged([one for one in answers if isinstance(one, Entry)])
-        problems = tuple(one for one in answers if isinstance(one, Problem))
+        entries = merged([answer for answer in answers if isinstance(answer, Entry)])
+        problems = tuple(answer for answer in answers if isinstance(answer, Problem))
         batches[day] = Batch(category, day, entries, problems, NOTE)
     return batches
 
@@ -77,11 +77,11 @@ def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
     entries: list[Entry] = []
     for start in range(0, len(identifiers), IDS):
         asked = list(identifiers[start : start + IDS])
-        for one in _answers(arxiv.Search(id_list=asked, max_results=len(asked)), ""):
-            if isinstance(one, Entry):
-                entries.append(one)
+        for answer in _answers(arxiv.Search(id_list=asked, max_results=len(asked)), ""):
+            if isinstance(answer, Entry):
+                entries.append(answer)
             else:
-                log.warning("%s cannot be read in the API's answer: %s", one.item, one.reason)
+                log.warning("%s cannot be read in the API's answer: %s", answer.item, answer.reason)
     return merged(entries)
 
 
@@ -93,7 +93,9 @@ def by_author(name: str) -> tuple[Entry, ...]:
     search = arxiv.Search(
         f'au:"{words}"', max_results=BY_AUTHOR, sort_by=arxiv.SortCriterion.SubmittedDate
     )
-    return merged([one for one in _answers(search, "") if isinstance(one, Entry)])[:BY_AUTHOR]
+    return merged([answer for answer in _answers(search, "") if isinstance(answer, Entry)])[
+        :BY_AUTHOR
+    ]
 
 
 def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
@@ -111,8 +113,8 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
         if not _total(body):  # sometimes a mistake: request it once more
             body = fetch.get(url, check=check).body
         try:
-            for one in one_by_one(body):
-                yield one if isinstance(one, Problem) else _read(*one, category)
+            for item in one_by_one(body):
+                yield item if isinstance(item, Problem) else _read(*item, category)
         except BrokenFeedError as error:
             raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
         total = _total(body)

@@ -67,7 +67,7 @@ def submission_window(day: date) -> tuple[datetime, datetime]:
     """The time range (UTC, end exclusive) in which the papers of `day`'s batch were submitted."""
     last = last_batch_day(day - DAY)
     first = last_batch_day(last - DAY)
-    start, end = (datetime.combine(one, CLOSING).astimezone(UTC) for one in (first, last))
+    start, end = (datetime.combine(moment, CLOSING).astimezone(UTC) for moment in (first, last))
     return start, end
 
 

@@ -57,7 +57,7 @@ def identifiers_in(text: str) -> list[str]:
     """The identifiers of papers in running text, each once, in order; no price and no other DOI."""
     text = _OTHER_DOI.sub(" ", text)
     found = (_without_class(match[1]) for match in _ANYWHERE.finditer(text))
-    return list(dict.fromkeys(one for one in found if _has_year(one)))
+    return list(dict.fromkeys(match for match in found if _has_year(match)))
 
 
 def _without_class(identifier: str) -> str:

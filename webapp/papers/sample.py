@@ -31,7 +31,7 @@ def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
         batch = parse_feed(SAMPLE.read_bytes(), "cs.AI", SAMPLE_DAY)
         note = "A sample: the abstracts are Assay's own summaries."
         for category in SAMPLE_CATEGORIES:
-            entries = tuple(one for one in batch.entries if _listed_under(one) == category)
+            entries = tuple(entry for entry in batch.entries if _listed_under(entry) == category)
             part = Batch(category, batch.date, entries, note=f"{note} {reason}".strip())
             poller.store(part, Listing.Source.SAMPLE)
     return poller.report
@@ -39,7 +39,7 @@ def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
 
 def _listed_under(entry: Entry) -> str:
     """The first of the sample's categories that announced it."""
-    return next(one for one in entry.categories if one in SAMPLE_CATEGORIES)
+    return next(category for category in entry.categories if category in SAMPLE_CATEGORIES)
 
 
 def sample_days() -> set[date]:

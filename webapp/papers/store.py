@@ -22,7 +22,7 @@ from webapp.ui.markup import render
 _CHUNK = 500  # rows of one statement
 _FACTS = ("license", "doi", "journal_ref", "comment", "submitted_at", "updated_at")
 _FIXED = {"id", "arxiv_id"}
-_MERGED = [one.name for one in Paper._meta.concrete_fields if one.name not in _FIXED]
+_MERGED = [column.name for column in Paper._meta.concrete_fields if column.name not in _FIXED]
 
 
 # Title and abstract of a version as HTML.

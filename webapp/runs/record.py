@@ -74,14 +74,14 @@ def store_measured(run: Run, body: protocol.Strict) -> None:
 def store_checks(run: Run, checks: Iterable[protocol.CheckResult]) -> None:
     """Store the results of checks; of two with one name and label the later stands."""
     rows = {
-        (one.name, one.label): Check(
+        (check.name, check.label): Check(
             run=run,
-            name=one.name,
-            label=one.label,
-            passed=one.passed,
-            data=one.model_dump(mode="json"),
+            name=check.name,
+            label=check.label,
+            passed=check.passed,
+            data=check.model_dump(mode="json"),
         )
-        for one in checks
+        for check in checks
     }
     Check.objects.bulk_create(
         rows.values(),

@@ -115,7 +115,9 @@ def _publish(key: uuid.UUID, bodies: Bodies) -> bool:
     )
     if is_new:
         record.store_measured(run, started)
-        record.store_checks(run, [one for one in middle if isinstance(one, protocol.CheckResult)])
+        record.store_checks(
+            run, [body for body in middle if isinstance(body, protocol.CheckResult)]
+        )
         for seq, body in enumerate(middle, 1):
             if isinstance(body, protocol.Log):
                 record.insert(run, run.token, seq, body)

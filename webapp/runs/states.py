@@ -91,7 +91,9 @@ OF_AN_ATTEMPT = (
 @transaction.atomic
 def _queue_again(run: Run, by: Writer) -> bool:
     unstarted = Run()
-    if not move(run, State.QUEUED, by, **{one: getattr(unstarted, one) for one in OF_AN_ATTEMPT}):
+    if not move(
+        run, State.QUEUED, by, **{name: getattr(unstarted, name) for name in OF_AN_ATTEMPT}
+    ):
         return False
     for measured in (run.series, run.checks, run.artefacts):
         measured.all().delete()

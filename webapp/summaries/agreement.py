@@ -124,12 +124,10 @@ class Sentence:
 def contradicting(statement: str, text: PaperText) -> str:
     """The paper's sentence that says otherwise of a statement's numbers; "" where none does."""
     ours = Sentence.of(statement)
-    said: dict[Decimal, list[tuple[int, int]]] = {
-        abs(n.value): _sentences_with(text, abs(n.value)) for n in ours.figures[:12]
-    }
     for number in ours.figures[:12]:
         compared = []
-        for span in said[abs(number.value)]:
+        places = text.occurrences(abs(number.value))
+        for span in dict.fromkeys(_around(text.folded, place) for place in places):
             theirs = _sentence(text, span)
             verdict = _compare(ours, number, theirs)
             if verdict is not None:
@@ -170,39 +168,31 @@ def _against_rule(claimed: ClaimedNumber, value: Decimal, rule: RuleClaim) -> bo
         return False
     if abs(value) not in {abs(n.value) for n in numbers(f"{rule.value} {rule.unit}")[-1:]}:
         return False
-    theirs, ours = _names(rule.baseline), _names(claimed.subject)
-    return bool(theirs) and theirs <= ours and not theirs & _names(claimed.baseline)
+    theirs, ours = _tokens(fold(rule.baseline)), _tokens(fold(claimed.subject))
+    return bool(theirs) and theirs <= ours and not theirs & _tokens(fold(claimed.baseline))
 
 
 def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Sentence) -> bool:
     here = [i for i, n in enumerate(theirs.figures) if abs(n.value) == abs(value)]
     if not here:
         return False
-    at = here[0]
     owners = theirs.owners()
-    others: set[str] = set()
-    for i, words in enumerate(owners):
-        if i not in here:
-            others |= words
-    own = owners[at]
-    subject, baseline = _names(claimed.subject), _names(claimed.baseline)
+    others = set[str]().union(*(words for i, words in enumerate(owners) if i not in here))
+    own = owners[here[0]]
+    subject, baseline = _tokens(fold(claimed.subject)), _tokens(fold(claimed.baseline))
     distinct = subject & (others - own), baseline & (own - others)
     if distinct[0] and not subject & own and own - others:
         return True  # the subject has another number of this sentence
     if distinct[1] and not baseline & others and not subject & own and len(owners) > 1:
         return True  # the number is the baseline's
-    clause = theirs.clause(theirs.figures[at])
+    clause = theirs.clause(theirs.figures[here[0]])
     metric = fold(claimed.metric)
     if _is_opposite(metric, clause, _METRICS):
         return True
     # Lower is better of a metric that the sentence has as one of which more is better.
-    return claimed.direction == "lower" and bool(
-        _HIGH.search(metric) and not _METRICS[0][1].search(metric) and not _falls(clause)
-    )
-
-
-def _falls(clause: str) -> bool:
-    return bool(_MOVES[0][1].search(clause))
+    (_, wrong), (_, falls) = _METRICS[0], _MOVES[0]
+    is_high = _HIGH.search(metric) and not wrong.search(metric) and not falls.search(clause)
+    return claimed.direction == "lower" and bool(is_high)
 
 
 def _compare(ours: Sentence, number: Number, theirs: Sentence) -> bool | None:
@@ -234,14 +224,14 @@ def _is_reverse(words: str, clause: str) -> bool:
     return len(shared) > 1 and is_negated and " than " not in f"{words} {clause}"
 
 
-def _gains_and_loses(one: str, other: str) -> bool:
+def _gains_and_loses(statement: str, other: str) -> bool:
     """ "improves accuracy" against "reduces accuracy"."""
     (up, down), (better, worse) = _MOVES[0], _MERITS[0]
 
     def has(text: str, *groups: re.Pattern[str]) -> bool:
         return any(group.search(text) for group in groups)
 
-    gains = has(one, better, up) and not has(one, down, worse)
+    gains = has(statement, better, up) and not has(statement, down, worse)
     return gains and has(other, worse, down) and not has(other, better, up)
 
 
@@ -269,26 +259,17 @@ def _is_opposite(
     ours: str, theirs: str, groups: Sequence[tuple[re.Pattern[str], re.Pattern[str]]]
 ) -> bool:
     """Whether one text has words of one side alone, and the other those of the other alone."""
-    for one, other in groups:
-        mine = bool(one.search(ours)), bool(other.search(ours))
-        said = bool(one.search(theirs)), bool(other.search(theirs))
+    for side, other in groups:
+        mine = bool(side.search(ours)), bool(other.search(ours))
+        said = bool(side.search(theirs)), bool(other.search(theirs))
         if mine != said and sum(mine) == sum(said) == 1:
             return True
     return False
 
 
-def _names(detail: str) -> set[str]:
-    return _tokens(fold(detail))
-
-
 def _tokens(text: str) -> set[str]:
     """The words of a folded text that can tell one thing from another."""
     return {t for t in _TOKEN.findall(text) if len(t) > 1 and t not in _COMMON}
-
-
-def _sentences_with(text: PaperText, value: Decimal) -> list[tuple[int, int]]:
-    spans = [_around(text.folded, number) for number in text.occurrences(value)]
-    return list(dict.fromkeys(spans))
 
 
 def _around(folded: Folded, number: Number) -> tuple[int, int]:
@@ -302,11 +283,7 @@ def _around(folded: Folded, number: Number) -> tuple[int, int]:
 def _sentence(text: PaperText, span: tuple[int, int]) -> Sentence:
     start, end = span
     inside = [n for n in text.numbers_between(start, end) if n.end <= end and not n.is_spread]
-    moved = tuple(
-        Number(n.value, n.unit, n.start - start, n.end - start, n.digits_end - start)
-        for n in inside
-    )
-    return Sentence(text.folded.text[start:end], moved)
+    return Sentence(text.folded.text[start:end], tuple(n.moved(-start) for n in inside))
 
 
 def _shown(text: PaperText, span: tuple[int, int]) -> str:

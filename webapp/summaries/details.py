@@ -29,7 +29,10 @@ _SPLIT = re.compile(
 _TOKEN = re.compile(r"[^\W_][^\W_]*(?:[-.+/][^\W_]+)*")
 _RUN = re.compile(r"[a-z]+|\d+(?:\.\d+)?|[^\W\d_a-z]+")
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
-_SAYS_NOTHING = frozenset(table(__file__, "wording.toml")["says nothing"].split())
+_WORDS: dict[str, str] = table(__file__, "wording.toml")
+_SAYS_NOTHING = frozenset(_WORDS.pop("says nothing").split())
+_UNSPECIFIC = frozenset(_WORDS.pop("unspecific").split())
+_BEGINNINGS = {name: re.compile("|".join(words.split())) for name, words in _WORDS.items()}
 _LABEL = re.compile(r"\b(table|figure|fig\.?|tab\.?|algorithm|appendix)\s*([a-z]?\d+|[a-z]\b)")
 
 
@@ -136,7 +139,7 @@ class _Places:
     ) -> bool:
         start = max(0, start)
         near = self._text.folded.text[start:end]
-        there = [_moved(n, -start) for n in self._text.numbers_between(start, end)]
+        there = [n.moved(-start) for n in self._text.numbers_between(start, end)]
         return wanted.stands(near, there, in_table=in_table, whole=whole)
 
     @cached_property
@@ -162,7 +165,7 @@ class _Places:
             for number in self._text.occurrences(wanted.numbers[0].value):
                 yield number.start
         elif patterns := (*wanted.names, *wanted.words):
-            longest = max(patterns, key=lambda one: len(one.pattern))
+            longest = max(patterns, key=lambda pattern: len(pattern.pattern))
             for count, found in enumerate(longest.finditer(self._text.folded.text)):
                 if count >= MAX_PLACES:
                     return
@@ -199,21 +202,12 @@ def _is_telling(value: Decimal) -> bool:
     return len(value.normalize().as_tuple().digits) >= 3
 
 
-def _same(one: Number, other: Number) -> bool:
+def _same(number: Number, other: Number) -> bool:
     units = {other.unit, *(unit for _, unit in other.same)}
     values = {abs(other.value), *(value for value, _ in other.same)}
-    is_counted = one.unit in {"", "x"}  # "4 × A100" are four
-    return abs(one.value) in values and (is_counted or not one.own_unit or one.unit in units)
-
-
-def _moved(number: Number, by: int) -> Number:
-    return Number(
-        value=number.value,
-        unit=number.unit,
-        start=number.start + by,
-        end=number.end + by,
-        digits_end=number.digits_end + by,
-        same=number.same,
+    is_counted = number.unit in {"", "x"}  # "4 × A100" are four
+    return abs(number.value) in values and (
+        is_counted or not number.own_unit or number.unit in units
     )
 
 
@@ -225,5 +219,29 @@ def _spelt(name: str) -> re.Pattern[str]:
 
 def _begun(word: str) -> re.Pattern[str]:
     """A word with another ending: accuracies for accuracy."""
-    stem = word if len(word) < 5 else word[: max(4, len(word) - 3)]
-    return re.compile(rf"(?<![a-z0-9]){re.escape(stem)}")
+    return re.compile(rf"(?<![a-z0-9]){re.escape(_stem(word))}")
+
+
+# Whether the text near a number confirms the metric and direction that a model gives for it.
+
+
+def metric_is_near(metric: str, context: str) -> bool:
+    """Whether at least half of the metric's words stand in the folded words around the number."""
+    words = [w for w in re.findall(r"[^\W_]{2,}", fold(metric)) if w not in _UNSPECIFIC]
+    found = sum(_stem(word) in context for word in words)
+    return bool(words) and 2 * found >= len(words)
+
+
+def direction_is_near(direction: str, metric: str, context: str) -> bool:
+    """Whether "higher" or "lower is better" follows from the metric or from a verb beside it."""
+    if direction not in {"lower", "higher"}:
+        return True  # "unknown" claims nothing
+    metrics = _BEGINNINGS[f"{direction} is better"]
+    verbs = _BEGINNINGS["goes down" if direction == "lower" else "goes up"]
+    by_metric = metrics.search(fold(metric)) and metric_is_near(metric, context)
+    return bool(by_metric or verbs.search(context))
+
+
+def _stem(word: str) -> str:
+    """Enough of a word to find it in another form: "accuracies" is "accurac"."""
+    return word if len(word) < 5 else word[: max(4, len(word) - 3)]

@@ -63,7 +63,7 @@ def sections_of_html(body: bytes) -> list[Section]:
         title = _TITLE.match(part)
         end = title.end() if title else 0
         sections.append(Section(_plain(part[:end]), _plain(part[end:])))
-    sections = [one for one in sections if one.text]
+    sections = [section for section in sections if section.text]
     if sum(len(s.text) for s in sections) < 500:
         raise UnreadableError("the HTML page holds no paper")
     return sections

@@ -138,26 +138,26 @@ def _repaired(text: str, keys: Collection[str]) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         return []
     values = value if isinstance(value, list) else [value]
-    found = [one for one in values if isinstance(one, dict)]
+    found = [item for item in values if isinstance(item, dict)]
     if "}" not in source or source.rstrip("` \n")[-1:] not in {"}", ")", "."}:
-        return [one for one in found if set(keys) <= one.keys()]
+        return [item for item in found if set(keys) <= item.keys()]
     return found
 
 
 def _best(candidates: Iterable[dict[str, Any]], keys: Collection[str]) -> dict[str, Any] | None:
     """The last of the candidates with most of the keys, taken out of what wraps it."""
     best, most = None, len(keys) // 2
-    for one in candidates:
-        for inner in (one, *_within(one)):
+    for candidate in candidates:
+        for inner in (candidate, *_within(candidate)):
             shared = len(inner.keys() & set(keys))
             if shared > most or (best is not None and shared == most):
                 best, most = inner, shared
     return best
 
 
-def _within(one: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _within(wrapping: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The objects directly within another: {"paper_summary": {…}}, {"answer": [{…}]}."""
-    for value in one.values():
+    for value in wrapping.values():
         for inner in value[:3] if isinstance(value, list) else [value]:
             if isinstance(inner, dict):
                 yield inner

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
@@ -98,48 +99,29 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     )
 
 
-@dataclass(frozen=True)
-class ByModel:
-    """What became of the summaries of one model."""
+def by_model() -> list[dict[str, Any]]:
+    """The models that have summarised, with what became of it, those with most summaries first.
 
-    model: str
-    done: int  # those that are used
-    withheld: int
-    failed: int
-    claims: int
-    in_doubt: int  # claims of which something was not found
-
-    @property
-    def used(self) -> int:
-        """The percentage of its answers that cards, mail and feeds show."""
-        ended = self.done + self.withheld + self.failed
-        return round(100 * self.done / ended) if ended else 0
-
-
-def by_model() -> list[ByModel]:
-    """The models that have summarised, those with most summaries first."""
+    Of each: `ended` summaries, of these `done` that are used, `withheld` and `failed`, `used` as a
+    percentage of all; `claimed` numbers, of these `in_doubt`, of which something was not found.
+    """
     is_done, sure = Q(state=State.DONE), Q(claims__state=Claim.State.UNIT)
     sure &= Q(claims__not_given={}, claims__contradicted_by="")
     ended = Summary.objects.filter(state__in=[State.DONE, State.FAILED]).values("model")
     counted = ended.annotate(
+        ended=Count("id", distinct=True),
         done=Count("id", filter=is_done & Q(withheld=""), distinct=True),
         withheld=Count("id", filter=is_done & ~Q(withheld=""), distinct=True),
         failed=Count("id", filter=Q(state=State.FAILED), distinct=True),
         claimed=Count("claims", distinct=True),
         sure=Count("claims", filter=sure, distinct=True),
     )
-    found = [
-        ByModel(
-            row["model"],
-            row["done"],
-            row["withheld"],
-            row["failed"],
-            row["claimed"],
-            row["claimed"] - row["sure"],
-        )
-        for row in counted
+    return [
+        row
+        | {"used": round(100 * row["done"] / row["ended"])}
+        | {"in_doubt": row["claimed"] - row["sure"]}
+        for row in counted.order_by("-ended", "model")
     ]
-    return sorted(found, key=lambda row: (-row.done - row.withheld - row.failed, row.model))
 
 
 def shown_summaries() -> QuerySet[Summary]:

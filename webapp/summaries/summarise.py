@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.claims.extraction.claims import RuleClaim, claims_of
+from webapp.summaries.details import direction_is_near, metric_is_near
 
 from . import budget, capability, quality, queue
 from .agreement import contradicting, contradicting_claim
@@ -30,7 +31,6 @@ from .models import Claim, FullText, Summary
 from .paper_text import PaperText
 from .render import render_summary
 from .schema import ClaimedNumber, PaperSummary
-from .wording import direction_is_near, metric_is_near
 
 log = logging.getLogger(__name__)
 State = Summary.State

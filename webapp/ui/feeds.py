@@ -116,8 +116,8 @@ def _legal_bytes(text: str) -> bytes:
 
 # https://www.rssboard.org/rss-specification with content, dc and atom:link; RFC 4287.
 FORMATS: Mapping[str, Format] = {
-    one.suffix: one
-    for one in (
+    form.suffix: form
+    for form in (
         Format("RSS", "rss", "application/rss+xml", partial(_xml, "ui/feed.rss")),
         Format("Atom", "atom", "application/atom+xml", partial(_xml, "ui/feed.atom")),
         Format("JSON Feed", "json", "application/feed+json", _json_feed),

@@ -56,8 +56,8 @@ def _parsed(raw: bytes, model: type[Line]) -> Line:
         raise ValueError("nests too deep") from None
     except ValidationError as error:
         problems = (
-            f"{'.'.join(map(str, one['loc'])) or 'the line'}: {one['msg']}"
-            for one in error.errors(include_url=False, include_input=False)
+            f"{'.'.join(map(str, wrong['loc'])) or 'the line'}: {wrong['msg']}"
+            for wrong in error.errors(include_url=False, include_input=False)
         )
         raise ValueError("; ".join(problems)) from None
     except ValueError as error:

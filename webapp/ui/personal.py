@@ -64,7 +64,7 @@ def lay_over(request: HttpRequest, page: str) -> str:
     def piece(found: re.Match[str]) -> str:
         name, key, identifier = found.groups()
         paper = SimpleNamespace(pk=int(key), arxiv_id=_SAMPLE) if key else None
-        state = tuple(paper.pk in one for one in kept) if paper else ()
+        state = tuple(paper.pk in marked for marked in kept) if paper else ()
         if (name, state) not in pieces:
             context = {"kept": kept, "paper": paper, "user": user}
             made = render_to_string(f"personal/{name}.html", context, request)

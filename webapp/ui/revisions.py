@@ -173,7 +173,7 @@ def _wanted(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
                 # The name tells what the trigger does, so that a changed watch is seen.
                 told = sha256(f"{watched.table}{statements}".encode()).hexdigest()[:12]
                 name = f"revision_{told}_{event}"
-                wanted[name] = [one.replace("<name>", name) for one in statements]
+                wanted[name] = [statement.replace("<name>", name) for statement in statements]
     return wanted
 
 

@@ -183,7 +183,7 @@ class Supervisor:
         *lines, running.rest = (running.rest + data).split(b"\n")
         if running.rest and (not data or len(running.rest) > 8192):
             lines, running.rest = [*lines, running.rest], b""
-        for line in (one.decode(errors="replace").rstrip() for one in lines):
+        for line in (raw.decode(errors="replace").rstrip() for raw in lines):
             running.log.write(line)
             # Show all of a child that runs once; of the others only news, warnings and errors.
             if shown := line if running.child.once else worth_reading(line):

@@ -173,7 +173,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             return
         head = bytes(request.received[:end])
         body = body_length(head)
-        expected = sum(one.length or 0 for one in self.incoming.values()) + body
+        expected = sum(other.length or 0 for other in self.incoming.values()) + body
         if body > SLOWEST and expected > MAX_BODIES:
             busy = "Too many large requests are under way. Try again in a minute."
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, busy)

@@ -32,7 +32,7 @@ def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> 
     return {
         "view": view,
         "claims": queries.beside(view.claims, methods),
-        "by_rule": [one for one in by_rule if one[1]],
+        "by_rule": [row for row in by_rule if row[1]],
     }
 
 
@@ -48,7 +48,7 @@ def marked_abstract(paper: Paper, view: PaperSummaryView, links: Mapping[int, st
 @register.inclusion_tag("catalog/similar.html")
 def similar_papers(paper: Paper) -> dict[str, Any]:
     """Papers that say much the same."""
-    return {"papers": [one for _, one in similar(paper)]}
+    return {"papers": [other for _, other in similar(paper)]}
 
 
 def highlighted(html: str) -> SafeString:
@@ -60,7 +60,9 @@ def highlighted(html: str) -> SafeString:
 def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
     """One numbered line of source, with what it bound; inside `pre`, where every space shows."""
     at = f"{file.anchor}-L{row.number}"
-    bound = format_html_join("", '<span class="bound">{}</span>', ((one,) for one in row.tensors))
+    bound = format_html_join(
+        "", '<span class="bound">{}</span>', ((tensor,) for tensor in row.tensors)
+    )
     return format_html(
         '<span class="row" id="{}"><a class="at" href="#{}" aria-label="{}, line {}">{}</a>{}\n'
         "{}</span>",

@@ -1,6 +1,6 @@
 """A number of a text, however it is written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 
@@ -21,3 +21,8 @@ class Number:
     is_spread: bool = False  # what stands behind ±
     own_unit: bool = False  # the unit is written at this very number
     same: tuple[tuple[Decimal, str], ...] = ()  # other values and units that say this
+
+    def moved(self, by: int) -> "Number":
+        """The same number in a text that begins so many characters earlier, or later below 0."""
+        start, end, digits_end = self.start + by, self.end + by, self.digits_end + by
+        return replace(self, start=start, end=end, digits_end=digits_end)

@@ -207,7 +207,7 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
     # words were independent, SOUGHT papers had one; then those with any word.
     found: list[int] = []
     for enough in (total / 2, min(math.log(papers / SOUGHT), total / 3), 0.0):
-        sets = [[terms[n] for n in one] for one in telling_sets(rarities, enough, SETS)]
+        sets = [[terms[n] for n in numbers] for numbers in telling_sets(rarities, enough, SETS)]
         found = list(dict.fromkeys([*found, *index.having_any(sets, beside, SOUGHT)]))
         if len(found) >= ENOUGH:
             break
@@ -244,7 +244,8 @@ def _listed_by_day(keys: list[int]) -> list[int]:
 def _in_title(query: Query) -> list[int]:
     """The latest papers with every plain term in the title."""
     here = [
-        one if one.exclude else replace(one, column=one.column or "title") for one in query.terms
+        term if term.exclude else replace(term, column=term.column or "title")
+        for term in query.terms
     ]
     return index.matches(replace(query, terms=tuple(here)), CANDIDATES)
 
@@ -262,7 +263,7 @@ def _answerable(query: Query) -> bool:
     """Whether something is asked for that is not also excluded."""
     wanted = {term for term in query.terms if not term.exclude}
     unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
-    named = any(not one.exclude for one in query.named)
+    named = any(not named_field.exclude for named_field in query.named)
     narrowed = bool(named or query.since or query.until) and not unwanted
     return (bool(wanted) or narrowed) and not wanted & unwanted
 
@@ -285,7 +286,7 @@ def _resolved(query: Query, reader: User | None) -> Query:
 
     Raises QueryError.
     """
-    found = [(_papers_of(one, reader), one.exclude) for one in query.named]
+    found = [(_papers_of(named, reader), named.exclude) for named in query.named]
     wanted = [keys for keys, exclude in found if not exclude]
     unwanted = set[int]().union(*(keys for keys, exclude in found if exclude))
     only = tuple(set.intersection(*wanted)) if wanted else None
@@ -294,7 +295,7 @@ def _resolved(query: Query, reader: User | None) -> Query:
 
 def _papers_of(named: Named, reader: User | None) -> set[int]:
     """The papers of a named field and of its alternatives. Raises QueryError."""
-    each = (filters[one.field](one.value, reader) for one in (named, *named.others))
+    each = (filters[way.field](way.value, reader) for way in (named, *named.others))
     return set[int]().union(*each)
 
 

@@ -49,7 +49,7 @@ def having_any(sets: Sequence[Sequence[Term]], query: Query, limit: int) -> list
     By day announced, the latest first.
     """
     if connection.vendor == "postgresql":
-        ways = [" & ".join(f"({_ts_term(one, '<->')})" for one in terms) for terms in sets]
+        ways = [" & ".join(f"({_ts_term(term, '<->')})" for term in terms) for terms in sets]
         sought = _tsqueries(query.terms, "<->")
         here = " | ".join(f"({way})" for way in ways)
         beside = sought.get("paper.search")
@@ -122,11 +122,11 @@ def _postgresql(query: Query, limit: int) -> list[int]:
     sought = _tsqueries(query.terms, "<->")
     # Titles are short: only phrases in whole papers are worth a second query.
     if not any(
-        one.column != "title" and not one.exclude and any(words[1:] for words, _ in one.ways())
-        for one in query.terms
+        term.column != "title" and not term.exclude and any(words[1:] for words, _ in term.ways())
+        for term in query.terms
     ):
         return _in_windows(sought, query, limit)
-    held = _tsqueries([one for one in query.terms if not (one.exclude and one.words[1:])], "&")
+    held = _tsqueries([term for term in query.terms if not (term.exclude and term.words[1:])], "&")
     read = _in_windows(held, query, max(READ, limit))
     found = _FOUND.format(f"{_holding(sought)} AND paper.id = ANY(%s)")
     return _keys(found, [*sought.values(), read, limit])
@@ -162,7 +162,7 @@ def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int
             # For a single match: a word that the last days lack is rare, so skip to all days.
             windows = WINDOWS if limit > 1 else WINDOWS[:1]
             if "paper.search" not in sought:  # days are in that index only: reading many takes long
-                windows = tuple(one for one in windows if one[0] <= 128)
+                windows = tuple(size for size in windows if size[0] <= 128)
             for days, window in _windows(query.since, query.until, windows):
                 # At the rate of matches so far, fewer days would not have enough.
                 if max(len(keys), 1) * days < MARGIN * limit * looked:
@@ -228,10 +228,10 @@ def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
     """
     queries: dict[str, str] = {}
     for column in dict.fromkeys(_COLUMN.get(term.column, "search") for term in terms):
-        here = [one for one in terms if _COLUMN.get(one.column, "search") == column]
-        ways = [(one.exclude, f"({_ts_term(one, together)})") for one in here]
+        here = [term for term in terms if _COLUMN.get(term.column, "search") == column]
+        ways = [(term.exclude, f"({_ts_term(term, together)})") for term in here]
         if column == "search" and all(exclude for exclude, _ in ways):  # it has all other columns
-            ways += [(False, f"({_ts_term(one, '&')})") for one in terms if not one.exclude]
+            ways += [(False, f"({_ts_term(term, '&')})") for term in terms if not term.exclude]
         if all(exclude for exclude, _ in ways):
             queries[f"NOT paper.{column}"] = " | ".join(way for _, way in ways)
         else:

@@ -36,7 +36,7 @@ def marked(papers: Iterable[Paper], terms: Sequence[Term]) -> list[Marked]:
     ]
 
     def html(text: str, column: str, *, links: bool) -> str:
-        patterns = [(number, one) for number, where, one in wanted if where in {"", column}]
+        patterns = [(number, words) for number, where, words in wanted if where in {"", column}]
         return render(text, list(_spans(text, patterns)), links=links)
 
     return [
@@ -55,15 +55,15 @@ def _spans(
     """Where the patterns of folded words match `text`: (start, end, number)."""
     whole, places = folding.folded(text)
     found = [
-        (places[one.start()], places[one.end() - 1] + 1, SPELLED.get(one[0], one[0]))
-        for one in _WORD.finditer(whole)
+        (places[match.start()], places[match.end() - 1] + 1, SPELLED.get(match[0], match[0]))
+        for match in _WORD.finditer(whole)
     ]
     folded = line([word for *_, word in found])
     # The end of each word in the line, in which every word follows a blank.
     ends = list(accumulate((len(word) + 1 for *_, word in found)))
-    for number, one in patterns:
+    for number, words in patterns:
         at = 0
-        for match in one.finditer(folded):
+        for match in words.finditer(folded):
             while ends[at] <= match.start():
                 at += 1
             last = at

@@ -59,7 +59,7 @@ class Term:
 
     def ways(self) -> list[tuple[tuple[str, ...], bool]]:
         """The words of every alternative in every spelling; whether the last is only begun."""
-        return [(words, one.prefix) for one in (self, *self.others) for words in one.spellings()]
+        return [(words, term.prefix) for term in (self, *self.others) for words in term.spellings()]
 
     def spellings(self) -> list[tuple[str, ...]]:
         """The words as written, and with a leading prefix separated or joined."""

@@ -53,7 +53,7 @@ def _points(
     points = covered = 0.0
     for term, patterns in sought:
         mentions = {
-            name: sum(len(one.findall(text)) for one in patterns)
+            name: sum(len(words.findall(text)) for words in patterns)
             if term.column in {"", name}
             else 0
             for name, text in texts.items()
@@ -86,7 +86,7 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
     ways = "|".join(rf"({re.escape(stems[n])}\w{{0,6}}\b)" for n in order)
     seek = re.compile(f" (?:{ways})")
     numbers = [order[group] for group in range(len(order))]
-    neighbours = {(one, one + 1) for one in range(len(stems) - 1)}
+    neighbours = {(n, n + 1) for n in range(len(stems) - 1)}
 
     def found(text: str) -> list[tuple[int, int, int]]:
         """Each word that stands in a text: its number, start and end."""
@@ -113,7 +113,7 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
             for weight, count in zip(rarities, counts, strict=True)
         )
         near = together & neighbours
-        return score + ADJACENT * sum(rarities[one] + rarities[two] for one, two in near)
+        return score + ADJACENT * sum(rarities[first] + rarities[two] for first, two in near)
 
     scored = [(points(title, abstract), key) for key, title, abstract in papers]
     return [key for _, key in sorted(scored, reverse=True)]

@@ -35,10 +35,14 @@ def _nearest(word: str) -> str:
         return ""
     counts = _known_words(Paper.objects.aggregate(last=Max("pk"))["last"])
     ends = {word[0], word[-1]}
-    alike = [one for one in counts if abs(len(one) - len(word)) <= 2 and ends & {one[0], one[-1]}]
+    alike = [
+        known
+        for known in counts
+        if abs(len(known) - len(word)) <= 2 and ends & {known[0], known[-1]}
+    ]
 
-    def nearness(one: str) -> float:  # of about equally similar words, the more frequent
-        return SequenceMatcher(a=one, b=word).ratio() + 0.02 * log10(counts[one])
+    def nearness(known: str) -> float:  # of about equally similar words, the more frequent
+        return SequenceMatcher(a=known, b=word).ratio() + 0.02 * log10(counts[known])
 
     return max(get_close_matches(word, alike, cutoff=LIKENESS), key=nearness, default="")
 
@@ -50,5 +54,5 @@ def _known_words(last: int | None) -> Counter[str]:
     papers = Paper.objects.order_by("-pk").values_list("title", "authors")
     for title, authors in papers[:TITLES]:
         names = " ".join(author["name"] for author in authors[:20])
-        counts.update({one for one in words_of(f"{title} {names}") if len(one) >= SHORTEST})
+        counts.update({word for word in words_of(f"{title} {names}") if len(word) >= SHORTEST})
     return counts

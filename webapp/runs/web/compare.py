@@ -33,12 +33,12 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
     reason = _only_ratios(found)
     benchmark = benchmark_of(found[0])
     series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
-    names = [name for name in series[0] if sum(name in one for one in series) > 1]
+    names = [name for name in series[0] if sum(name in of_run for of_run in series) > 1]
     return {
         "title": benchmark.title if benchmark else found[0].benchmark,
         "sides": list(zip(LETTERS, found, map(_settings, found), strict=False)),
         "only_ratios": reason,
-        "tables": [_table([one.get(name) for one in series], bool(reason)) for name in names],
+        "tables": [_table([of_run.get(name) for of_run in series], bool(reason)) for name in names],
     }
 
 
@@ -92,7 +92,7 @@ def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, A
         {(p.variant, p.x): p for p in series.points if p.ratio or not ratios} if series else {}
         for series in found
     ]
-    places = list(dict.fromkeys(place for one in points for place in one))
+    places = list(dict.fromkeys(place for of_run in points for place in of_run))
     places.sort(key=lambda place: list(variants).index(place[0]))
     return {
         "series": first,
@@ -102,7 +102,7 @@ def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, A
             {
                 "x": x,
                 "variant": variants[name],
-                "cells": _cells([one.get((name, x)) for one in points], first.direction),
+                "cells": _cells([of_run.get((name, x)) for of_run in points], first.direction),
             }
             for name, x in places
         ],
@@ -114,7 +114,9 @@ def _cells(
 ) -> list[tuple[str, protocol.Point | None, str]]:
     """Each run's letter and point, and how many times better it is than run A's."""
     reference, *others = points
-    against = [_against(one, reference, direction) if one and reference else "" for one in others]
+    against = [
+        _against(point, reference, direction) if point and reference else "" for point in others
+    ]
     return list(zip(LETTERS, points, ["", *against], strict=False))
 
 

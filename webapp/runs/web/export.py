@@ -109,9 +109,9 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
                 "flags": " ".join(point.flags),
                 "partial": "yes" if series.partial else "no",
             }
-            if one := point.ratio:
-                line |= {"ratio": one.value, "ratio_low": one.low, "ratio_high": one.high}
-                line["verdict"] = one.verdict
+            if ratio := point.ratio:
+                line |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
+                line["verdict"] = ratio.verdict
             yield line
 
 

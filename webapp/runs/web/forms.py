@@ -95,7 +95,7 @@ class RunForm(forms.Form):
     def presets(self) -> list[tuple[BoundWidget, dict[str, Any]]]:
         """The presets with their time limits and the durations of past runs."""
         past = estimates(self.method.slug, self.benchmark.slug)
-        return [(one, self._preset(str(one.data["value"]), past)) for one in self["preset"]]
+        return [(radio, self._preset(str(radio.data["value"]), past)) for radio in self["preset"]]
 
     def parameters(self) -> list[forms.BoundField]:
         """The fields of the parameters, in order."""
@@ -145,7 +145,7 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
     }
     preset = gettext("as in the preset")
     offered = settings.RUN_MODELS if info.model else info.choices
-    choices = [(str(one), str(one)) for one in offered]
+    choices = [(str(value), str(value)) for value in offered]
     if info.kind == "boolean":
         choices = [("true", gettext("yes")), ("false", gettext("no"))]
     if choices and not info.many:

@@ -36,10 +36,12 @@ class Filters(forms.Form):
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query, auto_id="%s")
         known = registry.all_methods()
-        self._offer("method", {one.slug: one.title for one in known})
+        self._offer("method", {known_method.slug: known_method.title for known_method in known})
         method = query.get("method", "")
-        of_method = [one for one in known if one.slug == method] or known
-        self._offer("benchmark", {b.slug: b.title for one in of_method for b in one.benchmarks})
+        of_method = [known_method for known_method in known if known_method.slug == method] or known
+        self._offer(
+            "benchmark", {b.slug: b.title for of_choice in of_method for b in of_choice.benchmarks}
+        )
         self.full_clean()
 
     def _offer(self, name: str, titles: Mapping[str, str]) -> None:

@@ -194,7 +194,7 @@ def headline(run: Run, series: Iterable[Series]) -> str:
     if run.preset == "smoke":
         return gettext(NOTHING)
     benchmark = benchmark_of(run)
-    return next(filter(None, (_headline(one, benchmark) for one in series)), "")
+    return next(filter(None, (_headline(chart, benchmark) for chart in series)), "")
 
 
 def _headline(series: Series, benchmark: Benchmark | None) -> str:
@@ -238,7 +238,7 @@ def _checks(checks: Sequence[tuple[str, Check]]) -> str:
 
 def _doubts(run: Run, series: Sequence[Series]) -> str:
     """Flags by the number of points that have them, and why measuring stopped."""
-    points = [point for one in series for point in one.points]
+    points = [point for chart in series for point in chart.points]
     if not points:
         return ""
     counts = Counter(flag for point in points for flag in point.flags)

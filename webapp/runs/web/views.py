@@ -175,7 +175,7 @@ def workers_now() -> list[ListedWorker]:
     live = set(live_workers())
     held = {run.worker_id: run for run in Run.objects.filter(state__in=WITH_WORKER)}
     everyone = Worker.objects.order_by(F("last_seen").desc(nulls_last=True), "name")
-    listed = [ListedWorker(one, one in live, held.get(one.pk)) for one in everyone]
+    listed = [ListedWorker(worker, worker in live, held.get(worker.pk)) for worker in everyone]
     return sorted(listed, key=lambda worker: not worker.live)
 
 

@@ -44,10 +44,10 @@ class Command(BaseCommand):
             found = evidence.links(paper.id, *paper.pair)
             seen.add(paper.id)
             about |= {
-                (paper.id, one.method) for one in found if one.relation in ("about", "source")
+                (paper.id, link.method) for link in found if link.relation in ("about", "source")
             }
             if options["json"]:
-                links = [asdict(one) for one in found]
+                links = [asdict(link) for link in found]
                 self.stdout.write(json.dumps({"id": paper.id, "links": links}))
         for line in labels.agreement((row for row in rows if row.id in seen), about):
             self.stdout.write(line)

@@ -31,7 +31,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         lines = read_lines(options["papers"], Text)
-        papers = {one.id: one for one in lines if labels.is_trained_on(one.id)}
+        papers = {paper.id: paper for paper in lines if labels.is_trained_on(paper.id)}
         rows = [row for row in read_lines(options["labels"], Label) if row.id in papers]
         if options["decisions"]:
             decided, texts = labels.decisions()

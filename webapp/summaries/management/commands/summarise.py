@@ -61,7 +61,7 @@ class Command(BaseCommand):
             return list(found)
         if day is None and (day := max(dates(1), default=None)) is None:
             raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
-        of_day = [one.paper for one in announced_on(day)]
+        of_day = [announced.paper for announced in announced_on(day)]
         if not of_day:
             raise CommandError(f"No papers were announced on {day}.", returncode=2)
         return of_day
