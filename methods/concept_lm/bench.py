@@ -20,13 +20,13 @@ from ..protocol import Limit, Variant
 from ..spec import Case
 from . import checks
 from .base import load_base, tiny_config
+from .boundaries import Fixed
 from .cache import SlotCache
 from .config import ConceptConfig
 from .decode import prefill, walk
 from .flops import QWEN3_SMALL, speedup_bound
 from .model import ConceptLM
 from .reference import sequential_logits
-from .rules import Fixed
 from .spec import DecodeParams
 from .v3.em import models
 from .v3.executor import Executor

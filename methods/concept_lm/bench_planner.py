@@ -10,11 +10,10 @@ from ..context import Context
 from ..kit.report import Charts, Stages
 from ..kit.seeds import generator
 from ..protocol import Limit
-from . import checks_plans
+from . import checks
 from .spec import PlannerParams
 from .synthetic import PlanTask
-from .v3.curriculum import Curriculum, EMSettings
-from .v3.em import HardEM
+from .v3.em import Curriculum, EMSettings, HardEM
 from .v3.monitors import Trace, diagnose
 
 Priced = dict[str, dict[str, float]]  # by series, what plans of a kind cost or use
@@ -39,7 +38,7 @@ def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
 def planner(ctx: Context, params: PlannerParams) -> None:
     """Train `seeds` times, and the naive variant beside it."""
     torch.set_num_threads(1)  # small matrices: threads would only wait for each other
-    ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
+    ctx.check_all("typed_plans", checks.typed_plans(ctx.device))
     charts, seconds = Charts(ctx, __file__), []
     compared = ("ours", "naive") if params.naive_steps else ("ours",)
     runs: dict[str, list[Priced]] = {name: [] for name in compared}
@@ -126,7 +125,7 @@ def priced(em: HardEM, seed: int) -> Priced:
 def dropout(ctx: Context, params: PlannerParams) -> None:
     """Reconstruction NLL against the share of concepts dropped at evaluation."""
     torch.set_num_threads(1)
-    ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
+    ctx.check_all("typed_plans", checks.typed_plans(ctx.device))
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps))
     shares = [i / 10 for i in range(11)]
     table: dict[tuple[str, float], list[float]] = {("ours", share): [] for share in shares}

@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kit.rows import take
 from .base import check_tokens
 from .boundaries import HNet
 from .cache import SlotCache
+from .core import pack
 from .head import draw, since
-from .model import ConceptLM, gather, pack
+from .model import ConceptLM
 
 
 class DecodeState:
@@ -96,20 +98,20 @@ def prefill(
     m, given = model.run_middle(h, routing, packed, state.middle)
     state.middle.advance(counts.cpu())
     if m.shape[1]:
-        state.given = gather(given, (counts - 1).clamp_min(0)[:, None])[:, 0]
+        state.given = take(given, (counts - 1).clamp_min(0)[:, None])[:, 0]
     # [concepts | tail | the last token's own query], each row left-packed.
     C = m.shape[1]
     begin = lengths - (tail.clamp_min(1) if config.readout == "token" else tail)
     spans = zip(counts.tolist(), begin.tolist(), lengths.tolist(), strict=True)
     picks = [torch.tensor([*range(n), *range(C + start, C + end)]) for n, start, end in spans]
     index = torch.nn.utils.rnn.pad_sequence(picks, batch_first=True).to(device)
-    seen = gather(torch.cat([m, h], 1), index)
+    seen = take(torch.cat([m, h], 1), index)
     places = torch.cat([packed, torch.arange(T, device=device).expand(B, T)], 1).gather(1, index)
     positions = None if config.positions == "compact" else places
     out = model.run_layers(model.deep, seen, positions, cache=state.deep)
     state.deep.advance(state.middle.lengths + tail)
     ends = torch.tensor([len(pick) - 1 for pick in picks], device=device)
-    return model.read_out(gather(out, ends[:, None]))[:, 0], state
+    return model.read_out(take(out, ends[:, None]))[:, 0], state
 
 
 @torch.no_grad()
@@ -166,7 +168,7 @@ def step(
         cache.advance(ready.long())
     state.waited = torch.where(ready, 0, state.waited + 1)
     asked = (is_concept & pair).long().to(device)
-    return model.read_out(gather(out, asked[:, None]))[:, 0], ready
+    return model.read_out(take(out, asked[:, None]))[:, 0], ready
 
 
 def _concept(model: ConceptLM, h: Tensor, ids: Tensor, rows: Tensor, state: DecodeState) -> Tensor:

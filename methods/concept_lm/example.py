@@ -7,8 +7,7 @@ from .config import recommended
 from .decode import prefill, step
 from .model import ConceptLM
 from .synthetic import PlanTask
-from .v3.curriculum import Curriculum, EMSettings
-from .v3.em import HardEM
+from .v3.em import Curriculum, EMSettings, HardEM
 
 
 def main() -> None:

@@ -32,8 +32,7 @@ from .model import ConceptLM, token_nll
 from .spec import GenerateParams, TrainParams
 from .train import OnText
 from .train import train as train_learner
-from .v3.curriculum import Curriculum, EMSettings
-from .v3.em import HardEM, models
+from .v3.em import Curriculum, EMSettings, HardEM, models
 from .v3.planner import PlanShape
 from .v3.role import adapters
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from ..kit.checkpoint import Checkpoint
 from ..kit.corpus import Corpus
 from ..kit.training import History, Plan, fit
-from .model import Codes, ConceptLM, ConceptOutput, token_nll
+from .core import Codes, ConceptOutput
+from .model import ConceptLM, token_nll
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Quality: accuracy against tokens and operations, and what each loss learns."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -10,26 +10,20 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..context import Context
-from ..kit.checkpoint import Checkpoint, kept_in
+from ..kit.checkpoint import kept_in
 from ..kit.images import Panel, panels
 from ..kit.report import Charts, Stages
 from ..measure import flops
 from . import checks, scenes, toy
-from .choice import BEFORE, Selector, Stage
-from .config import PruningConfig
+from .choice import BEFORE, Stage
 from .core import read
-from .model import Pruner
 from .selectors import REGISTRY
 from .spec import TradeoffParams, TrainingParams
-from .toy import Exam, split
-from .training import History, train
+from .toy import Exam, Plans, learn, leaving_at, leaving_twice, split
+from .training import History
 
-Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
 Table = dict[tuple[str, float | str], list[float]]  # per cent right of each seed, by way and budget
 
-MERGED = 32
-LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
-TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
 ELSEWHERE = ("random_both", "cdpruner_both", "ours", "oracle_both")  # also on crowded scenes
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
 LOSSES = ("adversarial", "mse", "none", "attention")
@@ -43,39 +37,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 WATCHED = {"learning": "accuracy", "task": "task", "judge": "judge", "kept": "kept"}
 FINAL_BUDGET = 4
-
-
-def plans(pruner: Pruner) -> Plans:
-    """Every selection at equal average tokens: before the model, or before two of its layers."""
-    found: Plans = {name: partial(_at, BEFORE, one) for name, one in REGISTRY.items() if one.before}
-    found |= {f"{name}_both": partial(_both, [REGISTRY[name]] * 2) for name in TWICE}
-    found["ours"] = partial(_both, [pruner.head_selector(layer) for layer in LAYERS])
-    found["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
-    return found
-
-
-def _at(layer: int, selector: Selector, k: int) -> list[Stage]:
-    return [Stage(layer, k, selector)]
-
-
-def _both(selectors: Sequence[Selector], k: int) -> list[Stage]:
-    return [Stage(*place) for place in zip(LAYERS, split(k), selectors, strict=True)]
-
-
-def learn(
-    llava: Any,
-    config: PruningConfig,
-    steps: int,
-    seed: int,
-    *,
-    on_step: Callable[[int, History], None] = lambda *_: None,
-    checkpoint: Checkpoint | None = None,
-) -> tuple[Pruner, History]:
-    """A pruner trained on drawn scenes for a frozen model."""
-    pruner = Pruner(llava, config, seed=seed).to(llava.device)
-    draw = toy.batches(seed, device=str(llava.device))
-    history = train(pruner, draw, steps, seed, on_step=on_step, checkpoint=checkpoint)
-    return pruner, history
 
 
 def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, stages: Stages) -> Any:
@@ -113,12 +74,12 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
         full["usual"].append(exam.accuracy())
         full["crowded"].append(crowded.accuracy())
         ctx.log(f"seed {seed}: unpruned {full['usual'][-1]:.1%} right, {in_words(exam.by_kind())}")
-        ways = plans(pruner)
+        ways = toy.plans(pruner)
         late = {name: REGISTRY[name] for name in ("random", "fastv", "pyramiddrop", "oracle")}
         late["ours"] = pruner.head_selector(2)
         judged: dict[str, tuple[Exam, Plans]] = {
             "accuracy": (exam, ways),
-            "inside": (exam, {name: partial(_at, 2, one) for name, one in late.items()}),
+            "inside": (exam, {name: partial(leaving_at, 2, one) for name, one in late.items()}),
             "crowded": (crowded, {name: ways[name] for name in ELSEWHERE}),
         }
         for done, k in enumerate(params.budgets):
@@ -208,7 +169,7 @@ def training(ctx: Context, params: TrainingParams) -> None:
         llava = _base(ctx, params, seed, stages)
         exam = Exam(llava, params.judged, seed)
         final["unpruned"].append(exam.accuracy())
-        final["chance"].append(exam.accuracy(_both([REGISTRY["random"]] * 2, FINAL_BUDGET)))
+        final["chance"].append(exam.accuracy(leaving_twice([REGISTRY["random"]] * 2, FINAL_BUDGET)))
         for name, config in configs.items():
             tick = stages.begin(params.steps, f"seed {seed}, {name}")
             kept = kept_in(params.folder, f"{name}-{seed}")

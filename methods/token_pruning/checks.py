@@ -5,7 +5,7 @@ Every function takes a device and yields measured values with their bounds.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..kit.compare import difference
 from ..kit.seeds import randn, seeded
 from ..measure import flops
 from ..spec import Case
-from . import accounting
+from . import accounting, toy
 from .choice import BEFORE, Selector, Stage
 from .config import PruningConfig
 from .core import LayerHead, read, straight_through
@@ -332,3 +332,33 @@ def temperature(device: str) -> Iterator[Case]:
     yield Case(abs(config.tau(250, 1000) - 0.55), 1e-12, label="t = T / 4")
     for t in (500, 501, 750, 1000):
         yield Case(abs(config.tau(t, 1000) - 0.1), 1e-12, label=f"t = {t / 1000} T")
+
+
+BASE_STEPS, STEPS, QUESTIONS = 350, 120, 512
+
+
+BUDGETS = (2, 4, 8, 12, 16)
+
+
+@cache
+def small(device: str) -> tuple[Any, Pruner]:
+    """A model and its pruner, trained once a process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    llava = toy.trained(0, BASE_STEPS).to(device)
+    pruner, _ = toy.learn(llava, toy.pruning(loss="attention"), STEPS, 0)
+    torch.set_num_threads(before)
+    return llava, pruner
+
+
+def ordering(device: str) -> Iterator[Case]:
+    """Chance, ours and the oracle by the same schedule, on the same questions."""
+    llava, pruner = small(device)
+    exam = toy.Exam(llava, QUESTIONS, 0)
+    ways = toy.plans(pruner)
+    for k in BUDGETS:
+        chance = sum(exam.accuracy(ways["random_both"](k), draw) for draw in range(5)) / 5
+        ours = exam.accuracy(ways["ours"](k))
+        best = exam.accuracy(ways["oracle_both"](k))
+        yield Case(ours, chance, ">=", f"{k} tokens: ours against chance")
+        yield Case(ours, best, "<=", f"{k} tokens: ours against the oracle")

@@ -17,15 +17,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..kit.checkpoint import Checkpoint
 from ..kit.seeds import seeded
 from ..kit.training import History, Plan, fit
 from . import scenes
-from .choice import Stage
+from .choice import BEFORE, Selector, Stage
 from .config import PruningConfig
 from .core import read
 from .llava import MIN_MASK, attention_scores, encode, load_llava, sized
+from .model import Pruner
 from .scenes import KINDS, PATCHES, Questions, Scenes
+from .selectors import REGISTRY
 from .stream import IGNORE, Prompt, embed, run_layer
+from .training import History as Learnt
+from .training import train
 
 LAYERS = 4
 HOPS = (1, 3)  # layers taught to attend to the patch asked about, and to the one that answers
@@ -297,3 +302,48 @@ class Exam:
             for i, name in enumerate(KINDS)
             if bool((kind == i).any())
         }
+
+
+Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
+MERGED = 32
+PRUNED = (0, 2)  # before which tokens are dropped, ours and others at equal cost
+TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
+
+
+def plans(pruner: Pruner) -> Plans:
+    """Every selection at equal average tokens: before the model, or before two of its layers."""
+    found: Plans = {
+        name: partial(leaving_at, BEFORE, selector)
+        for name, selector in REGISTRY.items()
+        if selector.before
+    }
+    found |= {f"{name}_both": partial(leaving_twice, [REGISTRY[name]] * 2) for name in TWICE}
+    found["ours"] = partial(leaving_twice, [pruner.head_selector(layer) for layer in PRUNED])
+    found["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
+    return found
+
+
+def leaving_at(layer: int, selector: Selector, k: int) -> list[Stage]:
+    """k tokens stay before one layer."""
+    return [Stage(layer, k, selector)]
+
+
+def leaving_twice(selectors: Sequence[Selector], k: int) -> list[Stage]:
+    """k tokens a layer stay on average, by a selector before each of `PRUNED`."""
+    return [Stage(*place) for place in zip(PRUNED, split(k), selectors, strict=True)]
+
+
+def learn(
+    llava: Any,
+    config: PruningConfig,
+    steps: int,
+    seed: int,
+    *,
+    on_step: Callable[[int, Learnt], None] = lambda *_: None,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[Pruner, Learnt]:
+    """A pruner trained on drawn scenes for a frozen model."""
+    pruner = Pruner(llava, config, seed=seed).to(llava.device)
+    draw = batches(seed, device=str(llava.device))
+    history = train(pruner, draw, steps, seed, on_step=on_step, checkpoint=checkpoint)
+    return pruner, history

@@ -81,7 +81,7 @@ PAGES = [
     Page("catalog:method", "/methods/sparse_attention/", signed_in=True),
     Page("catalog:code", "/methods/seps/code/"),
     Page("catalog:code", "/methods/seps/code/?level=equations&file=core.py"),
-    Page("catalog:code", "/methods/concept_lm/code/?level=code&file=masks.py"),
+    Page("catalog:code", "/methods/concept_lm/code/?level=code&file=core.py"),
     Page("catalog:documents", "/methods/token_pruning/documents/?file=details.md"),
     Page("runs:ask", "/methods/sparse_attention/run/latency/", signed_in=True),
     Page("runs:runs", "/runs/"),

@@ -17,22 +17,106 @@ import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Literal, Protocol
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kit.checkpoint import Checkpoint
+from ...kit.config import Count, Part, Positive, Share, Some, configuration
+from ...kit.noise import gumbel
 from ...kit.seeds import seeded
 from ...kit.training import History, Plan, fit
-from ..head import entropy
-from .curriculum import Curriculum, EMSettings
+from ..head import entropy, usage
 from .estep import EStep
 from .executor import Executor, Recogniser
 from .monitors import Stats, Trace
-from .planner import Planner, PlanShape
+from .planner import Planner, PlanShape, close
 from .role import Role
-from .warmup import Task, WarmUp
+
+
+@configuration
+class Curriculum:
+    """Warm-up, then Hard-EM.
+
+    Raises:
+        InputError: for shares outside [0, 1], no steps, or another way than the three.
+    """
+
+    warm_up: Count = 900  # steps of the autoencoder on fresh data; 0 is naive
+    through: Literal["text", "prompt", "elbo"] = "text"  # what plans are made of: y by q, or u
+    steps: Some = 500  # steps of Hard-EM
+    warm_up_drop: Share = 0.7  # share of y hidden from the executor in warm-up
+    drop: Share = 0.2  # and in Hard-EM
+    # Temperature at which the samples of warm-up end; they begin at 1.
+    cool: Part = 0.2
+    anneal: Share = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
+    grow: Share = 0.0  # share of warm-up over which y grows from a quarter to its full length
+
+    @property
+    def total(self) -> int:
+        """All steps."""
+        return self.warm_up + self.steps
+
+    def beta(self, step: int) -> float:
+        """Weight of log p(z | u) in the choice of z*, at a step of Hard-EM."""
+        if self.anneal == 0:
+            return 1.0
+        return min(1.0, step / (self.anneal * self.steps))
+
+    def temperature(self, step: int) -> float:
+        """Of the straight-through samples in warm-up: 1 down to `cool`."""
+        return 1.0 - (1.0 - self.cool) * step / max(1, self.warm_up)
+
+    def length(self, step: int, longest: int) -> int:
+        """Tokens of y at a step of warm-up, short to long."""
+        if self.grow == 0:
+            return longest
+        share = min(1.0, 0.25 + 0.75 * step / (self.grow * max(1, self.warm_up)))
+        return max(1, round(share * longest))
+
+
+@configuration
+class EMSettings:
+    """How Hard-EM is run.
+
+    Raises:
+        InputError: for values with which nothing would be learnt.
+    """
+
+    samples: Some = 2048  # examples whose plans are kept
+    batch: Annotated[int, Field(ge=2)] = 128
+    every: Some = 2  # M: epochs between two choices of an example's plan
+    lr: Positive = 3e-3
+    clip: Positive = 1.0
+    usage_bonus: float = 1.0
+    plan_drop: Share = 0.1  # share of rows that see no plan: the z-free model to compare with
+    recogniser: bool = True  # whether q proposes candidates
+    beams: Count = 0  # candidates from a diverse beam search of the planner
+    seed: int = 0
+    held: Some = 256  # examples held out to be judged by
+
+    def __post_init__(self) -> None:
+        if self.samples < self.batch:
+            raise ValueError(f"samples >= batch is needed, not {self.samples} and {self.batch}")
+
+
+class Task(Protocol):
+    """Where prompts and texts come from."""
+
+    def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Prompts u (n, U), codes where they are known, and texts y (n, L), to learn from.
+
+        Equation: $(u, y) \sim p$
+        """
+
+    def held(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The same, to be judged by.
+
+        Equation: $(u, y) \sim p$
+        """
 
 
 class Falling(Plan):
@@ -62,7 +146,7 @@ def models(
     )
 
 
-class HardEM(WarmUp):
+class HardEM:
     """Planner, executor and recogniser, trained together on a `PlanTask`."""
 
     def __init__(
@@ -174,6 +258,122 @@ class HardEM(WarmUp):
             logits = self.recogniser.logits(y)
             loss = loss + F.cross_entropy(logits.flatten(0, 2), ids.flatten())
         return loss
+
+    # -- the warm-up: autoencoders on fresh data, with part of y hidden from the executor ---------
+
+    def warm_up_loss(self, step: int) -> Tensor:
+        r"""An autoencoder's loss on fresh data (u, y): through the text, the prompt, or the ELBO.
+
+        Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}, L_{\mathrm{ELBO}}\}$
+        """
+        u, _, y = self.task.sample(self.settings.batch)
+        ways = {"text": self.through_text, "prompt": self.through_prompt, "elbo": self.through_elbo}
+        return ways[self.curriculum.through](u, y, step)
+
+    def autoencoded(self, y: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        r"""y (B, L) -> q -> straight-through z -> y: the loss, q's logits and z.
+
+        q is the recogniser's softmax, p the same with noise and temperature, z its argmax; logits
+        are (B, types, slots, codes), z (B, types, slots).
+
+        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q), \quad
+        e = (\mathrm{onehot}_z + p - \mathrm{sg}(p)) E$
+        """
+        logits = self.recogniser.logits(y)[..., :-1]  # every slot is used
+        p = self.relaxed(logits, step)  # (B, types, slots, codes)
+        ids = p.argmax(-1)
+        # In this order, not by kit's `straight_through`: training is chaotic in the last digit.
+        one = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
+        bonus = self.settings.usage_bonus * usage(logits)
+        return self.rewritten(one, ids, y, step) - bonus, logits, ids
+
+    def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""The autoencoder's loss of u (B, U) and y (B, L); later the planner learns q's plans.
+
+        Equation: $L = L_{\mathrm{auto}} - \log p(z \mid u)$
+        """
+        loss, _, ids = self.autoencoded(y, step)
+        if step < self.curriculum.warm_up // 2:  # the codes still move too much to be learnt
+            return loss
+        return loss + self.planner.loss(u, close(ids, self.shape.eos))
+
+    def through_prompt(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""u -> planner -> soft z -> y; q learns the planner's plans.
+
+        What u cannot foretell has no way into z. p is the planner's softmax over the codes c with
+        noise and temperature, given q's plan for the slots before; z its argmax. A straight-through
+        z learns more slowly here. The planner uses every slot, then ends:
+
+        Equation: $L = -\log p(y \mid pE) - \lambda\, \mathrm{usage}(p)
+        - \sum_{ks} \log q_{ks}(z_{ks} \mid y)
+        - \sum_k (\log p(\mathrm{EOS}_{k, S + 1} \mid u)
+        + \sum_{s \le S} \log (1 - p(\mathrm{EOS}_{ks} \mid u)))$
+        """
+        guesses = self.recogniser.logits(y)[..., :-1].log_softmax(-1)
+        logits = self.planner.logits(u, close(guesses.argmax(-1), self.shape.eos))
+        ends = logits.softmax(-1)[..., -1]  # (B, types, slots + 1)
+        logits = logits[:, :, :-1, :-1]
+        p = self.relaxed(logits, step)  # (B, types, slots, codes)
+        ids = p.argmax(-1)
+        loss = self.rewritten(p, ids, y, step) - self.settings.usage_bonus * usage(logits)
+        guessed = guesses.gather(-1, ids[..., None])[..., 0].sum((1, 2)).mean()
+        length = ends[..., -1].log() + torch.log1p(-ends[..., :-1]).sum(-1)  # (B, types)
+        return loss - guessed - length.sum(1).mean()
+
+    def through_elbo(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""y (B, L) -> q -> z -> y, q charged for what u (B, U) cannot foretell: a scalar, ours.
+
+        Through the text the code that q chooses never pays for p(z | u), so it may spend its bits
+        on noise. Here a KL acts on q, its weight gamma rising over the warm-up: at full weight
+        before the planner foretells anything, a code costs q as much as it brings, and none is
+        used. Planner and q are compared slot by slot, given q's draw for the slots before; the
+        planner's EOS stands as in `through_prompt`.
+
+        Equation: $L = L_{\mathrm{auto}} + \gamma \sum_{ks}
+        \mathrm{KL}(q_{ks}(\cdot \mid y) \,\Vert\, \mathrm{sg}(p_{ks}(\cdot \mid u)))
+        - \sum_{ks} \mathrm{sg}(q_{ks}) \cdot \log p_{ks} - \log p(\mathrm{EOS})$
+        """
+        loss, logits, ids = self.autoencoded(y, step)
+        planned = self.planner.logits(u, close(ids, self.shape.eos)).log_softmax(-1)
+        q, p = logits.log_softmax(-1), planned[:, :, :-1, :-1]
+        kl = (q.exp() * (q - p.detach())).sum((1, 2, 3)).mean()
+        learnt = -(q.detach().exp() * p).sum((1, 2, 3)).mean()
+        weight = (step + 1) / self.curriculum.warm_up
+        return loss + weight * kl + learnt - planned[:, :, -1, -1].sum(1).mean()
+
+    def relaxed(self, logits: Tensor, step: int) -> Tensor:
+        r"""A relaxed draw of codes, the sharper the later: (.., codes) logits -> (.., codes).
+
+        Equation: $p = \mathrm{softmax}((\mathrm{logits} + g) / \tau), \quad
+        g \sim \mathrm{Gumbel}$
+        """
+        noisy = logits + gumbel(logits)
+        return (noisy / self.curriculum.temperature(step)).softmax(-1)
+
+    def rewritten(self, weights: Tensor, ids: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""-log p(y | e) of fresh texts y (B, L), nats a text, part of y hidden.
+
+        From weights w (B, types, slots, codes) over concepts, and the ids (B, types, slots) that
+        they stand for.
+
+        Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid w_b E, y_{b, < t})$
+        """
+        plan, e = self.curriculum, self.executor.mixed(weights)
+        length = plan.length(step, y.shape[1])
+        nll = self.executor.token_nll(e, self.seen(ids), y[:, :length], plan.warm_up_drop)
+        return nll.sum(1).mean()
+
+    def seen(self, ids: Tensor) -> Tensor:
+        r"""Which slots (B, types, slots) the executor may see: none, for a few rows.
+
+        v is one number a row, drop the settings' `plan_drop`.
+
+        Equation: $\mathrm{used}_{ks} = z_{ks} \ne \mathrm{EOS} \wedge v \ge \mathrm{drop}, \quad
+        v \sim \mathrm{Uniform}(0, 1)$
+        """
+        used = ids != self.shape.eos
+        hidden = torch.rand(len(ids)) < self.settings.plan_drop
+        return used & ~hidden[:, None, None]
 
     # -- looking at it --------------------------------------------------------------------------
 

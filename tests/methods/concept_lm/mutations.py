@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.concept_lm import base, cache, decode, masks, model
+from methods.concept_lm import base, cache, checks, core, decode, model
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.em import HardEM
@@ -18,17 +18,19 @@ def causal_everywhere(patch):
         n = is_concept.shape[1]
         return torch.ones(n, n, dtype=torch.bool).tril().expand(len(is_concept), n, n)
 
-    patch.setattr(masks, "deep_allow", allow)
+    for module in (core, model):
+        patch.setattr(module, "deep_allow", allow)
 
 
 def see_the_future(patch):
     """Concepts see later concepts, as a bidirectional reading of the notes would have it."""
-    right = masks.deep_allow
+    right = core.deep_allow
 
     def allow(is_concept):
         return right(is_concept) | (is_concept[:, None, :] & is_concept[:, :, None])
 
-    patch.setattr(masks, "deep_allow", allow)
+    for module in (core, model):
+        patch.setattr(module, "deep_allow", allow)
 
 
 def keep_the_tail(patch):
@@ -52,7 +54,7 @@ def forget_the_concepts(patch):
         B, T = is_concept.shape
         return create_block_mask(lambda b, h, q, k: k <= q, B, None, T, T, device="cpu")
 
-    patch.setattr(masks, "block_mask", causal)
+    patch.setattr(checks, "block_mask", causal)
 
 
 def thaw_the_norms(patch):
@@ -69,9 +71,9 @@ def thaw_the_norms(patch):
 
 
 def pack_to_the_right(patch):
-    right = model.pack
+    right = core.pack
 
-    patch.setattr(model, "pack", lambda is_concept: right(is_concept).flip(1))
+    patch.setattr(core, "pack", lambda is_concept: right(is_concept).flip(1))
 
 
 def ignore_the_boundaries(patch):

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.em import Curriculum, EMSettings, HardEM
 from methods.concept_lm.v3.estep import Choice
 from methods.concept_lm.v3.planner import Planner, PlanShape
 

@@ -8,15 +8,14 @@ import transformers.integrations.flex_attention
 from torch.nn.attention.flex_attention import flex_attention
 
 from methods.concept_lm import checks, decode
-from methods.concept_lm.boundaries import Autoregressive, HNet, MultiToken
+from methods.concept_lm.boundaries import Accumulate, Autoregressive, Fixed, HNet, MultiToken
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
+from methods.concept_lm.core import deep_allow
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.head import ConceptHead, FSQHead, NullController, cap_runs, usage
 from methods.concept_lm.marks import nearest
-from methods.concept_lm.masks import deep_allow
 from methods.concept_lm.model import token_nll
-from methods.concept_lm.rules import Accumulate, Fixed
 from methods.kit.compare import difference
 from methods.kit.noise import gumbel
 

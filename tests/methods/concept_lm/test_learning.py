@@ -6,15 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from methods.concept_lm import checks_learning as checks
-from methods.concept_lm import checks_plans
+from methods.concept_lm import checks
 from methods.concept_lm.head import NullController, usage
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3 import planner, warmup
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import Falling, HardEM
+from methods.concept_lm.v3 import em as hard_em
+from methods.concept_lm.v3 import planner
+from methods.concept_lm.v3.em import Curriculum, EMSettings, Falling, HardEM
 from methods.concept_lm.v3.monitors import Stats, diagnose
-from methods.concept_lm.v3.warmup import WarmUp
 from methods.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -47,7 +45,7 @@ def test_typed_plans_fails_when_types_see_each_other(monkeypatch):
         return torch.ones(1, size, size, dtype=torch.bool).tril()
 
     monkeypatch.setattr(planner, "type_mask", causal)
-    assert any(not case.passed for case in checks_plans.typed_plans("cpu"))
+    assert any(not case.passed for case in checks.typed_plans("cpu"))
 
 
 def test_monitors_fails_when_nobody_looks(monkeypatch):
@@ -118,7 +116,7 @@ def test_the_elbo_s_divergence_is_q_s_from_the_planner():
         curriculum=Curriculum(warm_up=3),
     )
     for step in (0, 2):
-        loss = WarmUp.through_elbo(em, torch.zeros(1, 1), torch.zeros(1, 1), step)
+        loss = HardEM.through_elbo(em, torch.zeros(1, 1), torch.zeros(1, 1), step)
         wanted = (step + 1) / 3 * 0.75 * math.log(1.5) + 2.25 * math.log(2)
         assert float(loss) == pytest.approx(wanted, rel=1e-5)
 
@@ -129,7 +127,7 @@ def test_a_warm_up_through_the_prompt_is_its_equation(monkeypatch):
     Code 0 is drawn: q's guess costs ln 4/3, the plan's end ln 2 and its going on ln 4/3.
     """
     q, p = torch.tensor([0.75, 0.25]).log(), torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
-    monkeypatch.setattr(warmup, "usage", lambda logits: torch.tensor(5.0))
+    monkeypatch.setattr(hard_em, "usage", lambda logits: torch.tensor(5.0))
     em = SimpleNamespace(
         recogniser=SimpleNamespace(
             logits=lambda y: torch.nn.functional.pad(q, (0, 1)).view(1, 1, 1, 3)
@@ -140,14 +138,14 @@ def test_a_warm_up_through_the_prompt_is_its_equation(monkeypatch):
         shape=SimpleNamespace(eos=2),
         settings=SimpleNamespace(usage_bonus=2.0),
     )
-    loss = WarmUp.through_prompt(em, torch.zeros(1, 1), torch.zeros(1, 1), 0)
+    loss = HardEM.through_prompt(em, torch.zeros(1, 1), torch.zeros(1, 1), 0)
     wanted = 100 - 2 * 5 + math.log(4 / 3) + math.log(2) + math.log(4 / 3)
     assert float(loss) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_a_code_that_is_used_surely_is_worth_its_bonus(monkeypatch):
     em = checks.small_em()
-    monkeypatch.setattr(warmup, "usage", lambda logits: torch.tensor(1000.0))
+    monkeypatch.setattr(hard_em, "usage", lambda logits: torch.tensor(1000.0))
     monkeypatch.setattr(em, "rewritten", lambda *_: torch.tensor(3.0))
     loss, _, _ = em.autoencoded(em.y[:4], 0)
     assert float(loss) == pytest.approx(3 - 1000 * em.settings.usage_bonus)
@@ -173,7 +171,7 @@ def test_samples_of_the_warm_up_cool():
     sharp = []
     for step in (0, 10):
         torch.manual_seed(0)
-        p = WarmUp.relaxed(em, logits, step).double().log()
+        p = HardEM.relaxed(em, logits, step).double().log()
         sharp.append(p - p.mean())
     assert torch.allclose(sharp[1], 5 * sharp[0], rtol=1e-3)
 

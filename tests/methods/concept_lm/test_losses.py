@@ -13,8 +13,7 @@ from torch import Tensor
 from methods.concept_lm.boundaries import HNet, MultiToken
 from methods.concept_lm.head import usage
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.em import Curriculum, EMSettings, HardEM
 from methods.concept_lm.v3.planner import Planner, PlanShape
 
 # Of four codes and EOS.

@@ -12,14 +12,14 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, judge, shuffled_codes
 from methods.concept_lm.baselines import candidate as one_of
 from methods.concept_lm.bench_compression import CONCEPTS, make
+from methods.concept_lm.boundaries import Words
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
 from methods.concept_lm.head import FSQHead, draw
-from methods.concept_lm.rules import Words
 from methods.concept_lm.spec import ScratchParams
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.train import train
-from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
+from methods.concept_lm.v3.em import Curriculum, EMSettings
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.monitors import diagnose
 from methods.concept_lm.v3.planner import Planner, PlanShape, sequence_mask

@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.token_pruning import bench, checks_learning, model
+from methods.token_pruning import bench, checks, model
 from methods.token_pruning.config import PruningConfig
 
 
@@ -10,11 +10,11 @@ def test_ordering_fails_for_a_choice_that_avoids_what_is_asked(monkeypatch):
     """A head that was taught the opposite loses to chance."""
     llava = bench.toy.trained(0, 1)
     pruner = model.Pruner(llava, bench.toy.pruning())
-    exams = iter([0.5, 0.5, 0.5, 0.5, 0.5, 0.3, 0.9] * len(checks_learning.BUDGETS))
-    monkeypatch.setattr(checks_learning, "small", lambda device: (llava, pruner))
-    monkeypatch.setattr(checks_learning, "QUESTIONS", 8)
+    exams = iter([0.5, 0.5, 0.5, 0.5, 0.5, 0.3, 0.9] * len(checks.BUDGETS))
+    monkeypatch.setattr(checks, "small", lambda device: (llava, pruner))
+    monkeypatch.setattr(checks, "QUESTIONS", 8)
     monkeypatch.setattr(bench.toy.Exam, "accuracy", lambda *_: next(exams))
-    cases = list(checks_learning.ordering("cpu"))
+    cases = list(checks.ordering("cpu"))
     assert [case.passed for case in cases[:2]] == [False, True]
 
 
