@@ -23,16 +23,18 @@ from ..kit.corpus import Corpus, folder
 from ..kit.frozen import load_tokenizer
 from ..kit.training import History, Plan
 from ..spec import OnProgress
-from .base import check_tokens, load_base
+from .base import add_lora, check_tokens, load_base
 from .baselines import shuffled_codes
-from .config import ConceptConfig, recommended
+from .config import ConceptConfig
 from .decode import generate
+from .head import draw
 from .marks import in_words, marks, named, nearest
 from .model import ConceptLM, token_nll
 from .spec import GenerateParams, TrainParams
 from .train import OnText
 from .train import train as train_learner
 from .v3.em import Curriculum, EMSettings, HardEM, models
+from .v3.monitors import Stats, diagnose
 from .v3.planner import PlanShape
 from .v3.role import adapters
 
@@ -87,7 +89,7 @@ def bits(logits_of: Callable[[Tensor], Tensor], x: Tensor, sizes: int) -> float:
 
 
 def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
-    """Teach a Qwen to compress (v2) or to plan (v3); bits a byte before and after, in words.
+    """Teach a Qwen text alone (v1), to compress (v2) or to plan (v3); bits before and after.
 
     Raises:
         InputError: for a model, data or split that does not fit, before any work.
@@ -99,7 +101,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     base, tokenizer = load(params.model, params.dtype, device)
     corpus = tokenised(text, tokenizer)
     check_tokens(corpus.judged(1, params.length), base.config)
-    learn = compress if params.version == "v2" else plan
+    learn = {"v1": tune, "v2": compress, "v3": plan}[params.version]
     model, about, report = learn(params, base, tokenizer, corpus, on_progress)
     about = {"version": params.version, **about}
     save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": state_of(model)})
@@ -121,6 +123,40 @@ def checkpoint(params: TrainParams, about: Mapping[str, Any], corpus: Corpus) ->
     return Checkpoint(Path(params.out) / "training.pt", about, every=params.every)
 
 
+def tune(
+    params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, on_progress: OnProgress
+) -> Learnt:
+    """v1, the baseline: LoRA alone, on the same batches; the model and the figures."""
+    x = corpus.judged(params.judged, params.length).to(base.device)
+    sizes = size(tokenizer, x[:, 1:])
+    before = bits(lambda row: base(row, use_cache=False).logits, x, sizes)
+    model = add_lora(base, ConceptConfig(1, 0, 1), seed=params.seed)
+    with precision(base):
+        fit_text(params, model, {"version": "v1"}, corpus, on_progress)
+        after = bits(lambda row: model(input_ids=row, use_cache=False).logits, x, sizes)
+    return model, {}, f"held-out bits a byte: {before:.3f} before (the base), {after:.3f} after"
+
+
+def fit_text(
+    params: TrainParams, model: Any, about: Any, corpus: Corpus, on_progress: OnProgress
+) -> None:
+    """Train v1 or v2 on windows of a text, from where it was interrupted."""
+    learner = OnText(model, corpus, params.rows, params.length, params.seed)
+
+    def on_step(step: int, history: History) -> None:
+        on_progress(step, params.steps, f"loss {history.loss[-1]:.3f}")
+
+    plan = Plan(params.steps, params.lr, seed=params.seed)
+    kept = checkpoint(params, {"model": about}, corpus)
+    train_learner(learner, plan, on_step=on_step, checkpoint=kept)
+
+
+CHOSEN = {
+    "rho", "n_concepts", "boundary", "codes", "readout", "positions", "residual",
+    "shallow_window", "run_cap", "usage_bonus",
+}  # fmt: skip
+
+
 def compress(
     params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, on_progress: OnProgress
 ) -> Learnt:
@@ -128,33 +164,34 @@ def compress(
     layers = base.config.num_hidden_layers
     edge = params.edge or max(1, layers // 7)
     split = edge, layers - 2 * edge, edge
-    config = recommended(*split, rho=params.rho, n_concepts=params.n_concepts)
+    config = ConceptConfig(*split, **params.model_dump(include=CHOSEN))
     x = corpus.judged(params.judged, params.length).to(base.device)
     sizes = size(tokenizer, x[:, 1:])
     before = bits(lambda row: base(row, use_cache=False).logits, x, sizes)
     model = build(base, config, params.seed)
-    learner = OnText(model, corpus, params.rows, params.length, params.seed)
-
-    def on_step(step: int, history: History) -> None:
-        on_progress(step, params.steps, f"loss {history.loss[-1]:.3f}")
-
     with precision(base):
-        train_learner(
-            learner,
-            Plan(params.steps, params.lr, seed=params.seed),
-            on_step=on_step,
-            checkpoint=checkpoint(params, {"model": asdict(config)}, corpus),
-        )
+        fit_text(params, model, asdict(config), corpus, on_progress)
         after = bits(lambda row: model(row).logits, x, sizes)
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
+        removed = bits(lambda row: model(row, is_concept=row < 0).logits, x, sizes)
         shown = x[0, :128]
         read = in_words(shown, marks(model, shown), tokenizer.decode)
+    nats = math.log(2) * sizes / x[:, 1:].numel()  # a token, of a bit a byte
+    lost = Stats(1.0, shuffled=nats * (shuffled - after), masked=nats * (removed - after))
     report = (
         f"held-out bits a byte: {before:.3f} before (the base, every layer), {after:.3f} after, "
-        f"{shuffled:.3f} with codes shuffled\n\n"
-        f"Concepts [code: nearest tokens] in held-out text:\n{read}"
+        f"{shuffled:.3f} with codes shuffled, {removed:.3f} with concepts removed\n"
+        f"{monitored(lost)}\nConcepts [code: nearest tokens] in held-out text:\n{read}"
     )
     return model, {"config": asdict(config)}, report
+
+
+def monitored(stats: Stats) -> str:
+    """The monitors that were measured, a line, and what `diagnose` makes of them, a line each."""
+    numbers = {name: value for name, value in vars(stats).items() if isinstance(value, float)}
+    told = [f"{name} {x:.3g}" for name, x in numbers.items() if math.isfinite(x)]
+    actions = [f"{action.symptom}. Try: {action.action}." for action in diagnose(stats)]
+    return "\n".join([f"monitors: {', '.join(told)}", *actions, ""])
 
 
 @dataclass
@@ -194,7 +231,8 @@ def plan(
     chosen = params.model_dump(include={"types", "slots", "sequence", "mtp"})
     shape = PlanShape(codes=params.n_concepts, u_vocab=words, y_vocab=words, d=d, **chosen)
     same = params.model_dump(include={"lr", "seed", "beams"})
-    settings = EMSettings(samples=64 * params.rows, batch=params.rows, held=params.judged, **same)
+    same |= {"batch": params.rows, "held": params.judged, "every": params.choose_every}
+    settings = EMSettings(samples=64 * params.rows, **same)
     warm_up = params.steps * 3 // 4
     em_steps = max(1, params.steps - warm_up)
     curriculum = Curriculum(warm_up, params.through, em_steps, grow=params.grow)
@@ -209,7 +247,9 @@ def plan(
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
     kept = checkpoint(params, {"shape": asdict(shape), "curriculum": asdict(curriculum)}, corpus)
     with precision(base):
-        em.train(lambda step, total: on_progress(step, total, "v3"), watch=0, kept=kept)
+        watch = params.watch or curriculum.total
+        trace = em.train(lambda step, total: on_progress(step, total, "v3"), watch, kept)
+        looks = trace or {curriculum.total: em.observe(1.0)}  # it had ended before
         with torch.no_grad():
             z = em.planner.sample(u, 0.0)
             costs = {
@@ -221,6 +261,7 @@ def plan(
             }
     per_byte = len(y) / sizes / math.log(2)
     lines = [f"{what}: {nats * per_byte:.3f}" for what, nats in costs.items()]
+    lines += [f"after {step} steps, {monitored(stats)}" for step, stats in looks.items()]
     report = "\n".join(["held-out bits a byte of the second halves:", *lines])
     return em.everything, {"shape": asdict(shape)}, report
 
@@ -233,15 +274,15 @@ def write(params: GenerateParams, device: str, on_progress: OnProgress) -> str:
         CheckpointError: for weights that are none, or of another base.
     """
     state = read_state(Path(params.out) / WEIGHTS)
-    if state.get("about", {}).get("version") not in ("v2", "v3"):
+    ways = {"v1": tuned, "v2": compressed, "v3": planned}
+    if state.get("about", {}).get("version") not in ways:
         raise CheckpointError(f"{WEIGHTS} in {params.out} is not what train wrote")
     base, tokenizer = load(params.model, params.dtype, device)
     prompt = torch.tensor([tokenizer(params.prompt)["input_ids"]], dtype=torch.long, device=device)
     check_tokens(prompt, base.config)
     check_tokens(prompt.new_zeros(1, prompt.shape[1] + params.new), base.config)
     with precision(base), torch.no_grad():
-        written = compressed if state["about"]["version"] == "v2" else planned
-        text = written(params, base, tokenizer, prompt, state)
+        text = ways[state["about"]["version"]](params, base, tokenizer, prompt, state)
     on_progress(1, 1, "written")
     return text
 
@@ -253,6 +294,22 @@ def until_end(new: Tensor, tokenizer: Any) -> Tensor:
     """
     ends = [] if tokenizer.eos_token_id is None else (new == tokenizer.eos_token_id).nonzero()
     return new[: int(ends[0])] if len(ends) else new
+
+
+def tuned(
+    params: GenerateParams, base: Any, tokenizer: Any, prompt: Tensor, state: dict[str, Any]
+) -> str:
+    """v1: the text alone."""
+    model = add_lora(base, ConceptConfig(1, 0, 1))
+    load_weights(model, state["weights"], WEIGHTS)
+    model.to(prompt.device).eval()
+    source, x = torch.Generator(prompt.device).manual_seed(params.seed), prompt
+    for _ in range(params.new):
+        logits = model(input_ids=x, use_cache=False).logits[:, -1]
+        x = torch.cat([x, draw(logits, params.temperature, source)[:, None]], 1)
+    new = until_end(x[0, prompt.shape[1] :], tokenizer)
+    text: str = tokenizer.decode(torch.cat([prompt[0], new]))
+    return text
 
 
 def compressed(

@@ -133,8 +133,9 @@ class TrainParams(_Plans, _Real):
     """Parameters of `train`: any text."""
 
     data: Source = parameter(..., "Folder of text files; a tenth is held out.", local=True)
-    version: Literal["v2", "v3"] = parameter(
-        "v2", "v2 compresses while it decodes; v3 plans the second half of a window from the first."
+    version: Literal["v1", "v2", "v3"] = parameter(
+        "v2",
+        "v1 tunes alone; v2 compresses while it decodes; v3 plans half a window from the rest.",
     )
     steps: int = parameter(1000, "Steps.", ge=1, le=1_000_000)
     every: int = parameter(50, "Steps between checkpoints.", ge=1, le=100_000)
@@ -145,6 +146,18 @@ class TrainParams(_Plans, _Real):
     edge: int = parameter(0, "Layers before and after the middle; 0: a seventh of all.", ge=0)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(4096, "Concepts, of each type in v3.", ge=1, le=65_536)
+    boundary: Literal[
+        "null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"
+    ] = parameter("null", "v2: where concepts stand; words are of bytes.")
+    codes: Literal["softmax", "fsq"] = parameter("softmax", "v2: fsq rounds, and has no NULL.")
+    readout: Literal["seed", "token"] = parameter("token", "v2: what asks for the next token.")
+    positions: Literal["absolute", "compact"] = parameter("absolute", "v2: deep positions.")
+    residual: bool = parameter(False, "v2: a concept adds to its token.")
+    shallow_window: int = parameter(64, "v2: tokens shallow layers look back; 0: all.", ge=0)
+    run_cap: int = parameter(16, "v2: NULLs in a row at most; 0: any number.", ge=0)
+    usage_bonus: float = parameter(0.1, "v2: weight of using many codes surely.", ge=0)
+    choose_every: int = parameter(2, "v3: M, epochs between choices of an example's plan.", ge=1)
+    watch: int = parameter(0, "v3: steps between looks at the monitors; 0: at the end.", ge=0)
 
 
 class GenerateParams(_Real):

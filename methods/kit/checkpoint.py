@@ -44,16 +44,22 @@ class Checkpoint:
     def resume(self) -> dict[str, Any]:
         """Load every part; the history so far, empty where there is no file yet.
 
+        A training that has ended may go on with more steps, at the rates of the longer plan; one
+        that was interrupted goes on as it was planned.
+
         Raises:
             CheckpointError: for a file that is none, or of another run: naming what differs.
         """
         if not self.path.exists():
             return {}
         state = read_state(self.path)
-        changed = []
+        about, changed = dict(state.get("about", {})), []
+        planned, steps = about.get("plan"), self.about.get("plan", {}).get("steps", 0)
+        if planned and planned["steps"] < steps:
+            ended = len(state["history"]["loss"]) == planned["steps"]
+            about["plan"] = planned | {"steps": steps if ended else planned["steps"]}
         for what, ours in self.about.items():
-            theirs = state.get("about", {}).get(what)
-            if theirs != ours:
+            if (theirs := about.get(what)) != ours:
                 changed.append(f"{what}: {_changes(theirs, ours)}")
         if changed:
             raise CheckpointError(f"{self.path.name} was made with another {'; '.join(changed)}")

@@ -10,16 +10,18 @@ from zlib import crc32
 
 import torch
 
+from ..errors import InputError
 from ..kit.folders import training_in
 from ..kit.frozen import load_beside
 from ..measure.statistics import mean_interval
 from ..spec import OnProgress
-from .choice import Stage
+from .choice import BEFORE, Stage, check_stages
 from .config import PruningConfig, load_config
 from .data import batches, instruct, question_of, vqa
 from .generate import generate
-from .llava import load_llava
+from .llava import load_llava, visual_tokens
 from .model import Pruner, load_pruner
+from .selectors import REGISTRY
 from .spec import EvaluateParams, TrainParams
 from .training import History
 from .training import train as train_pruner
@@ -68,41 +70,80 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
 
 
 def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
-    """Answer every question unpruned and pruned; returns both accuracies with 95 % intervals.
+    """Answer every question unpruned and by each selector; returns accuracies, and what is lost
+    question by question, with 95 % intervals.
 
     Raises:
         InputError: for a model, data or pruner that does not fit, before any work.
     """
     examples, left_out = vqa(Path(params.data), skip=params.skip)
     llava, processor = load(params.model, params.dtype, device)
-    pruner = load_pruner(llava, Path(params.pruner))
-    plans: dict[str, Sequence[Stage]] = {"unpruned": (), "pruned": pruner.stages()}
+    plans = compared(llava, params)
     right: dict[str, list[float]] = {name: [] for name in plans}
     for begin in range(0, len(examples), params.rows):
         part = examples[begin : begin + params.rows]
         # As LLaVA-1.5 was tuned to answer in a word.
-        asked = [replace(one, question=one.question + SHORT) for one in part]
+        asked = [replace(example, question=example.question + SHORT) for example in part]
         prompt = question_of(llava, processor, asked)
         for name, stages in plans.items():
             ids = generate(llava, prompt, stages, params.new)
             texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
             pairs = zip(texts, part, strict=True)
-            right[name] += [vqa_accuracy(text, one.answers) for text, one in pairs]
-        status = f"{fmean(right['pruned']):.1%}"
+            right[name] += [vqa_accuracy(text, example.answers) for text, example in pairs]
+        status = f"{fmean(right[name]):.1%}"
         on_progress(begin + len(part), len(examples), status)
     lines = [f"{len(examples)} questions, {len(left_out)} left out"]
-    lines += [f"{name}: {_interval(values)}" for name, values in right.items()]
-    lost = [100 * (a - b) for a, b in zip(right["unpruned"], right["pruned"], strict=True)]
-    found = mean_interval(lost)
-    low, high = max(-100.0, found.low), min(100.0, found.high)
-    lines.append(f"lost by pruning: {found.value:.1f} points ({low:.1f} to {high:.1f})")
+    for name, values in right.items():
+        mean = mean_interval(values)
+        low, high = max(0.0, mean.low), min(1.0, mean.high)
+        line = f"{name}: {mean.value:.1%} ({low:.1%} to {high:.1%})"
+        if plans[name]:
+            whole = zip(right["unpruned"], values, strict=True)
+            lost = mean_interval([100 * (before - after) for before, after in whole])
+            low, high = max(-100.0, lost.low), min(100.0, lost.high)
+            line += f", lost {lost.value:.1f} points ({low:.1f} to {high:.1f})"
+        lines.append(line)
     return "\n".join(lines)
 
 
-def _interval(values: Sequence[float]) -> str:
-    found = mean_interval(values)
-    low, high = max(0.0, found.low), min(1.0, found.high)
-    return f"{found.value:.1%} ({low:.1%} to {high:.1%})"
+def compared(llava: Any, params: EvaluateParams) -> dict[str, Sequence[Stage]]:
+    """The stages of each selector, by its name and mean visual tokens a layer.
+
+    All but ours keep equally many on average: before the model, or, where they read its attention,
+    before layer 2, as FastV does.
+
+    Raises:
+        InputError: where ours has no pruner, the others no number of tokens, or too few of them.
+    """
+    layers, N = llava.config.text_config.num_hidden_layers, visual_tokens(llava)
+    ours = load_pruner(llava, Path(params.pruner)).stages() if params.pruner else []
+    if "ours" in params.selectors and not ours:
+        raise InputError("ours needs pruner=, the pruner.pt that train wrote")
+    mean = params.tokens or round(mean_tokens(ours, layers, N))
+    if not ours and not params.tokens:
+        raise InputError("give tokens=, the mean visual tokens a layer, or pruner= to keep as many")
+    plans: dict[str, Sequence[Stage]] = {"unpruned": ()}
+    for name in params.selectors:
+        selector = REGISTRY.get("random" if name == "chance" else name)
+        stages = ours
+        if selector is not None:
+            late = Stage(2, (mean * layers - 2 * N) // (layers - 2), selector)
+            stages = [Stage(BEFORE, mean, selector)] if selector.before else [late]
+        check_stages(llava, stages)
+        kept = mean_tokens(stages, layers, N)
+        plans[f"{name}, {kept:.1f} visual tokens a layer"] = stages
+    return plans
+
+
+def mean_tokens(stages: Sequence[Stage], layers: int, N: int) -> float:
+    """Visual tokens that a layer reads on average, of N, where tokens leave at these stages."""
+    counts, by_layer = [], {stage.layer: stage for stage in stages}
+    here = by_layer[BEFORE].keep if BEFORE in by_layer else N
+    for layer in range(layers):
+        stage = by_layer.get(layer)
+        counts.append(here if stage is None or stage.late else stage.keep)
+        here = stage.keep if stage else here
+    return fmean(counts)
 
 
 def vqa_accuracy(given: str, answers: Sequence[str]) -> float:

@@ -70,10 +70,22 @@ class TrainParams(_Real):
     seed: int = parameter(0, "Of weights and batches.", ge=0, le=2**31)
 
 
+Compared = Literal[
+    "ours", "chance", "uniform", "tome", "fastv", "visionzip", "prumerge", "pyramiddrop",
+    "sparsevlm", "divprune", "cdpruner",
+]  # fmt: skip
+
+
 class EvaluateParams(_Real):
     """Parameters of `evaluate`: questions in the format of VQA v2."""
 
-    pruner: Source = parameter(..., "The pruner.pt that `train` wrote.", local=True)
+    pruner: Place = parameter("", "The pruner.pt that `train` wrote, for ours.", local=True)
+    selectors: tuple[Compared, ...] = parameter(
+        ("ours",), "What chooses: each is compared with the unpruned model.", min_length=1
+    )
+    tokens: int = parameter(
+        0, "Mean visual tokens a layer of each but ours; 0: as many as ours.", ge=0, le=100_000
+    )
     new: int = parameter(10, "Tokens of an answer at most.", unit="tokens", ge=1, le=1024)
 
 

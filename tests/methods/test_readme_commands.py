@@ -66,16 +66,12 @@ def test_every_command_on_data_of_ones_own_is_documented() -> None:
 
 @pytest.mark.parametrize("slug", ["token_pruning", "seps", "concept_lm"])
 def test_a_readme_is_short_and_says_first_what_holds(slug: str) -> None:
-    """1,500 words; a table of claims and five lines, or five lines: links have the rest."""
+    """1,500 words; a table of claims and five lines: links have the rest."""
     text = (ROOT / "methods" / slug / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 1500
-    first = text.partition("```")[0]
-    if slug == "concept_lm":
-        assert len(re.findall(r"^- \*\*", first, re.M)) == 5
-    else:
-        table, _, home = first.partition("To take home:")
-        assert re.search(r"^\| claim.* \| measured.* \| verdict \|$", table, re.M)
-        assert re.findall(r"^(\d)\. ", home, re.M) == list("12345")
+    table, _, home = text.partition("```")[0].partition("To take home:")
+    assert re.search(r"^\| claim.* \| measured.* \| verdict \|$", table, re.M)
+    assert re.findall(r"^(\d)\. ", home, re.M) == list("12345")
 
 
 def test_a_share_of_right_answers_is_none_at_least_and_all_at_most() -> None:

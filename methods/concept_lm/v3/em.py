@@ -119,6 +119,9 @@ class Task(Protocol):
         """
 
 
+SWEPT = 4096  # plans of an example that a sweep may try
+
+
 class Falling(Plan):
     """Up over the warm-up, and over the whole run linearly down."""
 
@@ -379,13 +382,15 @@ class HardEM:
 
     @torch.no_grad()
     def best_plans(self, beta: float = 0.0) -> Tensor:
-        r"""z* (B, types, slots + 1) of the held-out examples, by an E-step with a sweep.
+        r"""z* (B, types, slots + 1) of the held-out examples, by an E-step; with a sweep, where
+        that is affordable.
 
         Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
         """
         z = self.planner.sample(self.held_u, 0.0)
         with seeded(self.settings.seed):
-            return self.search.choose(self.held_u, self.held_y, z, beta, sweep=True).z
+            sweep = self.shape.types * self.shape.slots * self.shape.codes <= SWEPT
+            return self.search.choose(self.held_u, self.held_y, z, beta, sweep=sweep).z
 
     @torch.no_grad()
     def nll(self, z: Tensor) -> float:

@@ -333,3 +333,55 @@ def test_marks_inside_a_character_stand_behind_the_whole_of_it():
     whole = [Mark(7, 7, (97,))]
     assert in_words(text, whole, spell) == "a你🤖[7: 'a']b"
     assert in_words(text[:6], [Mark(5, 5, (97,))], spell).endswith("[5: 'a']")
+
+
+@SINGLE
+def test_v1_is_tuned_and_writes(folder, capsys):
+    """LoRA alone, as a baseline: no concepts in what it prints, and its text goes on."""
+    assert train(folder, version="v1", steps=3) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"bits a byte: [\d.]+ before \(the base\), [\d.]+ after$", told.strip())
+    weights = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    assert weights
+    assert all(".lora_" in name for name in weights)
+    assert run("generate", folder, prompt="the cat", new=8) == 0
+    assert capsys.readouterr().out.startswith("the cat")
+
+
+@SINGLE
+def test_the_options_of_v2_are_parameters_and_its_monitors_are_told(folder, capsys):
+    options = {
+        "boundary": "fixed", "codes": "fsq", "n_concepts": 16, "usage_bonus": 0, "residual": True,
+        "readout": "seed", "positions": "compact", "shallow_window": 0, "run_cap": 0,
+    }  # fmt: skip
+    assert train(folder, steps=2, **options) == 0
+    told = capsys.readouterr().out
+    assert "with concepts removed" in told
+    assert re.search(r"^monitors: progress 1, shuffled [-\d.e]+, masked [-\d.e]+$", told, re.M)
+    kept = torch.load(folder / "out" / practice.WEIGHTS)["about"]["config"]
+    assert {name: kept[name] for name in options} == options
+    assert train(folder, boundary="null", codes="fsq", steps=1) == 2
+    assert "codes fsq have no NULL" in capsys.readouterr().err
+
+
+@SINGLE
+def test_v3_tells_its_monitors_and_how_often_plans_are_chosen_is_a_parameter(
+    folder, capsys, monkeypatch
+):
+    """M is how many epochs lie between two choices: with 1 an example's plan is chosen anew."""
+    chosen = []
+    right = practice.HardEM.__init__
+    monkeypatch.setattr(
+        practice.HardEM,
+        "__init__",
+        lambda self, *given, **kind: (chosen.append(given[2].every), right(self, *given, **kind))[
+            1
+        ],
+    )
+    v3 = {"version": "v3", "steps": 4, "slots": 1, "choose_every": 5, "watch": 2}
+    assert train(folder, **v3) == 0
+    told = capsys.readouterr().out
+    assert chosen == [5]
+    assert re.findall(r"^after (\d+) steps, monitors: ", told, re.M) == ["2", "4"]
+    assert "own " in told
+    assert "entropy " in told

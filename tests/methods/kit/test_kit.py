@@ -27,8 +27,8 @@ from methods.kit.checkpoint import (
 from methods.kit.compare import difference, largest, relative
 from methods.kit.config import configuration, read_yaml
 from methods.kit.corpus import Corpus, folder
+from methods.kit.folders import unreadable
 from methods.kit.frozen import load_beside, load_frozen, load_tokenizer
-from methods.kit.images import unreadable
 from methods.kit.noise import gumbel, straight_through
 from methods.kit.report import Charts
 from methods.kit.seeds import randn, seeded
@@ -148,13 +148,29 @@ def test_a_run_that_was_interrupted_goes_on_as_if_it_had_not_been(tmp_path):
     assert "base" not in torch.load(path)["parts"]["module"]  # frozen weights are not copied
 
 
+def test_a_training_that_has_ended_can_be_extended(tmp_path):
+    """At the rates of the longer plan; one that was interrupted keeps its own."""
+    path = tmp_path / "run.pt"
+    _, before = train(path)
+    line, history = train(path, steps=9)
+    assert len(history.loss) == 9
+    assert history.loss[:6] == before.loss
+    again, same = train(path, steps=9)  # there is nothing left to do
+    assert same == history
+    assert torch.equal(line.slope, again.slope)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut.pt", stop=5)
+    with pytest.raises(CheckpointError, match="another plan: steps 6, now 9"):
+        train(tmp_path / "cut.pt", steps=9)
+
+
 def test_checkpoints_that_do_not_fit(tmp_path):
     path = tmp_path / "run.pt"
     train(path)
     with pytest.raises(CheckpointError, match=r"another task: rate 0\.1, now 0\.2"):
         train(path, about={"task": {"rate": 0.2}})
-    with pytest.raises(CheckpointError, match="another plan: steps 6, now 7"):
-        train(path, steps=7)
+    with pytest.raises(CheckpointError, match="another plan: steps 6, now 5"):
+        train(path, steps=5)
     torch.save(torch.load(path) | {"format": 99}, path)
     with pytest.raises(CheckpointError, match="format 99, this code reads 2"):
         train(path)

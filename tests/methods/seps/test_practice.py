@@ -53,8 +53,10 @@ def test_train_resume_and_evaluate(folder, encoders, capsys, monkeypatch):
         assert train(folder, encoders) == 130
     assert train(folder, encoders) == 0
     assert all(torch.equal(whole[name], tensor) for name, tensor in best(folder).items())
-    assert train(folder, encoders, steps=5) == 2
-    assert "made with another plan: steps 4, now 5" in capsys.readouterr().err
+    assert train(folder, encoders, steps=3) == 2
+    assert "made with another plan: steps 4, now 3" in capsys.readouterr().err
+    assert train(folder, encoders, steps=6) == 0  # what has ended goes on, with what it had found
+    assert "of 3; best.pt" in capsys.readouterr().out
     assert train(folder, encoders, words=11) == 2
     assert "made with another reading: words 12, now 11" in capsys.readouterr().err
     path = folder / "data" / "f30k" / "train_caps.txt"

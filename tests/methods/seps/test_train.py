@@ -93,8 +93,8 @@ def test_checkpoints_of_another_run(tmp_path, taught):
     other = matcher(taught, base=SepsConfig(dim=32, patches=64, keep=0.25))
     with pytest.raises(CheckpointError, match=r"another config: keep 0.5, now 0.25"):
         train(other, Plan(1, batch=4), checkpoint=Checkpoint(path))
-    with pytest.raises(CheckpointError, match="another plan: steps 1, now 2"):
-        train(matcher(taught), Plan(2, batch=4), checkpoint=Checkpoint(path))
+    with pytest.raises(CheckpointError, match=r"another plan: rate 0\.001, now 0\.002"):
+        train(matcher(taught), Plan(1, 0.002, batch=4), checkpoint=Checkpoint(path))
     state = torch.load(path)
     state["parts"]["module"]["slimmer.scale"] = torch.ones(2)
     torch.save(state, path)

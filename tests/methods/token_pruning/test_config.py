@@ -1,11 +1,13 @@
 """Settings: the source's keys, and every bad value refused with its bounds."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 from methods.errors import InputError
+from methods.token_pruning import spec
 from methods.token_pruning.accounting import (
     LLAVA_7B,
     kv_bytes,
@@ -142,3 +144,11 @@ def test_the_faithful_schedule_saves_nothing_at_the_last_layer():
     late = token_counts(faithful(), 32, 576, 100)
     assert late[-1] == 250
     assert late[10] == 388
+
+
+def test_the_source_s_yaml_is_a_file_that_train_loads() -> None:
+    """As it stands in the source: every key of it is read, and all are our defaults."""
+    path = Path(spec.__file__).with_name("vision_token_pruning.yaml")
+    assert load_config(path) == PruningConfig()
+    told = set(re.findall(r"^(\w+):", path.read_text(), re.M))
+    assert told >= {"merger_type", "pruning_layers", "pruner_d_internal", "optimizers"}

@@ -96,8 +96,10 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     assert not (folder / "out" / "pruner.pt").exists()
     assert train(folder) == 0
     assert all(torch.equal(a, b) for a, b in zip(whole, weights(folder), strict=True))
-    assert train(folder, steps=5) == 2
-    assert "made with another plan: steps 4, now 5" in capsys.readouterr().err
+    assert train(folder, steps=3) == 2
+    assert "made with another plan: steps 4, now 3" in capsys.readouterr().err
+    assert train(folder, steps=5) == 0  # what has ended goes on
+    assert len(torch.load(folder / "out" / "training.pt")["history"]["loss"]) == 5
     assert train(folder, rows=3) == 2
     assert "made with another reading: rows 2, now 3" in capsys.readouterr().err
     chat = folder / "data" / "chat.json"
@@ -112,7 +114,7 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "3 questions, 0 left out"
     assert lines[1].startswith("unpruned: ")
-    assert lines[3].startswith("lost by pruning: ")
+    assert lines[2].startswith("ours, ")
 
 
 def halve(folder: Path) -> None:
@@ -315,8 +317,7 @@ def test_both_accuracies_and_what_is_lost(folder, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     # cat: (1/3 + 1/3 + 2/3) / 3 = .444, of three questions .148; dog: (1/3 + 1/3) / 3 = .222
     assert lines[1] == "unpruned: 14.8% (0.0% to 78.6%)"
-    assert lines[2] == "pruned: 22.2% (22.2% to 22.2%)"
-    assert lines[3].startswith("lost by pruning: -7.4 points")
+    assert " visual tokens a layer: 22.2% (22.2% to 22.2%), lost -7.4 points (" in lines[2]
     assert len(shown) == 6
     assert all("word" in words for words in shown)  # asked to answer in one
 
@@ -333,7 +334,35 @@ def test_what_is_lost_lies_within_a_hundred_points(folder, capsys, monkeypatch):
     capsys.readouterr()
     assert call("evaluate", "token_pruning", {k: folder / v for k, v in names.items()}) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[3] == "lost by pruning: 0.0 points (-100.0 to 100.0)"
+    assert lines[2].endswith("lost 0.0 points (-100.0 to 100.0)")
+
+
+def test_selectors_are_compared_at_equal_mean_tokens(folder, capsys):
+    """On the tiny checkpoint's 16 patches and 4 layers: before the model, or before layer 2."""
+    values = {"model": folder / "llava", "data": folder / "vqa"}
+    named = "chance,divprune,cdpruner,visionzip"
+    assert call("evaluate", "token_pruning", values | {"selectors": named, "tokens": 6}) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(",")[0] for line in lines[2:]] == named.split(",")
+    assert all(", 6.0 visual tokens a layer: " in line and ", lost " in line for line in lines[2:])
+    assert call("evaluate", "token_pruning", values | {"selectors": "fastv", "tokens": 10}) == 0
+    assert "fastv, 10.0 visual tokens a layer: " in capsys.readouterr().out
+    # 16 tokens in two of four layers are 8 on average: no budget is left for the others
+    assert call("evaluate", "token_pruning", values | {"selectors": "fastv", "tokens": 8}) == 2
+    assert "a budget of 0 visual tokens" in capsys.readouterr().err
+    for changes, said in (
+        ({"selectors": "ours"}, "ours needs"),
+        ({"selectors": "chance"}, "tokens"),
+    ):
+        assert call("evaluate", "token_pruning", values | changes) == 2
+        assert said in capsys.readouterr().err
+    assert train(folder, steps=1) == 0
+    pruner = {"pruner": folder / "out" / "pruner.pt", "selectors": "ours,chance"}
+    capsys.readouterr()
+    assert call("evaluate", "token_pruning", values | pruner) == 0
+    ours, chance = capsys.readouterr().out.splitlines()[2:]
+    mean = float(ours.split()[1])
+    assert f"chance, {round(mean)}.0 visual tokens" in chance
 
 
 def test_a_batch_depends_on_seed_and_step_alone(folder, monkeypatch):

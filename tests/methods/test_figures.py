@@ -1,0 +1,124 @@
+"""Figures in documents are those of the committed result files: each row is read from its file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from methods.protocol import Line, Point, Series
+from tests.processes import ROOT
+
+METHODS, RESULTS = ROOT / "methods", ROOT / "benchmarks" / "results"
+
+
+def points(results: str, series: str) -> dict[tuple[str, float | str], Point]:
+    """The points of a series, by variant and x."""
+    lines = (RESULTS / results).read_text(encoding="utf-8").splitlines()
+    bodies = (Line.parse(line).body for line in lines)
+    (kept,) = (b for b in bodies if isinstance(b, Series) and b.name == series)
+    return {(point.variant, point.x): point for point in kept.points}
+
+
+def row(document: str, begin: str, after: str = "") -> list[str]:
+    """The cells of the first row behind some words that begins with others, without emphasis."""
+    text = (METHODS / document).read_text(encoding="utf-8").partition(after)[2]
+    line = next(line for line in text.splitlines() if line.startswith(f"| {begin}"))
+    return [cell.strip().strip("*") for cell in line.strip("|").split("|")][1:]
+
+
+PRUNED = {
+    "chance": "random_both", "DivPrune, before the model": "divprune",
+    "PyramidDrop's choice": "pyramiddrop_both", "CDPruner, before the model": "cdpruner",
+    "CDPruner, best word": "cdpruner_both", "**ours: taught heads": "ours",
+    "oracle": "oracle_both",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", PRUNED)
+def test_accuracy_against_tokens(label: str) -> None:
+    """Mean and range of five models, at five budgets."""
+    found = points("token_pruning/tradeoff.jsonl", "accuracy")
+    cells = row("token_pruning/README.md", label, "### Accuracy against tokens")
+    for cell, budget in zip(cells, (2.0, 4.0, 8.0, 12.0, 16.0), strict=True):
+        samples = found[PRUNED[label], budget].samples
+        low, high = min(samples), max(samples)
+        assert cell.rstrip(" ↑") == f"{fmean(samples):.1f} ({low:.0f}–{high:.0f})"
+
+
+LOSSES = {
+    "chance, our schedule": "chance", "unpruned": "unpruned", "adversarial": "adversarial",
+    "feature matching": "mse", "task and count only": "none", "**ours: the model's": "attention",
+    "merger alone": "merger", "heads alone": "heads", "simple merger": "simple",
+    "the source's scaled": "scaled", "the source's merger": "unscored", "dropped behind": "late",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", LOSSES)
+def test_what_each_loss_and_ablation_ends_at(label: str) -> None:
+    found = points("token_pruning/training.jsonl", "final")
+    (cell,) = row("token_pruning/details.md", label, "## Adversarial, feature matching, neither")
+    assert float(cell.split()[0]) == pytest.approx(
+        fmean(found[LOSSES[label], "held out"].samples), abs=0.051
+    )
+
+
+RETRIEVED = {
+    "no slimming": "whole", "random patches": "random", "LAPS-like": "laps",
+    "ours, learnt score": "seps_learnt", "ours, sparse": "seps_sparse",
+    "ours, dense text of each": "seps_image", "`open_source`": "open_source",
+    "`paper` as": "paper", "ours, mended": "seps",
+}  # fmt: skip
+ABLATED = {
+    "no slimming |": "whole", "ours: slim": "seps_learnt", "ours, half": "fewer",
+    "merge without": "merged", "ours, two texts, λ = ½": "seps",
+    "ours, two texts, λ = 1": "lambda_1",
+    "no slimming, the dense": "dense_alone",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "label", "variant", "begin"),
+    [("retrieval", *pair, "run seps.retrieval --preset standard") for pair in RETRIEVED.items()]
+    + [("ablations", *pair, "run seps.ablations --preset standard") for pair in ABLATED.items()],
+)
+def test_the_sums_of_recalls(file: str, label: str, variant: str, begin: str) -> None:
+    found = points(f"seps/{file}.jsonl", "rsum")[variant, "held out"].samples
+    cells = row("seps/README.md", label, begin)
+    told = next(cell for cell in cells if re.fullmatch(r"\d+ / \d+ / \d+", cell))
+    assert told == " / ".join(f"{value:.0f}" for value in found)
+
+
+SCRATCH = {
+    "2 dense": "dense_2", "3 dense": "dense_3", "4 dense": "dense_4", "6 dense": "dense_6",
+    "v2 at word ends": "ours", "v2 as the notes": "notes", "v2, H-Net": "hnet",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", SCRATCH)
+def test_bits_a_byte_from_scratch(label: str) -> None:
+    found = points("concept_lm/scratch.jsonl", "scratch")
+    (point,) = (point for (name, _), point in found.items() if name == SCRATCH[label])
+    _, bits, *controls = row("concept_lm/results.md", label, "## From scratch")
+    assert float(re.search(r"[\d.]+", bits)[0]) == pytest.approx(fmean(point.samples), abs=0.0051)  # type: ignore[index]
+    given = points("concept_lm/scratch.jsonl", "controls")
+    for cell, name in zip(controls, ("codes shuffled", "codes removed"), strict=True):
+        if cell:
+            wanted = fmean(given[SCRATCH[label], name].samples)
+            assert float(cell) == pytest.approx(wanted, abs=0.0051)
+
+
+def test_a_figure_that_is_not_its_file_s_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim of collapse once told three numbers that stood in no file."""
+    document = (METHODS / "token_pruning/details.md").read_text(encoding="utf-8")
+    (tmp_path / "token_pruning").mkdir()
+    wrong = document.replace("| adversarial | 27.3 ", "| adversarial | 30.0 ")
+    assert wrong != document
+    (tmp_path / "token_pruning" / "details.md").write_text(wrong, encoding="utf-8")
+    monkeypatch.setitem(globals(), "METHODS", tmp_path)
+    with pytest.raises(AssertionError):
+        test_what_each_loss_and_ablation_ends_at("adversarial")
