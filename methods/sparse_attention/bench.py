@@ -30,6 +30,7 @@ from .selectors import (
     BlockTopK,
     Local3d,
     MeanPooled,
+    Radial,
     Selector,
     Strided,
     Summarised,
@@ -317,6 +318,7 @@ def _video(ctx: Context, params: PrefillParams, frames: int) -> Variants:
     n, dense = frames * 16 * 16, partial(F.scaled_dot_product_attention, enable_gqa=True)
     chosen: dict[str, Selector] = {
         "local_3d": Local3d((frames, 16, 16)),
+        "radial": Radial(frames),
         "block_top_k": BlockTopK(top=max(1, params.budget // 64)),
     }
     return _beside(ctx, _drawn(ctx, params, n, n), dense, chosen, f"{frames} frames")

@@ -155,6 +155,7 @@ FEW: dict[str, dict[str, Any]] = {
     "mean_pooled": {"top": 2, "key_block": 16},
     "page_bounds": {"top": 2, "key_block": 16},
     "top_p": {"p": 0.5, "most": 3, "key_block": 16},
+    "exact": {"top": 2, "key_block": 16},
     "indexer": {"top": 40, "width": 16},
 }
 

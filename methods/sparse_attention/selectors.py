@@ -283,6 +283,30 @@ def fewest_past(scores: Tensor, own: Tensor, p: float, most: int, sinks: int) ->
 
 
 @dataclass(frozen=True)
+class ExactTopK:
+    """Blocks by the largest of their exact scores, as block-sparse flash attention (2512.07011).
+
+    Equation: s_c = max_{j in c} ⟨q, k_j⟩, C = top-k over the past blocks. Choosing takes all
+    scores; what is saved are the other blocks' values. It shows what estimates of scores lose, too.
+    """
+
+    top: int = 8
+    sinks: int = 1
+    key_block: int = 64
+    query_block: ClassVar[int] = 1
+    causal: ClassVar[bool] = True
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        queries = by_group(q.float(), k.shape[1]).mean(2)
+        scores = queries @ k.float().transpose(-1, -2)  # (batch, kv_heads, n_q, n_k)
+        scores = F.pad(scores, (0, -k.shape[2] % self.key_block), value=-math.inf)
+        best = torch.unflatten(scores, 3, (-1, self.key_block)).amax(-1)
+        own = positions(q.shape[2], k.shape[2], q.device) // self.key_block
+        return best_past(best, own, self.top, self.sinks)
+
+
+@dataclass(frozen=True)
 class IndexerTopK:
     """DeepSeek sparse attention: single keys by the scores of a small indexer (2512.02556).
 
@@ -466,9 +490,39 @@ class Local3d:
         # At an edge the window is moved inside, so that all tiles read as many.
         centre = torch.minimum(torch.maximum(place, half), torch.tensor(counts) - 1 - half)
         near = ((place[None] - centre[:, None]).abs() <= half).all(-1)
-        most = int(near.sum(1).max())
-        best = near.to(torch.int8).topk(most, dim=1)
-        return best.indices.masked_fill(best.values == 0, -1)[None, None].to(q.device)
+        return _listed(near).to(q.device)
+
+
+@dataclass(frozen=True)
+class Radial(_Square):
+    """Radial attention of video: what is seen thins with the distance in time (2506.19852).
+
+    Equation: with g = 2^⌊log2 max(|t - u|, 1)⌋ of frames t and u, block k of s in a frame reads
+    block l where |k - l| + 1 ≤ s / g, or where k = l and |t - u| mod ⌈g / s⌉ = 0; the first frame
+    is read by all. Not causal; frames stand one after another.
+    """
+
+    frames: int
+    frame: int = 256  # tokens of a frame, a multiple of the block
+    block: int = 64
+    causal: ClassVar[bool] = False
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """The chosen blocks of each query block."""
+        each = self.frame // self.block
+        at = torch.arange(self.frames * each)
+        time, space = at // each, at % each
+        apart, aside = (abs(x[:, None] - x) for x in (time, space))
+        thinning = 2 ** apart.clamp(min=1).double().log2().floor().long()
+        near = (aside + 1) * thinning <= each
+        now_and_then = (aside == 0) & (apart % -(-thinning // each) == 0)
+        return _listed(near | now_and_then | (time == 0)).to(q.device)
+
+
+def _listed(read: Tensor) -> Tensor:
+    """Lists (1, 1, query blocks, most) of what a mask (query blocks, key blocks) lets them read."""
+    best = read.to(torch.int8).topk(int(read.sum(1).max()), dim=1)
+    return best.indices.masked_fill(best.values == 0, -1)[None, None]
 
 
 @dataclass(frozen=True)
@@ -504,10 +558,12 @@ SELECTORS: dict[str, Any] = {
     "mean_pooled": MeanPooled,
     "page_bounds": PageBounds,
     "top_p": TopP,
+    "exact": ExactTopK,
     "indexer": IndexerTopK,
     "antidiagonal": Antidiagonal,
     "vertical_slash": VerticalSlash,
     "local_3d": Local3d,
+    "radial": Radial,
     "block_top_k": BlockTopK,
 }
 
@@ -522,6 +578,7 @@ def within(budget: int, n: int) -> dict[str, Selector]:
         "mean_pooled": MeanPooled(top=blocks - 2),
         "page_bounds": PageBounds(top=pages - 2),
         "top_p": TopP(most=blocks - 2),
+        "exact": ExactTopK(top=blocks - 2),
         "indexer": IndexerTopK(top=budget),
     }
 

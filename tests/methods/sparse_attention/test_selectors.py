@@ -16,6 +16,7 @@ BY_QUERY = [
     selectors.MeanPooled(top=2, key_block=8),
     selectors.PageBounds(top=2, key_block=8),
     selectors.TopP(p=0.6, most=6, key_block=8),
+    selectors.ExactTopK(2, key_block=8),
     selectors.IndexerTopK(top=20, width=8),
 ]
 BY_BLOCK = [selectors.Antidiagonal(block=16, stride=4), selectors.VerticalSlash(2, 2, 8, 16)]
@@ -173,6 +174,25 @@ def test_local_windows_of_video_are_the_tiles_around():
     assert rows[0] == rows[4]  # at the edge the window moves inside
     with pytest.raises(InputError, match="whole tiles"):
         selectors.Local3d((7, 4, 4), (2, 2, 2))
+
+
+def test_radial_windows_thin_with_the_distance_in_time():
+    """By the definition, pair by pair: 9 frames of 4 blocks, the first frame read by all."""
+    rows = chosen(selectors.Radial(9, frame=32, block=8)(*given(9 * 32)))
+    for a, b in itertools.product(range(36), repeat=2):
+        apart, aside = abs(a // 4 - b // 4), abs(a % 4 - b % 4)
+        thinning = 1 if apart < 2 else 2 if apart < 4 else 4 if apart < 8 else 8
+        near = aside + 1 <= 4 / thinning
+        again = aside == 0 and apart % math.ceil(thinning / 4) == 0
+        assert (b in rows[a]) == (near or again or b < 4)
+
+
+def test_exact_scores_find_the_block_of_the_best_key():
+    q, k = torch.zeros(1, 1, 40, 4), torch.randn(1, 1, 40, 4) * 0.01
+    q[0, 0, 39] = k[0, 0, 13] = torch.tensor([5.0, 0, 0, 0])
+    k[0, 0, 12], k[0, 0, 14] = -k[0, 0, 13], -k[0, 0, 13]  # whose mean would hide it
+    assert chosen(selectors.ExactTopK(1, key_block=8)(q, k))[39] == {0, 1, 4}
+    assert chosen(selectors.MeanPooled(1, key_block=8)(q, k))[39] != {0, 1, 4}
 
 
 def test_block_top_k_of_video_takes_the_best_means():
