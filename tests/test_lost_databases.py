@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from psycopg import connect
 from psycopg.conninfo import conninfo_to_dict
 
-from tests import machine
+from tests import databases, machine
 from tests.processes import ROOT
 from tests.servers import stores
 from webapp.env import database_from
@@ -38,6 +40,28 @@ def test_a_lost_or_damaged_file_names_restore_and_stays(tmp_path: Path, left: by
         assert ended.returncode
         assert "manage.py restore FILE" in ended.stdout + ended.stderr
         assert "Traceback" not in ended.stderr
+        assert file.read_bytes() == left
+
+
+def test_damage_inside_a_file_names_restore_and_stays(
+    tmp_path: Path, django_db_setup: None
+) -> None:
+    """Its tables can be listed, so that a site would start and fail later."""
+    file = tmp_path / "assay.sqlite3"
+    databases.lay(file)
+    with closing(sqlite3.connect(file)) as opened:
+        [(size,)] = opened.execute("PRAGMA page_size")
+        [(page,)] = opened.execute("SELECT rootpage FROM sqlite_master WHERE name = 'papers_paper'")
+    left = file.read_bytes()
+    left = left[: (page - 1) * size] + b"\xff" * size + left[page * size :]
+    file.write_bytes(left)
+    for command in (["up", "--no-ml", "--port", "0"], ["doctor"]):
+        ended = manage(tmp_path, *command)
+        said = ended.stdout + ended.stderr
+        assert ended.returncode
+        assert "is damaged" in said
+        assert "manage.py restore FILE" in said
+        assert "Traceback" not in said
         assert file.read_bytes() == left
 
 

@@ -56,6 +56,25 @@ def _errors_in_words() -> Iterator[None]:
         raise DatabaseError(f"The database {name} cannot be used: {error}.{advice}") from error
 
 
+def refuse_damage(seconds: float) -> None:
+    """Raises DatabaseError where SQLite's file is damaged, as far as can be read in that time."""
+    if connection.vendor == "postgresql":
+        return
+    answer, end = "ok", time.monotonic() + seconds
+    with _errors_in_words(), connection.cursor() as cursor:
+        connection.connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+        try:
+            [(answer,)] = cursor.execute("PRAGMA quick_check(1)").fetchall()
+        except DriverError as error:
+            if str(error) != "interrupted":
+                raise
+        finally:
+            connection.connection.set_progress_handler(None, 0)
+    if answer != "ok":
+        path, what = connection.settings_dict["NAME"], " ".join(answer.split())
+        raise DatabaseError(f"The database {path} is damaged: {what}. {RESTORE}")
+
+
 def _refuse_empty_file() -> None:
     """A file of 0 bytes was a database once: a new site there would hide the loss of the old one.
 

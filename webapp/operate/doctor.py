@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from webapp import connections
 from webapp.database import DatabaseError as UnusableDatabaseError
-from webapp.database import missing_migrations
+from webapp.database import missing_migrations, refuse_damage
 from webapp.operate.checks import readiness
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date
@@ -34,6 +34,7 @@ Level = Literal["good", "note", "problem"]
 GIB = 2**30
 LITTLE_SPACE, NO_SPACE = 5 * GIB, GIB // 2
 OLD_DAY = timedelta(days=5)  # more than a long weekend
+LONGEST_CHECK = 600.0  # seconds of reading a file for damage
 CLOCKS_APART = timedelta(seconds=5)
 
 
@@ -110,13 +111,7 @@ def _database() -> Iterator[Finding]:
             "Make a backup; then `python3 manage.py up` or `migrate` goes on from there."
         )
     if connection.vendor == "sqlite":
-        ((answer,),) = rows("PRAGMA quick_check(1)")
-        if answer != "ok":
-            yield Finding(
-                "problem",
-                f"The database is damaged: {answer}",
-                "Stop the site and restore a backup: python3 manage.py restore FILE",
-            )
+        refuse_damage(LONGEST_CHECK)
     else:
         ((its_now,),) = rows("SELECT now()")
         apart = abs(its_now - timezone.now())

@@ -17,7 +17,7 @@ from django.db import connections
 from assay_common import __version__
 from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
-from webapp.database import DatabaseError, bring_up_to_date
+from webapp.database import DatabaseError, bring_up_to_date, refuse_damage
 from webapp.ui.translations import compile_catalogues
 from workers.up import lock, model_here
 from workers.up.children import children, load_site
@@ -29,6 +29,7 @@ from workers.up.supervisor import Supervisor
 from workers.web import probe
 
 PORTS_TRIED = 100
+CHECK_SECONDS = 2.0  # of looking for damage; `doctor` reads the whole file
 SERVING_SECONDS = 60
 
 
@@ -111,6 +112,7 @@ def _prepare(parent: int) -> None:
     die_with_parent(parent)  # else it would go on holding the lock of the data directory
     try:
         bring_up_to_date()
+        refuse_damage(CHECK_SECONDS)
         collect_static()
     except DatabaseError as error:
         sys.exit(str(error))
