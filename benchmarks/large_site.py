@@ -54,7 +54,7 @@ def build(papers: int, runs: int, source: Path | None = None) -> None:
 
     with progress_bar() as bar:
         task = bar.add_task("papers", total=papers, completed=(there := Paper.objects.count()))
-        made = islice(_papers(papers, _texts(source)), there, papers)
+        made = islice(_papers(papers, texts(source)), there, papers)
         with _indexed_afterwards(begun=there < papers):
             while batch := list(islice(made, 2_000)):
                 Paper.objects.bulk_create(batch, batch_size=500)
@@ -120,7 +120,7 @@ def old_day() -> date:
     return max(LAST_DAY - timedelta(365), first or date.min)
 
 
-def _texts(source: Path | None) -> list[tuple[str, str]]:
+def texts(source: Path | None) -> list[tuple[str, str]]:
     """Titles and abstracts of real papers, or of the sample day."""
     from webapp.papers.formats import parse_feed
     from webapp.papers.sample import SAMPLE, SAMPLE_DAY

@@ -107,7 +107,7 @@ def main() -> int:
     with ExitStack() as stack:
         if options.database == "postgresql":
             given = os.environ.get("DATABASE_URL", "")
-            os.environ["DATABASE_URL"] = given or stack.enter_context(_postgresql(options.keep))
+            os.environ["DATABASE_URL"] = given or stack.enter_context(postgresql(options.keep))
         stack.enter_context(empty_site(options.keep))
         build(options.papers, options.runs, options.input)
         gc.collect()
@@ -119,7 +119,7 @@ def main() -> int:
 
 
 @contextmanager
-def _postgresql(keep: Path | None) -> Iterator[str]:
+def postgresql(keep: Path | None) -> Iterator[str]:
     """The URL of a cluster beside the folder `keep`, or of a temporary one."""
     from tests import machine
     from tests.servers import stores

@@ -13,6 +13,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from webapp.digests.marks import marks_of
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
 from webapp.summaries.models import Summary
@@ -160,8 +161,10 @@ def make_digest(
                 announce_type=AnnounceType.CROSS if rank % 7 == 0 else AnnounceType.NEW,
                 version=paper.version,
                 matches=matches,
-                title_html=render(paper.title, _marks(paper.title, matches)),
-                abstract_html=render(paper.abstract, _marks(paper.abstract, matches), links=True),
+                marks={
+                    "title": marks_of(render(paper.title, _marks(paper.title, matches))),
+                    "abstract": marks_of(render(paper.abstract, _marks(paper.abstract, matches))),
+                },
                 changed_at=digest.changed_at,
             )
         )

@@ -31,6 +31,7 @@ FILES = (
     "catalog/test_linking.py",
     "digests/test_build.py",
     "digests/test_daily.py",
+    "digests/test_marks_apart.py",
     "digests/test_views.py",
     "learning/test_similar.py",
     "library/test_events.py",

@@ -95,6 +95,7 @@ class Settings(env.Settings):
     summary_daily_calls: Count = variable("200")
     summary_daily_tokens: Count = variable("5000000")
     runs_kept_days: Count = variable("0")
+    digests_kept_days: Count = variable("365")
     log_level: LogLevel = variable("INFO")
     token: SecretStr = variable("")
     web_concurrency: int = variable("0", "WEB_CONCURRENCY", ge=0, le=256)

@@ -158,6 +158,7 @@ EMAIL_TIMEOUT = 20  # seconds
 
 RUN_MODELS = list(ENV.models)
 RUNS_KEPT_DAYS = ENV.runs_kept_days
+DIGESTS_KEPT_DAYS = ENV.digests_kept_days
 RUN_MINUTES_A_DAY = ENV.run_minutes
 ASSISTANT_TOKEN = ENV.token.get_secret_value()
 SUMMARY_CONCURRENCY = ENV.summary_concurrency  # 0: as many as the server takes

@@ -7,6 +7,7 @@ from typing import Any
 
 from webapp.digests.models import Digest, Profile
 from webapp.papers.models import Announcement, Listing, Paper
+from webapp.ui.markup import render
 
 MONDAY, TUESDAY, WEDNESDAY = date(2026, 3, 2), date(2026, 3, 3), date(2026, 3, 4)
 POLLED = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -32,8 +33,8 @@ def paper(number: int, title: str = "On sparse attention", **fields: Any) -> Pap
     return Paper.objects.create(
         arxiv_id=fields.pop("arxiv_id", f"2603.{number:05d}"),
         title=title,
-        title_html=title,
-        abstract_html=abstract,
+        title_html=render(title),
+        abstract_html=render(abstract, links=True),
         authors=fields.pop("authors", [{"name": "Ada Lindqvist", "affiliation": ""}]),
         primary_category="cs.CL",
         categories=fields.pop("categories", ["cs.CL"]),

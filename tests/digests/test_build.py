@@ -23,7 +23,7 @@ def rows() -> list[tuple[object, ...]]:
     return list(
         DigestEntry.objects.order_by("digest__profile", "digest__date", "rank").values_list(
             "digest__profile__slug", "digest__date", "digest__fingerprint", "rank", "score",
-            "paper__arxiv_id", "announce_type", "version", "title_html", "abstract_html",
+            "paper__arxiv_id", "announce_type", "version", "marks",
         )
     )  # fmt: skip
 

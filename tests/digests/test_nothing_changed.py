@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 
 import pytest
@@ -75,6 +76,20 @@ def test_an_unchanged_poll_asks_the_same_of_fifty_profiles_and_five_hundred() ->
         verbs = {query["sql"].split()[0] for query in queries}
         assert verbs <= {"SELECT", "DELETE", "SAVEPOINT", "RELEASE"}, verbs
     assert asked[0] == asked[1] <= 16
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has another limit")
+def test_no_query_names_a_key_for_each_digest() -> None:
+    """SQLite takes some 32,000 values in a query: here 900, and more digests than that."""
+    for day, number in ((MONDAY, 1), (TUESDAY, 2)):
+        announce(day, paper(number))
+    profiles = many(460)
+    connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 900)
+    try:
+        assert len(build([MONDAY, TUESDAY], profiles)) == 920
+        assert len(build([MONDAY, TUESDAY])) >= 920
+    finally:
+        connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
 
 
 def test_rules_and_models_are_in_memory_for_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced
 
 # Part of fingerprints: raise it when digests store the same papers differently.
-ENTRY_FORMAT = 5
+ENTRY_FORMAT = 6
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 FEW = 500  # keys that a query names
 SETTINGS = [name for name in ProfileSettings.model_fields if name != "name"]
@@ -108,12 +108,12 @@ def fingerprints(day: Batch, profiles: Mapping[int, Setting]) -> dict[int, str]:
 
 def unchanged(date: Date, inputs: Mapping[int, str]) -> dict[int, int]:
     """The digests of `date` that were built from these inputs, by profile; one query."""
-    digests = Digest.objects.filter(date=date, **_few("profile__in", inputs))
+    digests = Digest.objects.filter(date=date, **few("profile__in", inputs))
     rows = digests.values_list("profile_id", "pk", "inputs").iterator()
     return {profile: key for profile, key, built_from in rows if inputs.get(profile) == built_from}
 
 
-def _few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
+def few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
     """A filter by keys, unless there are so many that reading all costs less."""
     return {lookup: list(keys)} if len(keys) <= FEW else {}
 
@@ -140,7 +140,7 @@ def shown_before(day: Batch, profiles: Collection[int]) -> Mapping[int, set[int]
     )
     papers = set(again.values_list("paper", flat=True))
     earlier = DigestEntry.objects.filter(
-        digest__date__lt=day.date, paper__in=papers, **_few("digest__profile__in", profiles)
+        digest__date__lt=day.date, paper__in=papers, **few("digest__profile__in", profiles)
     )
     found: dict[int, set[int]] = defaultdict(set)
     for profile, paper in earlier.values_list("digest__profile", "paper").iterator():

@@ -17,11 +17,13 @@ from webapp.digests.batch import (
     REPLACEMENTS,
     Batch,
     Setting,
+    few,
     fingerprints,
     settings,
     shown_before,
     unchanged,
 )
+from webapp.digests.marks import marks_of, version_of
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Profile
 from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing, select
@@ -33,10 +35,13 @@ from webapp.ui import markup
 log = logging.getLogger(__name__)
 
 SHOWN_OF_ENTRY = (
-    *("paper_id", "version", "score", "also_mentioned", "announce_type", "matches"),
-    *("title_html", "abstract_html", "chips"),
+    *("paper_id", "version", "score", "also_mentioned", "announce_type", "matches", "marks"),
+    "chips",
 )
-SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi", "journal_ref")
+SHOWN_OF_PAPER = (
+    *("arxiv_id", "title", "abstract", "authors", "categories", "comment", "doi"),
+    "journal_ref",
+)
 # Profiles in memory at once. More share the work of reading a day's papers; a model that is learned
 # takes the room of ten lists of keywords, up to 3 MB.
 AT_ONCE, MODEL_IS_AS_LARGE_AS = 400, 10
@@ -53,8 +58,8 @@ def build(
     of calls: where the papers of a digest changed, later days that announce them again are built
     too. A day without papers has no digest. An invalid profile is logged and skipped. Memory does
     not grow with the number of profiles, but for their keys and hashes. `on_built` is called with
-    each day, the oldest first. Returns the digests of these days, by date and profile; they are
-    read when they are looked at.
+    each day, the oldest first. Returns the digests of these days, by date and profile, as a query
+    that names no more profiles than `batch.FEW`: beyond that, those of all profiles.
     """
     if profiles is None:
         site_profile()
@@ -64,7 +69,7 @@ def build(
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
     to_build = {date: set(own) for date in dates}
-    built: set[int] = set()
+    days: list[Date] = []
     # Oldest day first: later days do not show its papers again.
     while to_build:
         date = min(to_build)
@@ -72,16 +77,16 @@ def build(
         day = Batch(date, announced_on(date))
         inputs = fingerprints(day, {key: own[key] for key in own if key in asked})
         standing = unchanged(date, inputs) if day.announced else {}
-        built.update(standing.values())
         changed = {key: own[key] for key in inputs if key not in standing}
         for keys in _in_batches(changed):
-            for key, (digest, papers) in _build_some(day, keys, inputs):
-                if digest is not None:
-                    built.add(digest.pk)
+            for key, papers in _build_some(day, keys, inputs):
                 for later in _announced_later(key, date, papers):
                     to_build.setdefault(later, set()).add(key)
         on_built(date)
-    return Digest.objects.filter(pk__in=built).order_by("date", "profile_id")
+        days.append(date)
+    return Digest.objects.filter(date__in=days, **few("profile__in", own)).order_by(
+        "date", "profile_id"
+    )
 
 
 def _in_batches(profiles: Mapping[int, Setting]) -> Iterator[list[int]]:
@@ -101,8 +106,8 @@ def _in_batches(profiles: Mapping[int, Setting]) -> Iterator[list[int]]:
 
 def _build_some(
     day: Batch, keys: Sequence[int], inputs: Mapping[int, str]
-) -> Iterator[tuple[int, tuple[Digest | None, set[int]]]]:
-    """The digest of each profile as `_write_digest` returns it, by profile."""
+) -> Iterator[tuple[int, set[int]]]:
+    """The papers added to each profile's digest or removed from it, by profile."""
     rules = _valid_rules(Profile.objects.filter(pk__in=keys))
     if not rules:
         return
@@ -176,10 +181,11 @@ def _entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -
     for rank, row in enumerate(rows_of(day, ranked, scorer, rule), start=1):
         entry = DigestEntry(rank=rank, **row | {"paper": papers[rank - 1]})
         keywords = [match["keyword"] for match in entry.matches]
-        title, abstract = normalise(entry.paper.title), normalise(entry.paper.abstract)
-        entry.title_html = markup.render(title, scorer.spans(rule, title, keywords))
-        marks = scorer.spans(rule, abstract, keywords)
-        entry.abstract_html = markup.render(abstract, marks, links=True)
+        entry.marks["text"] = version_of(entry.paper.title, entry.paper.abstract)
+        for field in ("title", "abstract"):
+            text = normalise(getattr(entry.paper, field))
+            spans = scorer.spans(rule, text, keywords)
+            entry.marks[field] = marks_of(markup.render(text, spans)) if spans else []
         entries.append(entry)
     return entries
 
@@ -200,8 +206,8 @@ def _visible_fields(entry: DigestEntry) -> list[object]:
 
 def _write_digest(
     profile: Profile, day: Batch, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
-) -> tuple[Digest | None, set[int]]:
-    """Write one digest if it changed; returns it, and the papers added to it or removed.
+) -> set[int]:
+    """Write one digest if it changed; returns the papers added to it or removed.
 
     `inputs` is the fingerprint of all its inputs.
     """
@@ -209,7 +215,7 @@ def _write_digest(
     with transaction.atomic():
         # Builders of one profile take turns, so that earlier digests do not change meanwhile.
         if not Profile.objects.select_for_update().filter(pk=profile.pk).first():
-            return None, set()  # deleted meanwhile
+            return set()  # deleted meanwhile
         place = {"profile": profile, "date": day.date}
         digest = Digest.objects.filter(**place).first() or Digest(**place)
         before = list(digest.entries.all()) if digest.pk else []
@@ -218,7 +224,7 @@ def _write_digest(
         if not day.announced:
             if digest.pk:
                 digest.delete()
-            return None, papers
+            return papers
         earlier = shown_before(day, [profile.pk]).get(profile.pk, set())
         ranked, further = rank_unseen(day, rules, kept, earlier)
         entries = _entries_of(day, ranked, scorer, rule)
@@ -233,7 +239,7 @@ def _write_digest(
         digest.inputs = inputs
         if digest.fingerprint == fingerprint:
             digest.save(update_fields=["inputs"])
-            return digest, set()
+            return set()
         now = timezone.now()
         digest.considered, digest.matched, digest.liked = considered, matched, liked
         digest.fingerprint, digest.changed_at = fingerprint, now
@@ -242,7 +248,7 @@ def _write_digest(
         _replace_entries(digest, before, entries, now)
         rows = rows_of(day, further, scorer, rule)
         FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
-        return digest, papers ^ {entry.paper.pk for entry in entries}
+        return papers ^ {entry.paper.pk for entry in entries}
 
 
 def _replace_entries(

@@ -26,6 +26,7 @@ from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import categories
 from webapp.papers.search import SEARCHED
 from webapp.papers.search import search as find
+from webapp.papers.search.marking import Marked
 from webapp.summaries.queries import details, shown_summaries
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
@@ -161,15 +162,15 @@ def _search_source(request: HttpRequest) -> FeedSource:
         f"Search: {name}",
         f"The latest papers that hold “{name}”.",
         f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}",
-        lambda site: [
-            paper_item(
-                site,
-                DigestEntry(paper=one.paper, announce_type="new", abstract_html=one.abstract_html),
-                reason,
-            )
-            for one in results.marked()
-        ],
+        lambda site: [paper_item(site, _as_entry(found), reason) for found in results.marked()],
     )
+
+
+def _as_entry(found: Marked) -> DigestEntry:
+    """A result of a search, with its words marked, as an entry that is not stored."""
+    entry = DigestEntry(paper=found.paper, announce_type="new")
+    entry.abstract_html = found.abstract_html
+    return entry
 
 
 @require_safe
@@ -221,7 +222,7 @@ def paper_item(
     carried = f"<p>Methods that Assay carries: {escape(methods)}</p>" if methods else ""
     html = (
         f"<p>{escape(', '.join(names))}</p>{gist}"
-        f"<p>{entry.abstract_html or paper.abstract_html}</p>{details}"
+        f"<p>{entry.abstract_html}</p>{details}"
         f"<p>{escape(reason)}<br>{escape(facts)}</p>{carried}"
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'

@@ -1,6 +1,7 @@
 """Profiles and their digests, and what is learned from a reader."""
 
 from datetime import datetime
+from functools import cached_property
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
+from webapp.digests.marks import with_marks
 from webapp.papers.models import Paper
 
 if TYPE_CHECKING:
@@ -142,9 +144,9 @@ class DigestEntry(models.Model):
     # (`scoring.scorer.Match`); one that is learned also has "share", "near" and "near_id"
     # (`scoring.learned`)
     matches = models.JSONField(default=list)
-    # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
-    title_html = models.TextField()
-    abstract_html = models.TextField()
+    # The matches in the paper's HTML (`digests.marks`), and which text that was:
+    # {"title": [mark], "abstract": [mark], "text": hash}
+    marks = models.JSONField(default=dict)
     chips = models.JSONField(default=list)  # [{"method": slug, "name", "figure"}]
     changed_at = models.DateTimeField()  # when its content last changed
     # Of the paper's summary in the profile's language, where `entries.with_gists` read them: one
@@ -158,6 +160,16 @@ class DigestEntry(models.Model):
             UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
             UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
         ]
+
+    @cached_property
+    def title_html(self) -> str:
+        """The paper's title with the matches marked: <mark data-k="0">…</mark>."""
+        return with_marks(self.paper.title_html, self.marks.get("title", ()))
+
+    @cached_property
+    def abstract_html(self) -> str:
+        """The paper's abstract with the matches marked."""
+        return with_marks(self.paper.abstract_html, self.marks.get("abstract", ()))
 
 
 class FurtherMatches(models.Model):

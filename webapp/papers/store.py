@@ -261,4 +261,4 @@ def _values(paper: Paper) -> tuple[object, ...]:
 
 
 def _render(entry: Entry) -> Rendered:
-    return render(entry.title), render(entry.abstract)
+    return render(entry.title), render(entry.abstract, links=True)

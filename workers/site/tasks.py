@@ -13,6 +13,7 @@ from webapp.catalog import chips, linking
 from webapp.claims import abstracts
 from webapp.digests import backlog, entries
 from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
+from webapp.digests.retention import delete_old
 from webapp.learning import postings, vectors
 from webapp.learning.encoder import EncoderError
 from webapp.library import importing, learning, zotero_reading
@@ -121,6 +122,13 @@ def index_papers() -> None:
     postings.make(POSTINGS_SECONDS)
 
 
+@app.task(name="site.tidy")
+def tidy() -> None:
+    """Compress logs, and delete runs, digests and sessions that are kept no longer."""
+    retention.tidy()
+    delete_old()
+
+
 BRIEFLY = {"time_limit": BRIEF}
 # Acknowledged late: the broker keeps an event until it is in the database.
 LATE = {**BRIEFLY, "acks_late": True, "reject_on_worker_lost": True}
@@ -136,7 +144,6 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.read_tables_of": (fulltext.read_tables_of, {}),
     "site.mail": (deliver_due, {}),
     "site.mail_link": (mail_link, BRIEFLY),
-    "site.tidy": (retention.tidy, {}),
     "runs.record": (record.store_event, LATE),
     "runs.heartbeat": (record.record_heartbeat, LATE),
     "runs.dispatch": (dispatch.dispatch, BRIEFLY),

@@ -41,9 +41,9 @@ def _marked(written: str, start: int, link: str) -> str:
 
 
 def _formulas(parts: Sequence[str]) -> list[bool]:
-    """Which parts stand inside MathML."""
+    """Which parts stand inside MathML, or inside a link, which can hold no other."""
     inside, found = 0, []
     for part in parts:
-        inside += part.startswith("<math") - part.startswith("</math")
+        inside += part.startswith(("<math", "<a ")) - part.startswith(("</math", "</a"))
         found.append(inside > 0)
     return found

@@ -28,7 +28,7 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
         whose |= Q(digest__profile__owner=context["user"])
     entries = DigestEntry.objects.filter(whose, paper=paper.pk).select_related("digest__profile")
     latest = entries.order_by("-digest__profile__is_site", "-digest__date")
-    return {"paper": paper, "entries": latest.defer("title_html", "abstract_html")[:SCORES]}
+    return {"paper": paper, "entries": latest.defer("marks")[:SCORES]}
 
 
 register.filter(keyword_name)

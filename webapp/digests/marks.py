@@ -1,0 +1,56 @@
+"""Matches marked in a paper's HTML, stored apart from it: every entry of the paper shares the HTML.
+
+A mark is (piece, number, keys): the piece of HTML that is marked, which of the places where it
+stands in the text, counted from 0, and the matches it is for. So marks say nothing of the tags
+around them, and those that a later version of the text no longer has are left out.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+
+Mark = tuple[str, int, str]
+
+_MARK = re.compile(r'<mark data-k="([\d ]+)">(.*?)</mark>', re.DOTALL)
+
+
+def version_of(title: str, abstract: str) -> str:
+    """A short hash of a paper's text, which tells whether an entry shows another than before."""
+    return sha256(f"{title}\n{abstract}".encode(errors="replace")).hexdigest()[:8]
+
+
+def marks_of(html: str) -> list[Mark]:
+    """The marks in what `webapp.ui.markup.render` made."""
+    bare = without_marks(html)
+    marks, removed = [], 0
+    for mark in _MARK.finditer(html):
+        keys, piece = mark.groups()
+        start = mark.start() - removed
+        marks.append((piece, _places(piece, bare).index(start), keys))
+        removed += len(mark[0]) - len(piece)
+    return marks
+
+
+def without_marks(html: str) -> str:
+    """The HTML without its marks."""
+    return _MARK.sub(r"\2", html)
+
+
+def with_marks(html: str, marks: Iterable[Mark]) -> str:
+    """The HTML of a paper with these marks."""
+    found = []
+    for piece, number, keys in marks:
+        for start in _places(piece, html)[number : number + 1]:
+            found.append((start, piece, keys))
+    parts, at = [], 0
+    for start, piece, keys in sorted(found):
+        if start >= at:
+            parts += [html[at:start], f'<mark data-k="{keys}">{piece}</mark>']
+            at = start + len(piece)
+    return "".join([*parts, html[at:]])
+
+
+def _places(piece: str, html: str) -> list[int]:
+    """Where a piece begins, neither in a tag nor in a character reference."""
+    pattern = rf"(?={re.escape(piece)})|<[^<>]*>|&\#?\w+;"
+    return [place.start() for place in re.finditer(pattern, html) if not place[0]]
