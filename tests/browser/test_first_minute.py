@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
-from tests import forking
+from tests import forking, scenes
 from tests.browser.looks import DESKTOP
+from tests.browser.test_runs import served
+from tests.runs.rig import Rig
 from tests.servers.site import ROOT, Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -64,5 +68,72 @@ def test_from_the_sample_page_to_a_measurement_of_ones_own(
     page.goto("/methods/sparse_attention/")
     ledger = page.locator("table.verdicts tr", has_text=HARDWARE)
     expect(ledger).to_contain_text(re.compile("reproduced|inconclusive|partly"))
+    expect(page.get_by_role("region", name="History")).to_contain_text(HARDWARE)
+    context.close()
+
+
+def test_a_newcomer_comes_to_a_result_with_an_interval(
+    browser: Browser, tmp_path: Path, django_db_blocker: pytest.FixtureRequest, collected: Path
+) -> None:
+    """Offline, from the first page: six clicks at most, four minutes on two cores.
+
+    A real worker runs the preset that the page offers first, in as many processes as it needs.
+    """
+    rig = Rig(tmp_path, lease=30)
+    with django_db_blocker.unblock(), rig.connected(), served(rig, collected) as address:  # type: ignore[attr-defined]
+        from webapp.readers import links
+
+        scenes.sample()
+        link = links.make_link(links.reader_named("newcomer"))
+        try:
+            rig.recorder()
+            rig.beat()
+            rig.bench()
+            walk(browser, f"{address}/sign-in/{link}/")
+        finally:
+            rig.stop()
+
+
+def walk(browser: Browser, first_page: str) -> None:
+    context = browser.new_context(viewport=DESKTOP)  # type: ignore[arg-type]
+    page, clicks = context.new_page(), 0
+
+    def click(what: Locator) -> None:
+        nonlocal clicks
+        what.click()
+        clicks += 1
+
+    page.goto(first_page)
+    begun = time.monotonic()
+    click(page.get_by_role("main").get_by_role("button", name="Sign in"))
+    page.get_by_role("button", name="Sign out").wait_for()
+    if page.locator("article.card").count() == 0:
+        click(page.get_by_role("link", name="Today"))
+    card = page.locator("article.card", has_text="Grouped-head sparse attention").first
+    click(card.get_by_role("heading").get_by_role("link"))
+    page.wait_for_url("**/papers/*/")
+    click(page.locator(".paper-method").get_by_role("link", name="Run", exact=True))
+    page.wait_for_url("**/methods/sparse_attention/#run")
+    form = page.locator("form.run-form")
+    expect(form.get_by_role("radio", name="quick")).to_be_checked()
+    click(form.get_by_role("button", name="Run", exact=True))
+    page.wait_for_url("**/runs/*/")
+    expect(page.locator(".standing [role=status]")).to_contain_text("Succeeded in", timeout=240_000)
+    taken = time.monotonic() - begun
+    assert clicks <= 6
+    assert taken < 240
+
+    # Headline, table of the chart and verdict say the same, with an interval.
+    told = page.locator("main").inner_text()
+    said = re.search(
+        r"([\d.]+) times as (?:fast|good) as [^(]*\(([\d.]+) – ([\d.]+)\): ([a-z ]+)", told
+    )
+    assert said, told
+    ratio, low, high = map(float, said.groups()[:3])
+    assert low < ratio < high
+    table = page.locator("table.points").first.inner_text()
+    for part in (said[1], said[2], said[3], said[4].strip()):
+        assert part in table
+    page.get_by_role("link", name="Grouped-head sparse attention").first.click()
     expect(page.get_by_role("region", name="History")).to_contain_text(HARDWARE)
     context.close()
