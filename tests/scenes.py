@@ -131,7 +131,8 @@ def formulas() -> None:
     """A day whose titles and abstracts hold formulas wider than a phone."""
     from tests import factories
 
-    factories.make_listing()
+    for category in factories.CATEGORIES:
+        factories.make_listing(category)
     papers = [
         factories.make_paper(
             number,

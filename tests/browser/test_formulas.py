@@ -68,3 +68,19 @@ def test_a_mail_with_a_long_formula_is_as_wide_as_a_phone(tab: Page) -> None:
     given = {"delivery": {"name": FORMULAS[2]}, "lines": [line], "mentioned": [line], "end": "#"}
     tab.set_content(render_to_string("mail/digest.html", given))
     assert tab.evaluate(WIDTH) <= PHONE["width"]
+
+
+def test_a_formula_in_a_title_is_drawn_where_papers_are_offered(
+    browser: Browser, site: Callable[[str], Site]
+) -> None:
+    full = site("formulas")
+    context = browser.new_context(base_url=full.address, viewport=PHONE)  # type: ignore[arg-type]
+    tab = context.new_page()
+    tab.goto(f"/sign-in/{full.tokens.pop()}/")
+    tab.get_by_role("main").get_by_role("button", name="Sign in").click()
+    tab.get_by_role("button", name="Sign out").wait_for()
+    tab.goto("/first-steps/")
+    expect(tab.locator("form math").first).to_be_attached()
+    assert "$" not in tab.get_by_role("group", name="Which of these would you read?").inner_text()
+    assert tab.evaluate(WIDTH) <= PHONE["width"]
+    context.close()

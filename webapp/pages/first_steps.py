@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from webapp.digests.build import build
@@ -32,8 +33,8 @@ from webapp.limits import LimitReachedError
 from webapp.operate.connecting import forms_of
 from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import dates
-from webapp.ui.markup import plain
 from webapp.ui.pages import for_readers
+from webapp.ui.templatetags.ui import sanitised
 
 OFFERED = 10  # papers to choose from
 LOOKED_AT = 150  # of the last days, among which the most different are sought
@@ -80,7 +81,10 @@ class FirstStepsForm(forms.Form):
         assert isinstance(offered, forms.ModelMultipleChoiceField)
         recent = Announcement.objects.filter(listing__date__in=dates(DAYS)).values("paper")
         offered.queryset = Paper.objects.filter(pk__in=recent)
-        offered.choices = [(paper.pk, plain(paper.title)) for paper in different_papers()]
+        offered.choices = [
+            (paper.pk, format_html("<span>{}</span>", sanitised(paper.title_html)))
+            for paper in different_papers()
+        ]
 
     @property
     def named(self) -> Named:
