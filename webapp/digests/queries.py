@@ -115,6 +115,7 @@ def profiles(visitor: User | AnonymousUser) -> QuerySet[Profile]:
     return (
         Profile.visible_to(visitor)
         .select_related("owner")
+        .order_by("-is_site", "name", "pk")
         .annotate(
             latest=Subquery(mine.values("date")[:1]), matched=Subquery(mine.values("matched")[:1])
         )

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import date as Date
 
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
@@ -11,6 +12,7 @@ from django.views.decorators.http import require_safe
 from webapp.digests import queries
 from webapp.digests.lookup import find_digest, find_profile, profile_at
 from webapp.digests.models import Profile
+from webapp.digests.profiles.views import PROFILES_A_PAGE
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
 from webapp.papers.queries import categories
@@ -39,6 +41,7 @@ def archive(request: HttpRequest) -> HttpResponse:
 @require_safe
 def feeds(request: HttpRequest) -> HttpResponse:
     """Every feed there is, in every format."""
-    seen = Profile.visible_to(reader_of(request)).order_by("-is_site", "name")
-    context = {"profiles": seen, "categories": categories()}
+    seen = Profile.visible_to(reader_of(request)).order_by("-is_site", "name", "pk")
+    page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
+    context = {"profiles": page, "page": page, "categories": categories()}
     return render(request, "digests/feeds.html", context)

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -22,6 +23,7 @@ from webapp.ui.hooks import Hook
 from webapp.ui.pages import for_readers, reader_of
 
 MAX_PROFILES = 20  # of one reader
+PROFILES_A_PAGE = 50
 
 
 @Hook
@@ -32,10 +34,10 @@ def model_for(_owner: int | None, _source: str, /) -> Learned | None:
 
 @require_safe
 def profiles(request: HttpRequest) -> HttpResponse:
-    """The site's profile and the readers' own."""
-    return render(
-        request, "digests/profiles.html", {"profiles": queries.profiles(reader_of(request))}
-    )
+    """The site's profile, the visitor's own and those that others published, a page at a time."""
+    seen = queries.profiles(reader_of(request))
+    page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
+    return render(request, "digests/profiles.html", {"profiles": page, "page": page})
 
 
 @for_readers("GET", "HEAD", "POST")
