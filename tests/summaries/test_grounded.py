@@ -20,7 +20,9 @@ from tests.summaries.test_summarise import summarised
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
 from webapp.summaries.client import Server
+from webapp.summaries.html_text import sections_of_html
 from webapp.summaries.models import Claim, Summary
+from webapp.summaries.paper_text import PaperText
 from webapp.summaries.summarise import summarise
 from webapp.ui import markup
 
@@ -252,6 +254,26 @@ def test_every_invented_detail_is_marked_or_dropped(
             assert "unverified" in html.split(">")[0]
     if field != "section":
         assert EVERY not in page
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "state"),
+    [
+        ("57.25", "%", "number and unit"),  # the head of its cell says so
+        ("57.25", "ms", "number only"),
+        ("0.48", "%", "number only"),  # under another head
+        ("0.48", "ms", "number and unit"),
+        ("58.25", "%", "not found"),
+    ],
+)
+def test_a_number_of_a_table_is_verified_by_its_cell_and_head(
+    value: str, unit: str, state: str
+) -> None:
+    tables = HTML.replace("<th>Success</th><th>Cost</th>", "<th>Success (%)</th><th>Cost, ms</th>")
+    sections = [(one.title, one.text) for one in sections_of_html(tables.encode())]
+    truth = PaperText("Agent4Drone", ABSTRACT, sections)
+    assert truth.ground(value, unit, ROW).state == state
+    assert truth.ground(value, unit, "Agent4Drone 57.25").state == "not found", "no row"
 
 
 def test_there_are_inventions_of_every_kind() -> None:

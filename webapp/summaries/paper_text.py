@@ -1,13 +1,17 @@
 """A paper's text as claims are checked against it: its sections, and the words around a place."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
-from webapp.claims.grounding import GroundTruth
+from webapp.claims.grounding import Grounding, GroundTruth, State
+from webapp.claims.numbers import fold, numbers, unit_named
 
 NEAR = 300  # characters on either side of a quote whose words are about the same
 MAX_TABLE = 6_000  # characters of a table that are looked at around one of its rows
+_UNIT = re.compile(r"[^\s()\[\],;:]+")
 
 
 class PaperText(GroundTruth):
@@ -50,6 +54,37 @@ class PaperText(GroundTruth):
             max(min(near[0], table[0]), start - MAX_TABLE),
             min(max(near[1], table[1]), end + MAX_TABLE),
         )
+
+    def ground(self, value: str, unit: str, quote: str) -> Grounding:
+        """As for any text; in a row of a table, a unit may stand in the head of its cell."""
+        found = super().ground(value, unit, quote)
+        if found.state is not State.NUMBER:
+            return found
+        rows = (
+            line
+            for start, end in self.places_of(quote)
+            for line in range(self._line_at(start), self._line_at(end - 1) + 1)
+        )
+        says = any(self._head_says(value, unit, row) for row in rows if self._is_row(row))
+        return replace(found, state=State.UNIT, reason="") if says else found
+
+    def _head_says(self, value: str, unit: str, line: int) -> bool:
+        """Whether the cell of the value, in a row, stands under its unit."""
+        first = line
+        while first > 0 and self._is_row(first - 1):
+            first -= 1
+        wanted, name = [abs(n.value) for n in numbers(value)], unit_named(fold(unit))
+        for head, cell in zip(self._cells(first), self._cells(line), strict=False):
+            named = {unit_named(written) for written in _UNIT.findall(head)}
+            has_unit = name in named if name else fold(unit) in head
+            if line > first and has_unit and [abs(n.value) for n in numbers(cell)][:1] == wanted:
+                return True
+        return False
+
+    def _cells(self, line: int) -> list[str]:
+        """The folded cells of a row."""
+        start, end = self._lines[line]
+        return [fold(cell) for cell in self.original[start:end].split(" | ")]
 
     def is_in_table(self, start: int) -> bool:
         """Whether a folded character stands in a row of a table."""
