@@ -42,8 +42,8 @@ def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
 
     Equation: $\mathrm{id}'_{p_i} = \mathrm{id}_{p_{\pi(i)}}, \quad \pi \sim \mathrm{Uniform}(S_n)$
     """
-    dealt, found = ids.clone(), ids[is_concept]
-    dealt[is_concept] = found[torch.randperm(len(found), device=ids.device)]
+    dealt, chosen = ids.clone(), ids[is_concept]
+    dealt[is_concept] = chosen[torch.randperm(len(chosen), device=ids.device)]
     return dealt
 
 
@@ -79,11 +79,13 @@ class Judgement:
         return Stats(progress=1.0, shuffled=self.shuffled, masked=self.removed, codes=codes)
 
 
-def front(found: Mapping[str, Sequence[Judgement]]) -> dict[tuple[str, float], list[float]]:
+def front(judged_of: Mapping[str, Sequence[Judgement]]) -> dict[tuple[str, float], list[float]]:
     """Held-out bits a byte of each seed, by variant and operations a byte."""
     return {
-        (name, sum(one.flops for one in judged) / len(judged)): [one.bits for one in judged]
-        for name, judged in found.items()
+        (name, sum(judgement.flops for judgement in seeds) / len(seeds)): [
+            judgement.bits for judgement in seeds
+        ]
+        for name, seeds in judged_of.items()
     }
 
 

@@ -162,8 +162,8 @@ def _bounds(charts: Charts, model: ConceptLM, rules: Iterable[int]) -> None:
     }
     series = charts.open("bounds", variants=_ours(rules), context=BOUNDS_AT)
     for name, (size, split) in shapes.items():
-        found = {n: speedup_bound(size, split, BOUNDS_AT, 1 / n) for n in rules}
-        series.add_exact(name, {f"tokens_{n}": bound for n, bound in found.items()})
+        bounds = {n: speedup_bound(size, split, BOUNDS_AT, 1 / n) for n in rules}
+        series.add_exact(name, {f"tokens_{n}": bound for n, bound in bounds.items()})
 
 
 CHECKED_UP_TO = 8192  # tokens: one pass in float64 over more does not fit
@@ -195,8 +195,8 @@ def at_shape(
         wanted = torch.stack([exact(x).logits[0, at - 1 :] for at, x in alone])
         for wait in waits:
             label = f"a concept every {n}, {T} tokens" + f", waiting {wait}" * bool(wait)
-            found = checks.decoded(ours, prompt, more, lengths, wait)
-            yield Case(relative(found, wanted), 1e-4, label=label)
+            logits = checks.decoded(ours, prompt, more, lengths, wait)
+            yield Case(relative(logits, wanted), 1e-4, label=label)
 
 
 def _comparisons(
@@ -206,8 +206,8 @@ def _comparisons(
     ctx, shape = charts.ctx, model.base_config
     limits = []
     for n in rules:
-        found = ((float(T), speedup_bound(shape, model.config, T, 1 / n)) for T in params.contexts)
-        limits.append(Limit(label=f"operations allow, every {n}", points=tuple(found), of="ratio"))
+        bounds = ((float(T), speedup_bound(shape, model.config, T, 1 / n)) for T in params.contexts)
+        limits.append(Limit(label=f"operations allow, every {n}", points=tuple(bounds), of="ratio"))
     plain, theirs, planned = charts.variants("decode")
     ours = [*_ours(rules), planned]
     v3 = planning(params, model)
@@ -253,13 +253,13 @@ def _bursts(
 
     plain = Plain(model, prompt)
     ours = {f"tokens_{n}": Ours(model, rule, prompt) for n, rule in rules.items()}
-    sizes = {name: one.state.kv_bytes() for name, one in ours.items()}
+    sizes = {name: call.state.kv_bytes() for name, call in ours.items()}
     planner, executor = v3
     z = planner.sample(prompt, 0.0)
     entries = executor.prefix(*executor.read(z))[0].shape[1]
     sizes["v3"] = plain.cache.bytes() * entries // prompt.shape[1]
     kept.add_exact(prompt.shape[1], {"plain": plain.cache.bytes(), **sizes})
-    bursts: dict[str, Callable[[], object]] = {name: one.burst for name, one in ours.items()}
+    bursts: dict[str, Callable[[], object]] = {name: call.burst for name, call in ours.items()}
     bursts["v3"] = partial(executor.write, z, BURST, 0.0)
     return {"plain": plain.burst, "transformers": transformers_burst, **bursts}
 

@@ -45,7 +45,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} bytes to train on")
     total = params.seeds * (params.pretrain_steps + len(NAMES) * params.steps)
     stages = Stages(ctx, total)
-    found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
+    judged: dict[str, list[Judgement]] = {name: [] for name in NAMES}
     for seed in range(ctx.seed, ctx.seed + params.seeds):
         d_ff = 8 * params.d // 3 // 32 * 32
         base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
@@ -59,12 +59,12 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             learner = candidate(name, base, config, *sizes, seed + 1_000)
             on_step = stages.begin(params.steps, name)
             train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=on_step)
-            found[name].append(judge(learner, params.judged))
+            judged[name].append(judge(learner, params.judged))
     charts = Charts(ctx, __file__)
-    charts.seeds("pareto", front(found))
-    _codes(charts, found)
+    charts.seeds("pareto", front(judged))
+    _codes(charts, judged)
     for name in WATCHED:
-        for action in diagnose(found[name][0].stats):
+        for action in diagnose(judged[name][0].stats):
             ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
     ctx.artefact("boundaries.svg", heat_map(learner, params.length))
 
@@ -72,12 +72,12 @@ def compression(ctx: Context, params: CompressionParams) -> None:
 MEASURES = ("shuffled", "removed", "perplexity", "dead", "per_concept", "tail95")
 
 
-def _codes(charts: Charts, found: dict[str, list[Judgement]]) -> None:
-    shares = {name: found[name][-1].shares for name in WITH_CONCEPTS}
+def _codes(charts: Charts, judged_of: dict[str, list[Judgement]]) -> None:
+    shares = {name: judged_of[name][-1].shares for name in WITH_CONCEPTS}
     codes = len(shares["faithful"])
     for measure in MEASURES:
         table = {
-            (name, "held out"): [getattr(judged, measure) for judged in found[name]]
+            (name, "held out"): [getattr(judged, measure) for judged in judged_of[name]]
             for name in WITH_CONCEPTS
         }
         charts.seeds(measure, table, most=codes if measure == "perplexity" else None)
@@ -101,21 +101,21 @@ def heat_map(learner: OnText, length: int) -> str:
     cells: list[str] = []
     named: dict[int, tuple[int, ...]] = {}
     for r, row in enumerate(x):
-        found = {mark.place: mark for mark in marks(learner.model, row)}
-        named |= {mark.code: mark.nearest for mark in found.values()}
+        concepts = {mark.place: mark for mark in marks(learner.model, row)}
+        named |= {mark.code: mark.nearest for mark in concepts.values()}
         for c, byte in enumerate(row.tolist()):
             left, top = c * width, r * height
             colour = f'fill="#e69f00" fill-opacity="{float(shade[r, c]):.2f}"'
             cells.append(f'<rect x="{left}" y="{top}" width="{width}" height="18" {colour}/>')
-            bold = ' font-weight="bold"' if c in found else ""
+            bold = ' font-weight="bold"' if c in concepts else ""
             cells.append(f'<text x="{left + 1}" y="{top + 13}"{bold}>{_letter(byte)}</text>')
-            if c in found:
-                place = f'x="{left + 1}" y="{top + 24}"'
-                cells.append(f'<text {place} font-size="5">{found[c].code}</text>')
+            if c in concepts:
+                at = f'x="{left + 1}" y="{top + 24}"'
+                cells.append(f'<text {at} font-size="5">{concepts[c].code}</text>')
     for i, (code, nearest) in enumerate(sorted(named.items())):
-        place = f'x="{i % 8 * 12 * width}" y="{len(x) * height + 14 + i // 8 * 14}"'
+        at = f'x="{i % 8 * 12 * width}" y="{len(x) * height + 14 + i // 8 * 14}"'
         near = " ".join(map(_letter, nearest))
-        cells.append(f'<text {place} font-size="10">{code}: {near}</text>')
+        cells.append(f'<text {at} font-size="10">{code}: {near}</text>')
     tall = len(x) * height + 20 + (len(named) + 7) // 8 * 14
     title = "Concepts in a text: shaded by inclination, bold with its code where one stands"
     font = 'font-family="monospace" font-size="12"'
@@ -157,19 +157,19 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     charts = Charts(ctx, __file__)
     variants = [Variant(name=f"dense_{n}", label=f"{n} dense layers") for n in params.dense]
     variants += charts.variants("scratch")
-    found: dict[str, list[Judgement]] = {variant.name: [] for variant in variants}
-    stages = Stages(ctx, params.seeds * params.steps * len(found))
+    judged_of: dict[str, list[Judgement]] = {variant.name: [] for variant in variants}
+    stages = Stages(ctx, params.seeds * params.steps * len(judged_of))
     for seed in range(ctx.seed, ctx.seed + params.seeds):
-        for name, judged in found.items():
+        for name, judged in judged_of.items():
             learner = make(name, params, corpus, seed)
             plan = Plan(params.steps, params.lr, seed=seed)
             train(learner, plan, on_step=stages.begin(params.steps, f"{name}, seed {seed}"))
             judged.append(judge(learner, params.judged))
     baseline = f"dense_{params.dense[-1]}"
-    charts.seeds("scratch", front(found), variants=variants, baseline=baseline)
+    charts.seeds("scratch", front(judged_of), variants=variants, baseline=baseline)
     bits = {
-        (name, given): [judged.controls[given] for judged in found[name]]
+        (name, given): [judged.controls[given] for judged in judged_of[name]]
         for name in CONCEPTS
-        for given in found[name][0].controls
+        for given in judged_of[name][0].controls
     }
     charts.seeds("controls", bits)

@@ -45,14 +45,14 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     traces: dict[str, Trace] = {}
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps + params.naive_steps))
     for seed in range(ctx.seed, ctx.seed + params.seeds):
-        for name, found in runs.items():
+        for name, prices in runs.items():
             em = make(params, seed, naive=name == "naive")
             on_step = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
             begun = time.process_time()
             trace = em.train(on_step, watch=params.watch)
             if name == "ours":
                 seconds.append(time.process_time() - begun)
-            found.append(priced(em, ctx.seed))
+            prices.append(priced(em, ctx.seed))
             traces.setdefault(name, trace)
             for action in diagnose(list(trace.values())[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
@@ -96,7 +96,7 @@ def _report(charts: Charts, runs: dict[str, list[Priced]], task: PlanTask) -> No
     }
     for name, lines in limits.items():
         table = {
-            (variant, key): [one[name][key] for one in seeds]
+            (variant, key): [prices[name][key] for prices in seeds]
             for variant, seeds in runs.items()
             for key in seeds[0][name]
         }

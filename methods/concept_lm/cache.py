@@ -71,10 +71,10 @@ class SlotCache:
             self.buffers[layer] = k.new_zeros(shape)
         keys, values = self.buffers[layer]
         out = []
-        for own, part, at in self._places:
+        for rows, part, at in self._places:
             end = at + k.shape[2]
-            keys[own, :, at:end], values[own, :, at:end] = k[part], v[part]
-            out.append(attention(q[part], keys[own, :, :end], values[own, :, :end], self.window))
+            keys[rows, :, at:end], values[rows, :, at:end] = k[part], v[part]
+            out.append(attention(q[part], keys[rows, :, :end], values[rows, :, :end], self.window))
         return torch.cat(out)
 
     def advance(self, counts: Tensor | int) -> None:
@@ -140,16 +140,17 @@ def run_cached(
     turned = torch.cat([-sin[..., :half], sin[..., half:]], -1)
     B, n, _ = x.shape
     for layer in layers:
-        own, seen = layer.self_attn, layer.input_layernorm(x)
+        attention, seen = layer.self_attn, layer.input_layernorm(x)
         q, k, v = (
-            part(seen).view(B, n, -1, own.head_dim) for part in (own.q_proj, own.k_proj, own.v_proj)
+            part(seen).view(B, n, -1, attention.head_dim)
+            for part in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
-        if hasattr(own, "q_norm"):
-            q, k = own.q_norm(q), own.k_norm(k)
+        if hasattr(attention, "q_norm"):
+            q, k = attention.q_norm(q), attention.k_norm(k)
         heads = torch.cat([q, k], 2).transpose(1, 2)  # one rotation for both
         heads = torch.addcmul(heads * cos, heads.roll(half, -1), turned)
         q, k = heads[:, : q.shape[2]], heads[:, q.shape[2] :]
-        mixed = cache.attend(q, k, v.transpose(1, 2), own.layer_idx)
-        x = x + own.o_proj(mixed.transpose(1, 2).reshape(B, n, -1))
+        mixed = cache.attend(q, k, v.transpose(1, 2), attention.layer_idx)
+        x = x + attention.o_proj(mixed.transpose(1, 2).reshape(B, n, -1))
         x = x + layer.mlp(layer.post_attention_layernorm(x))
     return x

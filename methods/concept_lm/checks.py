@@ -117,13 +117,13 @@ def gradients(device: str) -> Iterator[Case]:
             model = example(device, family, exact=exact, positions=positions).double()
             x = tokens(device, rows=1, n=14)
             noise = noise_like(model, x)
-            found = []
+            gradients = []
             for logits in (model(x, noise=noise).logits, sequential_logits(model, x, noise)):
                 model.zero_grad()
                 torch.autograd.backward(token_nll(logits, x).mean())
                 parts = model.trainable().values()
-                found.append([torch.zeros_like(p) if p.grad is None else p.grad for p in parts])
-            apart = largest([difference(a, b) for a, b in zip(*found, strict=True)])
+                gradients.append([torch.zeros_like(p) if p.grad is None else p.grad for p in parts])
+            apart = largest([difference(a, b) for a, b in zip(*gradients, strict=True)])
             norms = "norms in fp64" if exact else "Qwen's own norms"
             yield Case(apart, bound, label=f"{family} {positions}, {norms}")
 
@@ -160,8 +160,8 @@ def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, patience: int = 0
     with torch.no_grad():
         places = (lengths[:, None] + torch.arange(-1, DECODED)).to(x.device)  # (B, 1 + DECODED)
         wanted = model(x).logits[torch.arange(len(x))[:, None], places]
-        found = decoded(model, x, x.gather(1, places[:, 1:]), lengths, patience)
-    return difference(found, wanted)
+        logits = decoded(model, x, x.gather(1, places[:, 1:]), lengths, patience)
+    return difference(logits, wanted)
 
 
 @torch.no_grad()
@@ -171,11 +171,11 @@ def decoded(
     """Logits behind prompts and each of n given tokens, rows waiting so long: (B, 1 + n, V)."""
     n = more.shape[1]
     first, state = prefill(model, prompt, lengths, room=4)
-    found = first[:, None].repeat(1, 1 + n, 1)
+    behind = first[:, None].repeat(1, 1 + n, 1)
     for done, logits, ready in walk(model, state, more, n, patience):
         rows = ready.nonzero()[:, 0]
-        found[rows, done[rows] + 1] = logits[rows]
-    return found
+        behind[rows, done[rows] + 1] = logits[rows]
+    return behind
 
 
 def leak(device: str) -> Iterator[Case]:
@@ -187,13 +187,13 @@ def leak(device: str) -> Iterator[Case]:
         handle = model.qwen.embed_tokens.register_forward_hook(lambda *_, e=embedded: e)
         output = model(x, noise=noise)
         handle.remove()
-        later, own = 0.0, 0.0
+        later, earlier = 0.0, 0.0
         for t in range(0, T - 1, 7):
             (grad,) = torch.autograd.grad(output.logits[:, t].sum(), embedded, retain_graph=True)
             later = max(later, float(grad[:, t + 1 :].abs().max()))
-            own += float(grad[:, : t + 1].abs().max())
+            earlier += float(grad[:, : t + 1].abs().max())
         yield Case(later, 0.0, label=f"{label}: gradient to later tokens")
-        yield Case(own > 0, True, label=f"{label}: gradient to earlier tokens")
+        yield Case(earlier > 0, True, label=f"{label}: gradient to earlier tokens")
         changed = x.clone()
         changed[:, T // 2 :] = (changed[:, T // 2 :] + 7) % 256
         with torch.no_grad():
@@ -213,8 +213,8 @@ def dropped_layers(device: str) -> Iterator[Case]:
         theirs.config.num_hidden_layers = len(theirs.model.layers)
         x = tokens(device)
         with torch.no_grad():
-            found = model(x, is_concept=torch.zeros_like(x, dtype=torch.bool)).logits
-            error = difference(found, hf_logits(theirs, x))
+            logits = model(x, is_concept=torch.zeros_like(x, dtype=torch.bool)).logits
+            error = difference(logits, hf_logits(theirs, x))
         yield Case(error, 0.0, label=f"{family}: {label}")
 
 
@@ -344,10 +344,10 @@ def _against_equations(
     z[:, :, -1] = SHAPE.eos
     with torch.no_grad():
         executor.kind.weight.mul_(3)
-        alone = [planner_log_prob(planner, *one) for one in zip(u, z, strict=True)]
+        alone = [planner_log_prob(planner, *example) for example in zip(u, z, strict=True)]
         error = difference(planner.log_prob(u, z), torch.stack(alone))
         yield Case(error, 1e-12, label=f"planner{where}")
-        alone = [executor_nll(executor, *one) for one in zip(z, y, strict=True)]
+        alone = [executor_nll(executor, *example) for example in zip(z, y, strict=True)]
         error = difference(executor.nll(z, y), torch.stack(alone))
         yield Case(error, 1e-12, label=f"executor{where}")
     e = executor.embed(z[:, :, :-1]).requires_grad_()
@@ -392,9 +392,11 @@ def objectives(device: str) -> Iterator[Case]:
             p.mul_(20)  # so that what the planner thinks of a plan matters
         for beta in (0.0, 0.5, 4.0):
             chosen = em.search.choose(em.u, em.y, em.z, beta, sweep=True)
-            nll = [executor_nll(em.executor, *one) for one in zip(chosen.z, em.y, strict=True)]
+            nll = [
+                executor_nll(em.executor, *example) for example in zip(chosen.z, em.y, strict=True)
+            ]
             plans = zip(em.u, chosen.z, strict=True)
-            prior = [planner_log_prob(em.planner, *one) for one in plans]
+            prior = [planner_log_prob(em.planner, *example) for example in plans]
             wanted = beta * torch.stack(prior) - torch.stack(nll).sum(-1)
             error = difference(chosen.score, wanted)
             yield Case(error, 1e-4, label=f"S of the choice, beta {beta}")
@@ -419,11 +421,11 @@ def learn_recall(device: str, window: int, steps: int = 250) -> float:
         History(),
         module=model,
     )
-    found = []
+    costs = []
     for codes in (None, shuffled_codes):
         with torch.no_grad(), seeded(0):
-            found.append(float(recalled(256, codes=codes)))
-    return found[1] - found[0]
+            costs.append(float(recalled(256, codes=codes)))
+    return costs[1] - costs[0]
 
 
 def bottleneck(device: str) -> Iterator[Case]:
@@ -474,8 +476,8 @@ def monitors(device: str) -> Iterator[Case]:
     with torch.no_grad():  # every concept becomes the same one
         table = em.executor.concepts.weight
         table[:] = table.mean(0)
-    found = {action.monitor for action in diagnose(em.observe(1.0))}
-    yield Case("shuffled" in found, True, label="all concepts made equal")
+    flagged = {action.monitor for action in diagnose(em.observe(1.0))}
+    yield Case("shuffled" in flagged, True, label="all concepts made equal")
     with torch.no_grad():  # planner and recogniser are sure of code 0, whatever they read
         for name, p in em.everything.named_parameters():
             if ".heads." in name:

@@ -30,7 +30,7 @@ def marks(model: ConceptLM, x: Tensor, most: int = 3) -> list[Mark]:
     codes = routing.ids[0, places]
     near = nearest(model.head.embed(codes[None], None)[0], model.qwen.embed_tokens.weight, most)
     rows = zip(places.tolist(), codes.tolist(), near.tolist(), strict=True)
-    return [Mark(place, code, tuple(tokens)) for place, code, tokens in rows]
+    return [Mark(at, code, tuple(tokens)) for at, code, tokens in rows]
 
 
 _PART = "\ufffd"  # what a tokenizer writes for the bytes of a character that is not whole
@@ -50,14 +50,14 @@ def named(code: int, tokens: Iterable[int], spell: Callable[[list[int]], str]) -
     return f"[{code}: {', '.join(repr(spell([token])) for token in tokens)}]"
 
 
-def in_words(x: Tensor, found: list[Mark], spell: Callable[[list[int]], str]) -> str:
+def in_words(x: Tensor, concepts: list[Mark], spell: Callable[[list[int]], str]) -> str:
     """The text (T,) with ``[code: nearest words]`` after each token that became a concept.
 
     Tokens of bytes may end inside a character: the mark then stands behind the whole of it.
     """
     parts: list[str] = []
     begin = 0
-    for mark in found:
+    for mark in concepts:
         end = max(begin, mark.place + 1)
         while end < len(x) and spell(x[begin:end].tolist()).endswith(_PART):
             end += 1

@@ -63,19 +63,22 @@ def decoder(
     back = torch.arange(n, device=x.device)[:, None] - torch.arange(n, device=x.device)
     hidden = (back < 0) | ((back >= window) if window else False)
     for layer in layers:
-        own, mlp = layer.self_attn, layer.mlp
+        attention, mlp = layer.self_attn, layer.mlp
         seen = normalised(x, layer.input_layernorm.weight, eps)
         q, k, v = (
-            linear(part, seen, scale).view(n, -1, own.head_dim)
-            for part in (own.q_proj, own.k_proj, own.v_proj)
+            linear(part, seen, scale).view(n, -1, attention.head_dim)
+            for part in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
-        if hasattr(own, "q_norm"):
-            q, k = normalised(q, own.q_norm.weight, eps), normalised(k, own.k_norm.weight, eps)
+        if hasattr(attention, "q_norm"):
+            q, k = (
+                normalised(q, attention.q_norm.weight, eps),
+                normalised(k, attention.k_norm.weight, eps),
+            )
         q, k = rotated(q, places, theta), rotated(k, places, theta).repeat_interleave(group, 1)
         score = torch.einsum("ihd,jhd->hij", q, k) / q.shape[-1] ** 0.5
         share = score.masked_fill(hidden, -torch.inf).softmax(-1)
         mixed = torch.einsum("hij,jhd->ihd", share, v.repeat_interleave(group, 1))
-        a = x + linear(own.o_proj, mixed.reshape(n, -1), scale)
+        a = x + linear(attention.o_proj, mixed.reshape(n, -1), scale)
         seen = normalised(a, layer.post_attention_layernorm.weight, eps)
         gate, up = linear(mlp.gate_proj, seen, scale), linear(mlp.up_proj, seen, scale)
         x = a + linear(mlp.down_proj, gate * torch.sigmoid(gate) * up, scale)
@@ -97,21 +100,21 @@ def concepts(
     K = config.n_concepts
     noisy = torch.cat([logits[:, :K], logits[:, K:] + head.control.null_bias], 1)
     noisy = noisy if noise is None else noisy + noise
-    found, embedded, run = [], [], 0
-    for t, one in enumerate(noisy):
-        own, nothing = one[:K], one[K]
+    places, embedded, run = [], [], 0
+    for t, logit in enumerate(noisy):
+        codes, nothing = logit[:K], logit[K]
         if noise is None:
-            fires = bool(nothing - own.exp().sum().log() < head.control.threshold)
+            fires = bool(nothing - codes.exp().sum().log() < head.control.threshold)
         else:
-            fires = bool(own.max() > nothing)
+            fires = bool(codes.max() > nothing)
         if not fires and not (config.run_cap and run == config.run_cap):
             run += 1
             continue
         run = 0
-        found.append(t)
-        soft = (one / config.temperature).softmax(0)[:K] @ head.embedding.weight
-        embedded.append(head.embedding.weight[int(own.argmax())] + (soft - soft.detach()))
-    return found, torch.stack(embedded) if embedded else h[:0]
+        places.append(t)
+        soft = (logit / config.temperature).softmax(0)[:K] @ head.embedding.weight
+        embedded.append(head.embedding.weight[int(codes.argmax())] + (soft - soft.detach()))
+    return places, torch.stack(embedded) if embedded else h[:0]
 
 
 def sequential_logits(model: Any, x: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -135,18 +138,18 @@ def _row(model: Any, x: Tensor, noise: Tensor | None) -> Tensor:
     index = torch.arange(len(x), device=x.device)
     embedded, window = qwen.embed_tokens.weight[x], config.shallow_window
     h = decoder(qwen, layers[: ends[0]], embedded, index, window=window, scale=scale)
-    found, e = concepts(model.head, config, h, noise)
+    places_of, e = concepts(model.head, config, h, noise)
     compact = config.positions == "compact"
-    at = index[: len(found)] if compact else index[found]
-    m = decoder(qwen, layers[ends[0] : ends[1]], e, at, scale=scale) if found else e
+    at = index[: len(places_of)] if compact else index[places_of]
+    m = decoder(qwen, layers[ends[0] : ends[1]], e, at, scale=scale) if places_of else e
     if config.residual:
-        m = h[found] + model.gate * m
+        m = h[places_of] + model.gate * m
     steps = []
     for t in range(len(x)):
-        n = sum(place <= t for place in found)
-        last = found[n - 1] if n else -1
+        n = sum(p <= t for p in places_of)
+        last = places_of[n - 1] if n else -1
         visible = [*m[:n], *h[last + 1 : t + 1]]
-        places = [*found[:n], *range(last + 1, t + 1)]
+        places = [*places_of[:n], *range(last + 1, t + 1)]
         if last == t and config.readout == "token":
             visible.append(h[t])
             places.append(t)

@@ -112,10 +112,10 @@ def read_state(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises whatever its unpickler meets
         raise CheckpointError(f"{path.name} is not a checkpoint: {error}") from error
-    found = state.get("format") if isinstance(state, dict) else None
-    if found != FORMAT:
+    version = state.get("format") if isinstance(state, dict) else None
+    if version != FORMAT:
         raise CheckpointError(
-            f"{path.name} is a checkpoint of format {found}, this code reads {FORMAT}; "
+            f"{path.name} is a checkpoint of format {version}, this code reads {FORMAT}; "
             "train again or use the version that wrote it"
         )
     return dict(state)
@@ -128,12 +128,12 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], name: str) ->
         CheckpointError: naming the first tensor that differs, also in kind, or holds NaN. Another
             precision is cast.
     """
-    own = state_of(module)
-    for key in sorted(own.keys() | weights.keys()):
-        if key not in own or key not in weights:
-            where = "not in it" if key in own else "too much in it"
+    expected = state_of(module)
+    for key in sorted(expected.keys() | weights.keys()):
+        if key not in expected or key not in weights:
+            where = "not in it" if key in expected else "too much in it"
             raise CheckpointError(f"{name} is of another model: {key} is {where}")
-        ours, theirs = own[key], weights[key]
+        ours, theirs = expected[key], weights[key]
         if ours.shape != theirs.shape:
             raise CheckpointError(
                 f"{name} is of another shape: {key} is {tuple(theirs.shape)} there and "

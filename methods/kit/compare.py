@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 
-def difference(found: Tensor, wanted: Tensor) -> float:
+def difference(ours: Tensor, wanted: Tensor) -> float:
     """The largest absolute difference; NaN where there is one."""
-    return float((found - wanted).detach().abs().max())
+    return float((ours - wanted).detach().abs().max())
 
 
-def relative(found: Tensor, wanted: Tensor, least: float = 1e-3) -> float:
-    """|found - wanted| / |wanted| in Euclidean norm and float64; |wanted| counts as `least`."""
-    found, wanted = found.detach().double(), wanted.detach().double()
-    return float((found - wanted).norm() / max(float(wanted.norm()), least))
+def relative(ours: Tensor, wanted: Tensor, least: float = 1e-3) -> float:
+    """|ours - wanted| / |wanted| in Euclidean norm and float64; |wanted| counts as `least`."""
+    ours, wanted = ours.detach().double(), wanted.detach().double()
+    return float((ours - wanted).norm() / max(float(wanted.norm()), least))
 
 
 def largest(errors: Sequence[float]) -> float:

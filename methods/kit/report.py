@@ -28,8 +28,8 @@ class Charts:
 
     def variants(self, listed: str, shown: Container[str] | None = None) -> list[Variant]:
         """A list of `[variants]`, or those of its variants that are `shown`."""
-        found = [Variant(**variant) for variant in self.declared["variants"][listed]]
-        return [variant for variant in found if shown is None or variant.name in shown]
+        listed_here = [Variant(**variant) for variant in self.declared["variants"][listed]]
+        return [variant for variant in listed_here if shown is None or variant.name in shown]
 
     def words(self, name: str) -> Mapping[str, Any]:
         """All that is declared of a series."""

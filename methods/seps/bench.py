@@ -39,9 +39,9 @@ def retrieval(ctx: Context, params: RetrievalParams) -> None:
     charts = Charts(ctx, __file__)
     recalls, _ = _compare(charts, params, "retrieval", "seps_sparse")
     table = {
-        (name, place): [(recall.to_text + recall.to_image)[i] for recall in seeds]
+        (name, measure): [(recall.to_text + recall.to_image)[i] for recall in seeds]
         for name, seeds in recalls.items()
-        for i, place in enumerate(PLACES)
+        for i, measure in enumerate(PLACES)
     }
     charts.seeds("recall", table)
 

@@ -52,14 +52,14 @@ def pairwise(
 
     Equation: $y_i = S(t_{c_i}, v_{b_i})$, (c, b) being the pairs
     """
-    found = []
+    similarities = []
     for t, b in pairs:
         texts = [sparse.words[t, sparse.real[t]]]
         if dense is not None:
             owner = b if model.config.dense_of == "image" else t
             texts.append(dense.words[owner, dense.real[owner]])
-        found.append(pair_similarity(model, patches[b], texts))
-    return torch.stack(found)
+        similarities.append(pair_similarity(model, patches[b], texts))
+    return torch.stack(similarities)
 
 
 def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor:
@@ -273,8 +273,8 @@ def _flows(target: Tensor, module: nn.Module) -> list[float]:
     tensors = list(module.parameters())
     if not target.requires_grad:
         return [0.0] * len(tensors)
-    found = torch.autograd.grad(target, tensors, retain_graph=True, allow_unused=True)
-    return [0.0 if g is None else float(g.abs().max()) for g in found]
+    gradients = torch.autograd.grad(target, tensors, retain_graph=True, allow_unused=True)
+    return [0.0 if g is None else float(g.abs().max()) for g in gradients]
 
 
 def straight_through(device: str) -> Iterator[Case]:

@@ -93,13 +93,13 @@ class Seps(Slimming):
         Equation: $S_{\cdot, b \dots b + n - 1} = \mathrm{compare}(v_{b \dots b + n - 1}, t)$
         """
         self.check(patches, sparse, dense)
-        texts, found = self._prepared(sparse, dense), []
+        texts, parts = self._prepared(sparse, dense), []
         for begin in range(0, len(patches), images):
             rows = slice(begin, begin + images)
             if dense is not None and self._by_image:
                 texts[1] = dense[rows].prepared(by_image=True)
-            found.append(self.compare(patches[rows], texts).similarity)
-        return torch.cat(found, 1)  # (T, B)
+            parts.append(self.compare(patches[rows], texts).similarity)
+        return torch.cat(parts, 1)  # (T, B)
 
     @property
     def _by_image(self) -> bool:

@@ -64,9 +64,9 @@ def batches(matcher: Retriever, split: Split, plan: Plan, words: int, device: st
     each = len(split.captions) // plan.batch
 
     def draw(step: int) -> Batch:
-        epoch, place = divmod(step, each)
+        epoch, batch = divmod(step, each)
         order = torch.randperm(len(split.captions), generator=generator(plan.seed + 7 * epoch))
-        rows = order[place * plan.batch : (place + 1) * plan.batch].tolist()
+        rows = order[batch * plan.batch : (batch + 1) * plan.batch].tolist()
         chance = generator(plan.seed * 1_000_003 + step)
         owners = [split.owners[i] for i in rows]
         dense = matcher.slimmer.config.dense
@@ -91,7 +91,7 @@ def similarities(
     training = matcher.training
     matcher.eval()
     device = next(matcher.parameters()).device
-    config, found = matcher.slimmer.config, []
+    config, columns = matcher.slimmer.config, []
     captions = _encoded(matcher, split.captions, words)
     dense = _encoded(matcher, split.dense, words) if config.dense else None
     owners = torch.tensor(split.owners, device=device)
@@ -102,12 +102,12 @@ def similarities(
         for first in range(0, len(owners), CAPTIONS):
             part = slice(first, first + CAPTIONS)
             whose = rows if config.dense_of == "image" else owners[part]
-            own = None if dense is None else dense[whose]
-            parts.append(matcher.slimmer.all_pairs(patches, captions[part], own))
-        found.append(torch.cat(parts).cpu())
+            long = None if dense is None else dense[whose]
+            parts.append(matcher.slimmer.all_pairs(patches, captions[part], long))
+        columns.append(torch.cat(parts).cpu())
         on_progress(min(1.0, (begin + TOGETHER) / len(split.images)))
     matcher.train(training)
-    return torch.cat(found, 1)
+    return torch.cat(columns, 1)
 
 
 def _encoded(matcher: Retriever, texts: tuple[str, ...], words: int) -> Texts:
@@ -192,8 +192,8 @@ def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> st
     return "\n".join(lines)
 
 
-def in_words(name: str, found: Recall) -> str:
+def in_words(name: str, recalls: Recall) -> str:
     """``all: image to text R@1 86.1, R@5 93.7, ...; rSum 560.9``."""
-    ways = (("image to text", found.to_text), ("text to image", found.to_image))
+    ways = (("image to text", recalls.to_text), ("text to image", recalls.to_image))
     status = [f"{way} R@1 {a:.1f}, R@5 {b:.1f}, R@10 {c:.1f}" for way, (a, b, c) in ways]
-    return f"{name}: {'; '.join(status)}; rSum {found.total:.1f}"
+    return f"{name}: {'; '.join(status)}; rSum {recalls.total:.1f}"

@@ -26,12 +26,12 @@ def _load(source: str, kind: str, classes: dict[str, str]) -> Any:
     """A model without its pooler, in float32 whatever the file has, to be trained."""
     import transformers  # noqa: PLC0415 - slow to import
 
-    found = read_config(source, f"{kind} encoder (the source's: {WANTED[kind]})")
-    if found.model_type not in classes:
+    config = read_config(source, f"{kind} encoder (the source's: {WANTED[kind]})")
+    if config.model_type not in classes:
         raise InputError(
-            f"{source!r} is of type {found.model_type!r}; {kind} encoders are {', '.join(classes)}"
+            f"{source!r} is of type {config.model_type!r}; {kind} encoders are {', '.join(classes)}"
         )
-    model_class = getattr(transformers, classes[found.model_type])
+    model_class = getattr(transformers, classes[config.model_type])
     made = load_frozen(model_class, source, dtype=torch.float32, add_pooling_layer=False)
     return made.requires_grad_(True)
 
@@ -101,11 +101,11 @@ class BertEncoder(nn.Module):
         room = self.bert.config.max_position_embeddings
         if most > room:
             raise InputError(f"texts of up to {most} words; the text encoder reads {room} at most")
-        found = self.tokenizer(texts, truncation=True, max_length=most)
-        rows = found["input_ids"]
+        tokens = self.tokenizer(texts, truncation=True, max_length=most)
+        rows = tokens["input_ids"]
         if generator is not None:
             rows = [
-                augmented(ids, found.word_ids(i), self.tokenizer, generator)
+                augmented(ids, tokens.word_ids(i), self.tokenizer, generator)
                 for i, ids in enumerate(rows)
             ]
         made = [torch.tensor(ids) for ids in rows]

@@ -79,7 +79,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
         late["ours"] = pruner.head_selector(2)
         judged: dict[str, tuple[Exam, Plans]] = {
             "accuracy": (exam, ways),
-            "inside": (exam, {name: partial(leaving_at, 2, one) for name, one in late.items()}),
+            "inside": (exam, {name: partial(leaving_at, 2, way) for name, way in late.items()}),
             "crowded": (crowded, {name: ways[name] for name in ELSEWHERE}),
         }
         for done, k in enumerate(params.budgets):
@@ -94,7 +94,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
         charts.seeds(name, table, limits={"unpruned, 64 tokens": 100 * sum(whole) / len(whole)})
         ahead = f"{name}_ahead"  # seed by seed: models differ more than ways
         both = ("ours", charts.words(ahead)["baseline"])
-        charts.seeds(ahead, {place: found for place, found in table.items() if place[0] in both})
+        charts.seeds(ahead, {at: seeds for at, seeds in table.items() if at[0] in both})
     costs = _costs(ways, exam, params.budgets)
     by_cost = {(way, costs[way, k]): right for (way, k), right in tables["accuracy"].items()}
     charts.seeds("pareto_flops", by_cost)
@@ -115,11 +115,11 @@ def in_words(kinds: dict[str, float]) -> str:
 
 def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, float | str], float]:
     """Operations to the first token in per cent of the unpruned model's, counted."""
-    one = exam.prompt.each(lambda part: part[:1])
+    row = exam.prompt.each(lambda part: part[:1])
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
-        whole = flops.count(lambda: read(exam.llava, one))
+        whole = flops.count(lambda: read(exam.llava, row))
         return {
-            (name, k): 100 * flops.count(partial(read, exam.llava, one, way(k))) / whole
+            (name, k): 100 * flops.count(partial(read, exam.llava, row, way(k))) / whole
             for name, way in ways.items()
             for k in budgets
         }
@@ -173,8 +173,10 @@ def training(ctx: Context, params: TrainingParams) -> None:
         for name, config in configs.items():
             tick = stages.begin(params.steps, f"seed {seed}, {name}")
             kept = kept_in(params.folder, f"{name}-{seed}")
-            pruner, found = learn(llava, config, params.steps, seed, on_step=tick, checkpoint=kept)
-            curves[name].append(found)
+            pruner, history = learn(
+                llava, config, params.steps, seed, on_step=tick, checkpoint=kept
+            )
+            curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))
     charts = Charts(ctx, __file__)
     for name, figure in WATCHED.items():
@@ -192,7 +194,7 @@ def _curve(curves: Mapping[str, list[History]], figure: str, watch: int) -> Tabl
     for loss, histories in curves.items():
         values = [getattr(history, figure) for history in histories]
         for begin in range(0, len(values[0]), watch):
-            pieces = [one[begin : begin + watch] for one in values]
+            pieces = [curve[begin : begin + watch] for curve in values]
             scale = 100 if figure == "accuracy" else 1
             end = float(begin + len(pieces[0]))
             table[loss, end] = [scale * fmean(piece) for piece in pieces]

@@ -67,7 +67,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     pruner = Pruner(llava, config).to(ctx.device, dtype).eval()
     stages: Plans = {
         "plain": [],
-        "random": [Stage(one.layer, one.keep, REGISTRY["random"]) for one in pruner.stages()],
+        "random": [Stage(at.layer, at.keep, REGISTRY["random"]) for at in pruner.stages()],
         "pruned": pruner.stages(),
     }
     shape = accounting.Shape.of(llava.config)
@@ -83,9 +83,9 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     comparisons = partial(_comparisons, ctx, params, llava, stages, timed)
     time_all(ctx, comparisons(), params, baseline="plain")
     layers = Charts(ctx, __file__).open("kv_layers", ("plain", "pruned"))
-    one = checks.prompt_of(llava, 1, seed=0, text=params.text)
+    prompt = checks.prompt_of(llava, 1, seed=0, text=params.text)
     for name in ("plain", "pruned"):
-        for at, count in enumerate(read(llava, one, stages[name]).counts):
+        for at, count in enumerate(read(llava, prompt, stages[name]).counts):
             layers.add_exact(float(at), {name: count})
 
 
@@ -136,14 +136,14 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
     """
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
     row = slice(rows - 1, rows)
-    one = prompt.each(lambda part: part[row])
+    last = prompt.each(lambda part: part[row])
     exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
-    wanted = _theirs(exact, one).logits[:, -1]
-    found = read(llava, prompt, stages["plain"], cached=True).logits[row, -1]
-    yield Case(relative(found, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
+    wanted = _theirs(exact, last).logits[:, -1]
+    logits = read(llava, prompt, stages["plain"], cached=True).logits[row, -1]
+    yield Case(relative(logits, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
     for name in sorted(stages.keys() - {"plain"}):
         reading = read(llava, prompt, stages[name], cached=True)
-        error = relative(reading.logits[row, -1], hidden_instead(exact, one, reading, row))
+        error = relative(reading.logits[row, -1], hidden_instead(exact, last, reading, row))
         yield Case(error, bound, label=f"{name}, {len(prompt.ids)} rows")
     for name in ("plain", "pruned"):
         quick, slow = checks.continued(llava, prompt, stages[name], 2)
@@ -151,16 +151,16 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
         yield Case(relative(quick, slow), bound, label=label)
 
 
-def hidden_instead(exact: Any, one: Prompt, found: Reading, row: slice) -> Tensor:
+def hidden_instead(exact: Any, prompt: Prompt, reading: Reading, row: slice) -> Tensor:
     """Logits of that row of a reading when dropped tokens are masked instead of removed."""
-    entered = found.entered and Entered(found.entered.features[row], found.entered.index[row])
-    stream = embed(exact, one, encode(exact, one.pixels), entered)
+    entered = reading.entered and Entered(reading.entered.features[row], reading.entered.index[row])
+    stream = embed(exact, prompt, encode(exact, prompt.pixels), entered)
     stream.gate = torch.zeros_like(stream.patch, dtype=exact.dtype)
     stream.targets[:, -1] = 0  # the last place predicts
 
     def hide(layer: int, stream: Stream) -> None:
-        if layer in found.kept and stream.gate is not None:
-            gone = stream.visual & ~torch.isin(stream.patch, found.kept[layer][row])
+        if layer in reading.kept and stream.gate is not None:
+            gone = stream.visual & ~torch.isin(stream.patch, reading.kept[layer][row])
             stream.gate = stream.gate.masked_fill(gone, MIN_MASK)
 
     return run(exact, stream, (), hide)[1]

@@ -91,14 +91,14 @@ def parameters(device: str) -> Iterator[Case]:
 
 def mergers(config: PruningConfig) -> list[tuple[str, AnyMerger]]:
     """Both mergers at small sizes."""
-    found = []
+    made = []
     for merger_type in ("simple", "question_aware"):
         changed: Any = {"merger_type": merger_type}
         with seeded(0):
             merger = make_merger(replace(config, **changed), 32, 32)
         assert merger is not None
-        found.append((merger_type, merger.eval()))
-    return found
+        made.append((merger_type, merger.eval()))
+    return made
 
 
 def aggregation(device: str) -> Iterator[Case]:
@@ -111,8 +111,8 @@ def aggregation(device: str) -> Iterator[Case]:
             yield Case(difference(sums, torch.ones_like(sums)), 1e-6, label=f"{name} tau {tau}")
     for name, merger in mergers(replace(TINY, scored_merge=False)):
         mean = merger.to(device)(*given, tau=1.0).weights.sum(1).mean()
-        found = difference(mean, torch.full_like(mean, 2.0))
-        yield Case(found, 1e-5, label=f"{name} of the source: columns average 2")
+        error = difference(mean, torch.full_like(mean, 2.0))
+        yield Case(error, 1e-5, label=f"{name} of the source: columns average 2")
 
 
 def answered(llava: Any, rows: int = 4) -> Prompt:
@@ -151,8 +151,8 @@ def gradients(device: str) -> Iterator[Case]:
     source = pruner_of(llava, replace(TINY, scored_merge=False, pruning_layers=(), keep_tokens=()))
     soft = source.soft(prompt, encode(llava, prompt.pixels), 1.0, noise=False)
     torch.autograd.backward(soft.logits.square().mean())
-    found = norm(source.get_submodule("merger.scoring.scorer"))
-    yield Case(found, 0.0, "==", "scorer of the source's merger: no gradient")
+    flow = norm(source.get_submodule("merger.scoring.scorer"))
+    yield Case(flow, 0.0, "==", "scorer of the source's merger: no gradient")
 
 
 def hard_forward(device: str) -> Iterator[Case]:
@@ -188,8 +188,8 @@ def log_gate(device: str) -> Iterator[Case]:
     given = Selector("given", lambda _context, _k: kept)
     dropped = read(llava, prompt, [Stage(0, 8, given)]).logits[:, -1]
     for log_m in (-20.0, -40.0):
-        found = gated(llava, prompt, index, log_m, scale=False)
-        yield Case(difference(found, dropped), 1e-4, label=f"bias, log m = {log_m:.0f}")
+        logits = gated(llava, prompt, index, log_m, scale=False)
+        yield Case(difference(logits, dropped), 1e-4, label=f"bias, log m = {log_m:.0f}")
     scaled = gated(llava, prompt, index, -7.0, scale=True)
     plain = read(llava, prompt).logits[:, -1]
     away = difference(scaled, dropped) / difference(plain, dropped)
@@ -230,9 +230,9 @@ def token_counts(device: str) -> Iterator[Case]:
     llava = example(device)
     for drop in ("before", "after"):
         config = replace(TINY, drop=drop)
-        found = read(llava, prompt_of(llava), pruner_of(llava, config).stages()).counts
+        read_by = read(llava, prompt_of(llava), pruner_of(llava, config).stages()).counts
         counted = accounting.token_counts(config, 4, 16, WORDS)
-        yield Case(found == counted, True, label=f"counted and read, dropped {drop}")
+        yield Case(read_by == counted, True, label=f"counted and read, dropped {drop}")
 
 
 def positions(device: str) -> Iterator[Case]:
@@ -251,8 +251,8 @@ def positions(device: str) -> Iterator[Case]:
     wanted = torch.cat((before, last, behind), 1)
     yield Case(torch.equal(plain.positions, wanted), True, label="original positions")
     generator = torch.Generator().manual_seed(0)
-    one = [Stage(0, 5, REGISTRY["random"])]
-    ours = read(llava, prompt, one, generator=generator)
+    chance = [Stage(0, 5, REGISTRY["random"])]
+    ours = read(llava, prompt, chance, generator=generator)
     stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
     index = stream.places().gather(1, ours.kept[0])
     gapped = stream.gather(torch.cat((before, index, behind), 1))
@@ -269,11 +269,11 @@ def continued(llava: Any, prompt: Prompt, stages: list[Stage], new: int) -> tupl
     """Logits of `new` greedy steps, with the cache and by reading everything again: (B, new, V)."""
     mask = prompt.real()
     asked = mask & (prompt.ids != llava.config.image_token_id)
-    found = read(llava, replace(prompt, asked=asked), stages, cached=True)
-    quick, slow, ids, logits = [], [], prompt.ids, found.logits[:, -1]
+    reading = read(llava, replace(prompt, asked=asked), stages, cached=True)
+    quick, slow, ids, logits = [], [], prompt.ids, reading.logits[:, -1]
     for _ in range(new):
         token = logits.argmax(-1)[:, None]
-        logits = step(llava, token, found.cache)
+        logits = step(llava, token, reading.cache)
         quick.append(logits)
         ids = torch.cat((ids, token), 1)
         mask, asked = F.pad(mask, (0, 1), value=True), F.pad(asked, (0, 1))
@@ -293,9 +293,9 @@ def caching(device: str) -> Iterator[Case]:
         together = read(llava, prompt, stages).logits
         apart = []
         for row in range(8):
-            real, one = prompt.real()[row], slice(row, row + 1)
+            real, alone_row = prompt.real()[row], slice(row, row + 1)
             assert prompt.pixels is not None
-            alone = Prompt(prompt.ids[one, real], prompt.pixels[one])
+            alone = Prompt(prompt.ids[alone_row, real], prompt.pixels[alone_row])
             apart.append(read(llava, alone, stages).logits)
         error = difference(together, torch.cat(apart))
         yield Case(error, 1e-5, label=f"batch 8 == its rows{label}")
@@ -310,8 +310,8 @@ def counted(device: str) -> Iterator[Case]:
     shape = accounting.Shape.of(llava.config)
     prompt = prompt_of(llava, 1)
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
-        found = flops.count(lambda: read(llava, prompt))
-        yield Case(found, accounting.total_flops(shape, None, WORDS, "full"), "==", "unpruned")
+        operations = flops.count(lambda: read(llava, prompt))
+        yield Case(operations, accounting.total_flops(shape, None, WORDS, "full"), "==", "unpruned")
         configs = [replace(TINY, merger_type=kind) for kind in ("simple", "question_aware", "none")]
         configs += [replace(TINY, drop="after"), replace(TINY, scored_merge=False)]
         for config in configs:

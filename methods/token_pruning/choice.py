@@ -107,8 +107,8 @@ class Selector:
             InputError: for a budget above the tokens.
         """
         check_budget(k, context.patches.shape[1])
-        found = self.choose(context, k)
-        return found.index if isinstance(found, Entered) else found
+        choice = self.choose(context, k)
+        return choice.index if isinstance(choice, Entered) else choice
 
     def enter(self, context: Context, k: int) -> Entered:
         r"""Choose before the language model, merging where the method merges.
@@ -119,10 +119,10 @@ class Selector:
             InputError: for a budget above the tokens.
         """
         check_budget(k, context.vision.features.shape[1])
-        found = self.choose(context, k)
-        if isinstance(found, Entered):
-            return found
-        return Entered(take(context.vision.features, found), found)
+        choice = self.choose(context, k)
+        if isinstance(choice, Entered):
+            return choice
+        return Entered(take(context.vision.features, choice), choice)
 
 
 BEFORE = -1

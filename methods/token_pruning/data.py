@@ -49,7 +49,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
         InputError: for a folder without conversations; without `skip` also for malformed records,
             and images that do not exist or cannot be read.
     """
-    found: list[Example] = []
+    examples: list[Example] = []
     faults: list[str] = []
     look = cache(unreadable)  # an image has several records
     for name, record in _records(folder):
@@ -62,12 +62,12 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
             why = "no record with image and conversations"
         elif not (why := look(folder / image)):
             try:
-                found += _turns(folder / image, turns)
+                examples += _turns(folder / image, turns)
             except (AttributeError, KeyError, TypeError):
                 why = "turns that are not human, gpt (or user, assistant) in turn, with values"
         faults += [f"{name}: {why}"] if why else []
-    _refuse(folder, found, [] if skip else [f for f in faults if not f.endswith(": no image")])
-    return found, faults
+    _refuse(folder, examples, [] if skip else [f for f in faults if not f.endswith(": no image")])
+    return examples, faults
 
 
 def _image_and_turns(record: Any) -> tuple[Any, Any]:
@@ -92,14 +92,14 @@ def _records(folder: Path) -> Iterator[tuple[str, Any]]:
 
 def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
     said = [_said(turn) for turn in turns]
-    said = [one for one in said if one[0] != "system"]
-    before, found = "", []
+    said = [(role, value) for role, value in said if role != "system"]
+    before, examples = "", []
     for (human, question), (gpt, answer) in zip(said[::2], said[1::2], strict=False):
         if (ROLES[human], ROLES[gpt]) != ("human", "gpt"):
             raise KeyError("from")
-        found.append(Example(path, question, (answer,), before))
+        examples.append(Example(path, question, (answer,), before))
         before += f"{question} {answer}\n"
-    return found
+    return examples
 
 
 def _said(turn: Any) -> tuple[str, str]:
@@ -111,9 +111,9 @@ def _said(turn: Any) -> tuple[str, str]:
     return role.lower(), value.replace(IMAGE, "").strip()
 
 
-def _refuse(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
+def _refuse(folder: Path, examples: Sequence[Example], faults: Sequence[str]) -> None:
     refuse(faults, f"records of {folder.name}")
-    if not found:
+    if not examples:
         raise InputError(
             f"{folder.name} holds no example: a *.json or *.jsonl with records of image and "
             "conversations, as LLaVA's instruction data has them, or questions.json with "
@@ -136,32 +136,36 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
     annotations = read_json(folder / "annotations.json")
     try:
         answers = {
-            one["question_id"]: tuple(str(answer["answer"]) for answer in one["answers"])
-            for one in annotations["annotations"]
+            record["question_id"]: tuple(str(answer["answer"]) for answer in record["answers"])
+            for record in annotations["annotations"]
         }
         asked = [
-            (one, str(one["question"]).replace(IMAGE, ""), answers.get(one.get("question_id"), ()))
-            for one in questions["questions"]
+            (
+                record,
+                str(record["question"]).replace(IMAGE, ""),
+                answers.get(record.get("question_id"), ()),
+            )
+            for record in questions["questions"]
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
     images = {path.stem[-12:]: path for path in _photographs(folder)}
     look = cache(unreadable)
-    found: list[Example] = []
+    examples: list[Example] = []
     faults: list[str] = []
-    for one, question, known in asked:
-        name = f"question {one.get('question_id')}"
-        number = str(one.get("image_id", "")).zfill(12)
-        path = folder / str(one["image"]) if "image" in one else images.get(number)
+    for record, question, known in asked:
+        name = f"question {record.get('question_id')}"
+        number = str(record.get("image_id", "")).zfill(12)
+        path = folder / str(record["image"]) if "image" in record else images.get(number)
         why = look(path) if path else "its image is not there"
         if not known:
             why = "no answer stands in annotations.json"
         if why or path is None:
             faults.append(f"{name}: {why}")
         else:
-            found.append(Example(path, question, known))
-    _refuse(folder, found, [] if skip else faults)
-    return found, faults
+            examples.append(Example(path, question, known))
+    _refuse(folder, examples, [] if skip else faults)
+    return examples, faults
 
 
 def _photographs(folder: Path) -> Iterator[Path]:

@@ -84,14 +84,14 @@ def generate(
         rows = (counts == count).nonzero()[:, 0]
         images = (first[rows, None] + torch.arange(count, device=rows.device)).flatten()
         part = _rows(prompt, rows, images if count else None)
-        found = llava.generate(
+        written = llava.generate(
             part.ids,
             attention_mask=part.real().long(),
             max_new_tokens=new,
             custom_generate=partial(_write, part, stages, generator),
         )
-        out[rows, : found.shape[1]] = found
-        longest = max(longest, found.shape[1])
+        out[rows, : written.shape[1]] = written
+        longest = max(longest, written.shape[1])
     return out[:, :longest]
 
 
@@ -114,8 +114,8 @@ def _write(
     generation_config: Any, **_: Any,
 ) -> Tensor:  # fmt: skip
     """The decoding loop for transformers' `generate`, for rows of equally many images."""
-    found = read(llava, prompt, stages, cached=True, generator=generator)
-    logits, begin = found.logits[:, -1], ids.shape[1]
+    reading = read(llava, prompt, stages, cached=True, generator=generator)
+    logits, begin = reading.logits[:, -1], ids.shape[1]
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
     while True:
         scores = logits_processor(ids, logits.float())  # (B, V)
@@ -127,7 +127,7 @@ def _write(
         done = done | stopping_criteria(ids, None)
         if bool(done.all()):
             return ids[:, begin:]
-        logits = step(llava, token[:, None], found.cache)
+        logits = step(llava, token[:, None], reading.cache)
 
 
 def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[Any]) -> Prompt:
@@ -140,12 +140,12 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
         raise InputError(f"{len(questions)} questions and {len(images)} entries of images")
     several = [[] if i is None else list(i) if isinstance(i, list | tuple) else [i] for i in images]
     pairs = zip(questions, several, strict=True)
-    texts = [_worded(processor, question, len(own)) for question, own in pairs]
+    texts = [_worded(processor, question, len(entry)) for question, entry in pairs]
     tokenizer = processor.tokenizer
     if tokenizer.pad_token is None:
         raise InputError("the processor's tokenizer has no padding token; set pad_token")
     tokenizer.padding_side = "left"
-    flat = [image for own in several for image in own]
+    flat = [image for entry in several for image in entry]
     made = processor(images=flat or None, text=texts, padding=True, return_tensors="pt")
     made = made.to(llava.device)
     return Prompt(made["input_ids"], made.get("pixel_values"), made["attention_mask"].bool())

@@ -156,7 +156,7 @@ def vqa_accuracy(given: str, answers: Sequence[str]) -> float:
     if len(known) == 1:
         return float(ours == known[0])
     same = [answer == ours for answer in known]
-    return sum(min(1.0, (sum(same) - own) / 3) for own in same) / len(same)
+    return sum(min(1.0, (sum(same) - mine) / 3) for mine in same) / len(same)
 
 
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'

@@ -73,7 +73,7 @@ def tome(context: Context, k: int) -> Entered:
     keys = context.vision.keys  # (B, n, d_head)
     B, n, _ = x.shape
     size = x.new_ones(B, n, 1)
-    place = torch.arange(n, device=x.device).expand(B, n)
+    places = torch.arange(n, device=x.device).expand(B, n)
     while n > k:
         a, b = torch.arange(0, n, 2), torch.arange(1, n, 2)
         r = min(len(a), n - k)
@@ -86,13 +86,13 @@ def tome(context: Context, k: int) -> Entered:
         for value in (x * size, keys * size, size):
             out = value[:, b].scatter_add(1, wide(into, value), take(value[:, a], gone))
             parts.append(torch.cat((take(value[:, a], stay), out), 1))
-        place = torch.cat((place[:, a].gather(1, stay), place[:, b]), 1)
-        order = place.argsort(dim=-1)
-        place = place.gather(1, order)
+        places = torch.cat((places[:, a].gather(1, stay), places[:, b]), 1)
+        order = places.argsort(dim=-1)
+        places = places.gather(1, order)
         x, keys, size = (take(part, order) for part in parts)
         x, keys = x / size, keys / size
         n -= r
-    return Entered(x.to(features.dtype), place, size[..., 0].log())
+    return Entered(x.to(features.dtype), places, size[..., 0].log())
 
 
 def fastv(context: Context, k: int) -> Tensor:

@@ -62,12 +62,12 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab:
         raise InputError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
-    found = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
+    held_in = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
     wanted = visual_tokens(llava)
-    if bool((found % wanted).any()):
-        held = sorted(set(found.tolist()))
+    if bool((held_in % wanted).any()):
+        held = sorted(set(held_in.tolist()))
         raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
-    counts: Tensor = found // wanted
+    counts: Tensor = held_in // wanted
     given = 0 if prompt.pixels is None else len(prompt.pixels)
     if given != int(counts.sum()):
         raise InputError(f"{given} images are given and the rows ask for {int(counts.sum())}")

@@ -281,8 +281,8 @@ class Exam:
         Equation: $r_i = [\, \arg\max_v \mathrm{logits}_{iv} = a_i \,]$
         """
         generator = torch.Generator().manual_seed(draw)
-        found = read(self.llava, self.prompt, stages, generator=generator, vision=self.vision)
-        return found.logits[:, -1].argmax(-1).cpu() == self.asked.answer.flatten()
+        reading = read(self.llava, self.prompt, stages, generator=generator, vision=self.vision)
+        return reading.logits[:, -1].argmax(-1).cpu() == self.asked.answer.flatten()
 
     def accuracy(self, stages: Sequence[Stage] = (), draw: int = 0) -> float:
         r"""Share of right answers.
@@ -312,15 +312,15 @@ TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyrami
 
 def plans(pruner: Pruner) -> Plans:
     """Every selection at equal average tokens: before the model, or before two of its layers."""
-    found: Plans = {
+    ways: Plans = {
         name: partial(leaving_at, BEFORE, selector)
         for name, selector in REGISTRY.items()
         if selector.before
     }
-    found |= {f"{name}_both": partial(leaving_twice, [REGISTRY[name]] * 2) for name in TWICE}
-    found["ours"] = partial(leaving_twice, [pruner.head_selector(layer) for layer in PRUNED])
-    found["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
-    return found
+    ways |= {f"{name}_both": partial(leaving_twice, [REGISTRY[name]] * 2) for name in TWICE}
+    ways["ours"] = partial(leaving_twice, [pruner.head_selector(layer) for layer in PRUNED])
+    ways["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
+    return ways
 
 
 def leaving_at(layer: int, selector: Selector, k: int) -> list[Stage]:
@@ -330,7 +330,7 @@ def leaving_at(layer: int, selector: Selector, k: int) -> list[Stage]:
 
 def leaving_twice(selectors: Sequence[Selector], k: int) -> list[Stage]:
     """k tokens a layer stay on average, by a selector before each of `PRUNED`."""
-    return [Stage(*place) for place in zip(PRUNED, split(k), selectors, strict=True)]
+    return [Stage(*stage) for stage in zip(PRUNED, split(k), selectors, strict=True)]
 
 
 def learn(

@@ -147,8 +147,8 @@ class Lesson:
         Equation: $L = \operatorname{mean}_b \sum_i t_{bi}
             (\log t_{bi} - \log \mathrm{softmax}_i\, l_{bi})$
         """
-        found = self.logits.float().log_softmax(-1)
-        return F.kl_div(found, self.wanted, reduction="batchmean")
+        log_shares = self.logits.float().log_softmax(-1)
+        return F.kl_div(log_shares, self.wanted, reduction="batchmean")
 
     def agreement(self) -> float:
         """How often the token with the largest share is the one that the head ranks first."""

@@ -30,7 +30,7 @@ from ...kit.noise import gumbel
 from ...kit.seeds import seeded
 from ...kit.training import History, Plan, fit
 from ..head import entropy, usage
-from .estep import EStep
+from .estep import EStep, edited
 from .executor import Executor, Recogniser
 from .monitors import Stats, Trace
 from .planner import Planner, PlanShape, close
@@ -89,6 +89,7 @@ class EMSettings:
     samples: Some = 2048  # examples whose plans are kept
     batch: Annotated[int, Field(ge=2)] = 128
     every: Some = 2  # M: epochs between two choices of an example's plan
+    flip: Share = 0.25  # share of a plan's concepts that were edited where it has flipped
     lr: Positive = 3e-3
     clip: Positive = 1.0
     usage_bonus: float = 1.0
@@ -246,10 +247,11 @@ class HardEM:
         if bool(due.any()):
             rows = index[due]
             choice = self.search.choose(u[due], y[due], self.z[rows], plan.beta(step))
+            edits = edited(choice.z, self.z[rows], self.shape.eos)  # (rows,)
             self.last_choice = {
                 "margin": float(choice.margin.mean()),
                 "staleness": float((choice.score - choice.old).mean()),
-                "flips": float((choice.z != self.z[rows]).flatten(1).any(1).float().mean()),
+                "flips": float((edits > settings.flip).float().mean()),
             }
             self.z[rows] = choice.z
             self.age[rows] = 0
@@ -286,9 +288,9 @@ class HardEM:
         p = self.relaxed(logits, step)  # (B, types, slots, codes)
         ids = p.argmax(-1)
         # In this order, not by kit's `straight_through`: training is chaotic in the last digit.
-        one = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
+        onehot = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
         bonus = self.settings.usage_bonus * usage(logits)
-        return self.rewritten(one, ids, y, step) - bonus, logits, ids
+        return self.rewritten(onehot, ids, y, step) - bonus, logits, ids
 
     def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
         r"""The autoencoder's loss of u (B, U) and y (B, L); later the planner learns q's plans.

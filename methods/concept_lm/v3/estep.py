@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -18,6 +19,23 @@ class Choice:
     score: Tensor  # (B,) S of the choice
     old: Tensor  # (B,) S of the plan kept so far
     margin: Tensor  # (B,) S(best) - S(second distinct)
+
+
+def edited(a: Tensor, b: Tensor, eos: int) -> Tensor:
+    r"""Edit distance of plans, (B, types, slots + 1) twice, as a share of their concepts: (B,).
+
+    Equation: $d_{ij} = \min(d_{i - 1, j} + 1, d_{i, j - 1} + 1, d_{i - 1, j - 1}
+    + [\, a_i \ne b_j \,])$, over the length of the longer, all types together
+    """
+    long_a, long_b = ((z != eos).sum(-1) for z in (a, b))  # (B, types)
+    n = a.shape[-1]
+    d = torch.zeros(*a.shape[:2], n, n, device=a.device)  # (B, types, n, n)
+    d[..., 0] = d[..., 0, :] = torch.arange(n, device=a.device)
+    for i, j in product(range(1, n), range(1, n)):
+        other = d[..., i - 1, j - 1] + (a[..., i - 1] != b[..., j - 1])  # (B, types)
+        d[..., i, j] = torch.minimum(other, torch.minimum(d[..., i - 1, j], d[..., i, j - 1]) + 1)
+    edits = d.flatten(2).gather(2, (long_a * n + long_b)[..., None])[..., 0].sum(1)  # (B,)
+    return edits / torch.maximum(long_a, long_b).sum(1).clamp_min(1)
 
 
 class EStep:
@@ -48,8 +66,8 @@ class EStep:
         kind = torch.randint(self.shape.types, (len(z),))
         slot = torch.randint(self.shape.slots, (len(z),))
         new = torch.randint(self.shape.codes + 1, (len(z),))
-        place = torch.arange(len(z)), kind, slot
-        z[place] = torch.where(z[place] == self.shape.eos, self.shape.eos, new)
+        at = torch.arange(len(z)), kind, slot
+        z[at] = torch.where(z[at] == self.shape.eos, self.shape.eos, new)
         return close(z[:, :, :-1], self.shape.eos)
 
     def variants(self, z: Tensor, kind: int, slot: int) -> Tensor:
@@ -80,12 +98,12 @@ class EStep:
         \{z_p, z^1, \dots, z^G\}, \quad
         z_q \sim q(\cdot \mid y), \; z_p \sim p(\cdot \mid u)$
         """
-        found = [z, self.mutated(z)]
+        plans = [z, self.mutated(z)]
         if self.recogniser is not None:
             best = self.recogniser.plans(y)
-            found += [best, self.recogniser.plans(y, sample=True), self.mutated(best)]
-        found += [self.planner.sample(u, 1.0), *self.planner.diverse(u, 1 + self.beams)]
-        return torch.stack(found)
+            plans += [best, self.recogniser.plans(y, sample=True), self.mutated(best)]
+        plans += [self.planner.sample(u, 1.0), *self.planner.diverse(u, 1 + self.beams)]
+        return torch.stack(plans)
 
     @torch.no_grad()
     def score(self, u: Tensor, y: Tensor, plans: Tensor, beta: float) -> Tensor:

@@ -23,7 +23,7 @@ class Stats:
     gain: float = math.nan  # NLL of the concept-free model - NLL, nats a token
     own: float = math.nan  # the same under the planner's own plan, written from the prompt alone
     margin: float = math.nan  # S(best) - S(second), distinct candidates, nats
-    flips: float = math.nan  # share of z* that changed at the last E-step
+    flips: float = math.nan  # share of z* of which the last E-step edited more than a quarter
     staleness: float = math.nan  # S(z_new) - S(z_old) under current weights, nats
     entropy: float = math.nan  # of the planner, as a share of ln V
     max_prob: float = math.nan  # of the planner
@@ -82,5 +82,5 @@ def diagnose(stats: Stats) -> list[Action]:
     }
     leap = s.grad_norm / max(s.grad_median, 1e-9)
     figures = vars(s) | {"others": others, "first": first, "rest": rest, "leap": leap}
-    found = [WORDS[name] for name, is_so in present.items() if is_so]
-    return [Action(**row | {"symptom": row["symptom"].format(**figures)}) for row in found]
+    symptoms = [WORDS[name] for name, is_so in present.items() if is_so]
+    return [Action(**row | {"symptom": row["symptom"].format(**figures)}) for row in symptoms]

@@ -242,12 +242,12 @@ class Planner(nn.Module):
         Equation: $z^g_{ks} = \arg\max_c (\mathrm{logits}_{ks}(u, z^g_{k, < s})_c
         - \sum_{h < g} [\, z^h_{ks} = c \,])$
         """
-        shape, found = self.shape, list[Tensor]()
+        shape, plans = self.shape, list[Tensor]()
         taken = torch.zeros(len(u), shape.types, shape.slots, shape.codes + 1, device=u.device)
         for _ in range(n):
-            found.append(self.sample(u, 0.0, less=taken))
-            taken = taken + F.one_hot(found[-1][:, :, :-1], shape.codes + 1)
-        return torch.stack(found)
+            plans.append(self.sample(u, 0.0, less=taken))
+            taken = taken + F.one_hot(plans[-1][:, :, :-1], shape.codes + 1)
+        return torch.stack(plans)
 
 
 def type_mask(

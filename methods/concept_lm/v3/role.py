@@ -19,8 +19,8 @@ class Role(nn.Module):
     def __init__(self, peft: Any, name: str, scale: float) -> None:
         super().__init__()
         self.name, self.scale = name, scale
-        own = {key: p for key, p in peft.named_parameters() if f".{name}." in key}
-        self.adapter = nn.ParameterDict({key.replace(".", "/"): p for key, p in own.items()})
+        weights = {key: p for key, p in peft.named_parameters() if f".{name}." in key}
+        self.adapter = nn.ParameterDict({key.replace(".", "/"): p for key, p in weights.items()})
         self.adapter.requires_grad_(True)
         self.shared = [peft]  # in a list: the base is no part of this role's parameters
 

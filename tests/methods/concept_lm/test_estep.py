@@ -8,7 +8,7 @@ import torch
 
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.em import Curriculum, EMSettings, HardEM
-from methods.concept_lm.v3.estep import Choice
+from methods.concept_lm.v3.estep import Choice, edited
 from methods.concept_lm.v3.planner import Planner, PlanShape
 
 
@@ -182,3 +182,19 @@ def test_a_mutation_is_never_over_the_end() -> None:
         assert max(lengths) == length
         assert lengths == set(range(length + 1))
         assert bool((mutated != z).any()) is (length > 0)
+
+
+def test_a_plan_has_flipped_by_its_edit_distance_not_by_any_change():
+    """EOS is 9. A concept put before the others is one edit, not one a slot; types add up."""
+    old = torch.tensor([[[1, 2, 3, 9], [4, 9, 9, 9]]] * 5)
+    new = torch.tensor([
+        [[1, 2, 3, 9], [4, 9, 9, 9]],  # the same
+        [[7, 1, 2, 9], [4, 9, 9, 9]],  # one put before, one off the end: 2 of 4
+        [[1, 2, 9, 9], [4, 9, 9, 9]],  # ended earlier: 1 of 4
+        [[3, 2, 1, 9], [5, 9, 9, 9]],  # two swapped, and the other type's: 3 of 4
+        [[9, 9, 9, 9], [9, 9, 9, 9]],  # nothing is left
+    ])  # fmt: skip
+    wanted = torch.tensor([0, 2, 1, 3, 4]) / 4
+    assert torch.equal(edited(new, old, 9), wanted)
+    assert torch.equal(edited(old, new, 9), wanted)
+    assert edited(new[4:], new[4:], 9).tolist() == [0.0]
