@@ -295,7 +295,7 @@ def _attend_by(model: Any, name: str, keys: int, length: int) -> None:
     from . import hugging_face  # noqa: PLC0415
 
     if name == "dense":
-        hugging_face.choose(model, "window_sinks", window=length)
+        hugging_face.choose(model, "window_sinks", window=-(-length // 64), query_block=64)
         return
     selector = within(keys, length)[name]
     fields = {field.name for field in dataclasses.fields(SELECTORS[name])}
