@@ -16,26 +16,26 @@ READING = Path(__file__).with_suffix(".jsonl")
 
 def measured(slug: str) -> frozenset[str]:
     """The mechanisms of a method that at least one of its benchmarks measures."""
-    return frozenset(one.slug for one in registry.get(slug).mechanisms if one.measured)
+    return frozenset(paper.slug for paper in registry.get(slug).mechanisms if paper.measured)
 
 
 def counts(reading: Iterable[Mapping[str, str]], known: Collection[str]) -> Counter[str]:
     """Papers by mechanism, "" where none that is measured is theirs."""
-    return Counter(one["mechanism"] if one["mechanism"] in known else "" for one in reading)
+    return Counter(paper["mechanism"] if paper["mechanism"] in known else "" for paper in reading)
 
 
 def main() -> None:
     """Print the share, the papers of each mechanism, and what the others do."""
     reading = [json.loads(line) for line in READING.read_text("utf-8").splitlines()]
-    found = counts(reading, measured("sparse_attention"))
-    total = sum(found.values())
-    with_one = total - found[""]
+    by_mechanism = counts(reading, measured("sparse_attention"))
+    total = sum(by_mechanism.values())
+    with_one = total - by_mechanism[""]
     print(f"{with_one} of {total} papers ({with_one / total:.0%}) have a comparable mechanism")
-    for mechanism, papers in found.most_common():
+    for mechanism, papers in by_mechanism.most_common():
         print(f"  {mechanism or 'none'}: {papers}")
-    for one in reading:
-        if not one["mechanism"]:
-            print(f"  {one['id']}: {one['instead']}")
+    for paper in reading:
+        if not paper["mechanism"]:
+            print(f"  {paper['id']}: {paper['instead']}")
 
 
 if __name__ == "__main__":

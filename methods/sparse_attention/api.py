@@ -120,12 +120,12 @@ def _with_own(
     """
     heads, sharing = slice(group.start, None), q.shape[1] // k.shape[1]
     k, v = (x.repeat_interleave(sharing, 1)[:, heads].to(lse.dtype) for x in (k, v))
-    own = (q[:, heads].to(lse.dtype) * k).sum(-1) / math.sqrt(q.shape[-1])  # (batch, heads, n)
+    itself = (q[:, heads].to(lse.dtype) * k).sum(-1) / math.sqrt(q.shape[-1])  # (batch, heads, n)
     if group.anchor != "pool":  # an anchor sees itself already
         anchors = torch.arange(q.shape[2], device=q.device) % group.stride == 0
-        own = own.masked_fill(anchors, -torch.inf)
-    total = torch.logaddexp(lse[:, heads], own)
-    kept, added = torch.exp(lse[:, heads] - total), torch.exp(own - total)
+        itself = itself.masked_fill(anchors, -torch.inf)
+    total = torch.logaddexp(lse[:, heads], itself)
+    kept, added = torch.exp(lse[:, heads] - total), torch.exp(itself - total)
     both = out[:, heads].to(lse.dtype) * kept[..., None] + v * added[..., None]
     return torch.cat([out[:, : group.start], both.to(q.dtype)], dim=1)
 

@@ -117,37 +117,40 @@ def _dense_and_ours(
     ctx: Context, params: LatencyParams | MemoryParams, configs: Configs, n: int
 ) -> dict[str, peers.Attention]:
     """Dense attention, ours by configuration and, where n is not too long, ours by n x n masks."""
-    found: dict[str, peers.Attention] = {"dense": peers.dense}
-    found |= {
+    attentions: dict[str, peers.Attention] = {"dense": peers.dense}
+    attentions |= {
         name: partial(sparse_attention, config=config, backend=backend_of(name))
         for name, config in configs.items()
     }
     if n <= params.peers_up_to:
         mask = head_masks(configs["adaptive"], n, n).to(ctx.device)
-        found |= {"naive": partial(peers.naive, mask), "sdpa_mask": partial(peers.sdpa_mask, mask)}
-    return found
+        attentions |= {
+            "naive": partial(peers.naive, mask),
+            "sdpa_mask": partial(peers.sdpa_mask, mask),
+        }
+    return attentions
 
 
 def _attentions(
     ctx: Context, params: LatencyParams, configs: Configs, n: int, *, backward: bool
 ) -> dict[str, peers.Attention]:
     """The variants that exist at this length, direction and device."""
-    found = _dense_and_ours(ctx, params, configs, n)
+    attentions = _dense_and_ours(ctx, params, configs, n)
     if n > params.linear_peers_up_to:
-        return found
+        return attentions
     adaptive = configs["adaptive"]
     window = resolve_window(configs["fixed"], n)
-    found["local_attention"] = peers.local_attention(window)
+    attentions["local_attention"] = peers.local_attention(window)
     if params.dtype == "float32" and n % 2 == 0:
-        found["longformer"] = peers.longformer(adaptive.heads, params.d_head, window, n)
+        attentions["longformer"] = peers.longformer(adaptive.heads, params.d_head, window, n)
     if params.dtype == "float32" and n % 64 == 0 and n >= 12 * 64:
-        found["big_bird"] = peers.big_bird(adaptive.heads, params.d_head, n)
+        attentions["big_bird"] = peers.big_bird(adaptive.heads, params.d_head, n)
     if params.flex and ctx.device == "cpu" and not backward:
         if flex := peers.flex(adaptive, n):
-            found["flex"] = flex
+            attentions["flex"] = flex
         else:
             ctx.log("FlexAttention is left out: it needs a C++ compiler on the CPU.")
-    return found
+    return attentions
 
 
 def attention_memory(params: LatencyParams | MemoryParams, device: str) -> int:
@@ -167,12 +170,12 @@ def memory(ctx: Context, params: MemoryParams) -> None:
         ctx.progress(step, len(params.lengths), f"n = {n}")
         qkv, grad = draw(1, heads, n, params.d_head, device=ctx.device, seed=ctx.seed)
         ctx.check_all("at_shape", gate(configs, qkv, grad))
-        found, inputs = {}, qkv.leaves()
+        mebibytes, inputs = {}, qkv.leaves()
         for name, attend in _dense_and_ours(ctx, params, configs, n).items():
             run = partial(_step, attend, inputs, grad)
             run()
-            found[name] = measured_memory.peak(run, ctx.device) / 2**20
-        peaks.add_exact(n, found)
+            mebibytes[name] = measured_memory.peak(run, ctx.device) / 2**20
+        peaks.add_exact(n, mebibytes)
         kept = {"dense": 2 * heads * n * params.d_head * 4}
         cache = partial(SparseKVCache, batch=1, kv_heads=heads, d_head=params.d_head, context=n)
         kept |= {name: cache(config).nbytes for name, config in configs.items()}
@@ -206,7 +209,10 @@ def _steps(ctx: Context, params: ModelParams, n: int, training: bool) -> Variant
     sizes = params.model_dump(include={"vocab_size", "n_layer", "n_head", "n_embd"})
     config = GPT2Config(n_positions=n, sparse_config=ours, **sizes)
     configs = {"dense": config, "adaptive": replace(config, use_sparse_attention=True)}
-    return {name: _model_step(one, tokens, ctx, training=training) for name, one in configs.items()}
+    return {
+        name: _model_step(config, tokens, ctx, training=training)
+        for name, config in configs.items()
+    }
 
 
 def _model_step(

@@ -106,8 +106,8 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
     shown = charts.variants("quality", ("dense", "local_only", "ours"))
     for name, _, net in _trained(ctx, task, shown):
         with torch.no_grad():
-            found = [float(_bits(net, batch, ctx)) for batch in torch.split(held_out, 8)]
-        table[name, f"{params.context} bytes"].append(sum(found) / len(found))
+            losses = [float(_bits(net, batch, ctx)) for batch in torch.split(held_out, 8)]
+        table[name, f"{params.context} bytes"].append(sum(losses) / len(losses))
     charts.seeds("bits_per_byte", table, params=params)
 
 
@@ -171,8 +171,8 @@ def recall(ctx: Context, params: RecallParams) -> None:
         if name == "dense":
             ctx.check("dense_recall", float(right.mean()), params.gate, ">=", f"seed {seed}")
         on = needles.places % STRIDE == 0
-        for place, chosen in (("on an anchor", on), ("off the anchors", ~on)):
-            on_off[name, place].append(float(right[chosen].mean()))
+        for where, chosen in (("on an anchor", on), ("off the anchors", ~on)):
+            on_off[name, where].append(float(right[chosen].mean()))
         for distance, chosen in _distances(needles, params.context):
             by_distance[name, distance].append(float(right[chosen & ~on].mean()))
     charts.seeds("recall", on_off, params=params, stride=STRIDE, guess=1 / VALUES)

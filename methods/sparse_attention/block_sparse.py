@@ -261,8 +261,8 @@ def attention(  # noqa: PLR0917 - operators take positions
     groups = ranges, tuple(heads), tuple(strides)
     read = Pattern(*groups, blocks, origins, query_block, key_block)
     scoring = Scoring(scale, cap, sinks)
-    found: tuple[Tensor, Tensor] = _module(backend, q).forward(q, k, v, read, scoring)
-    return found
+    results: tuple[Tensor, Tensor] = _module(backend, q).forward(q, k, v, read, scoring)
+    return results
 
 
 def _module(backend: str, q: Tensor) -> Any:
@@ -306,9 +306,9 @@ def attention_backward(  # noqa: PLR0917
     if lse.masked_fill(lse == -math.inf, 0).abs().max() > LARGEST_LSE:
         backend, words["saved"] = "portable", None
     scoring = Scoring(scale, cap, sinks)
-    found: tuple[Tensor, Tensor, Tensor]
-    found = _module(backend, q).backward(q, k, v, read, scoring, **words)
-    return found
+    results: tuple[Tensor, Tensor, Tensor]
+    results = _module(backend, q).backward(q, k, v, read, scoring, **words)
+    return results
 
 
 def _fake(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
@@ -327,20 +327,20 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _gradients(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Any, ...]:
     *given, out, lse = ctx.saved_tensors
-    found: list[Any] = [None] * 14
+    results: list[Any] = [None] * 14
     if grad is None and grad_lse is None:
-        return tuple(found)
+        return tuple(results)
     grad = torch.zeros_like(out) if grad is None else grad
     call = torch.ops.assay.attention_backward
-    found[:3] = call(*given, out, lse, grad, grad_lse, *ctx.options)
+    results[:3] = call(*given, out, lse, grad, grad_lse, *ctx.options)
     sinks = given[6]
     if sinks is not None and ctx.needs_input_grad[6]:
         # dz = sum_i e^(z - L_i) (dL_i - dO_i . O_i)
         share = torch.exp(sinks.to(lse.dtype)[:, None] - lse)
         products = (grad.to(lse.dtype) * out.to(lse.dtype)).sum(-1)
         rest = -products if grad_lse is None else grad_lse - products
-        found[6] = (share * rest).sum((0, 2)).to(sinks.dtype)
-    return tuple(found)
+        results[6] = (share * rest).sum((0, 2)).to(sinks.dtype)
+    return tuple(results)
 
 
 def _mapped(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:

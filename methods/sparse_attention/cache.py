@@ -91,10 +91,10 @@ class SparseKVCache:
         """
         key_lengths = validated(q, k, v, key_lengths, padding_side)
         batch, heads, new, d_head = q.shape
-        found = (batch, heads, k.shape[1], d_head)
+        given = (batch, heads, k.shape[1], d_head)
         wanted = (len(self.lengths), self.config.heads, self.kv_heads, self.d_head)
-        if found != wanted:
-            raise InputError(f"batch, heads, kv_heads, d_head: {found}, but the cache has {wanted}")
+        if given != wanted:
+            raise InputError(f"batch, heads, kv_heads, d_head: {given}, but the cache has {wanted}")
         if self._most + new > self.context:
             raise InputError(f"{self._most} + {new} tokens exceed the context of {self.context}")
         if key_lengths is None:
@@ -204,7 +204,7 @@ class _Anchors(_Store):
         mask = torch.arange(m, device=k.device) * s <= i
         keys, values = self.k[:, :, :m].to(k.dtype), self.v[:, :, :m].to(v.dtype)
         if self.group.include_self:
-            own = torch.eye(k.shape[2], dtype=torch.bool, device=k.device)
-            mask = torch.cat([mask, own & ((i % s != 0) | self.pooled)], dim=2)
+            itself = torch.eye(k.shape[2], dtype=torch.bool, device=k.device)
+            mask = torch.cat([mask, itself & ((i % s != 0) | self.pooled)], dim=2)
             keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
         return keys, values, mask

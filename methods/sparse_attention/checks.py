@@ -51,7 +51,7 @@ SHAPES: tuple[tuple[str, int, SparseAttentionConfig], ...] = (
 )
 
 
-def relative_error(found: Tensor, wanted: Tensor) -> float:
+def relative_error(ours: Tensor, wanted: Tensor) -> float:
     """|found - wanted| / |wanted| in Euclidean norm.
 
     A `wanted` below 0.05 an element in the mean counts as 0.05, and one that is 0 as 1: the
@@ -60,7 +60,7 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
     """
     root = wanted.numel() ** 0.5
     nothing = float(wanted.detach().double().norm()) < 1e-6 * root
-    return relative(found, wanted, (1.0 if nothing else 0.05) * root)
+    return relative(ours, wanted, (1.0 if nothing else 0.05) * root)
 
 
 class Inputs(NamedTuple):
@@ -103,8 +103,8 @@ def oracle(device: str) -> Iterator[Case]:
             wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
             for backend in backends(device, dtype):
                 attend = partial(sparse_attention, backend=backend)
-                found = _with_gradients(attend, qkv, grad, config)
-                errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
+                ours = _with_gradients(attend, qkv, grad, config)
+                errors = [relative_error(*pair) for pair in zip(ours, wanted, strict=True)]
                 name = str(dtype).removeprefix("torch.")
                 yield Case(largest(errors), bound, label=f"{backend}, {name}, {label}")
 
@@ -142,9 +142,9 @@ def _blocks_at_shape(inputs: Inputs, grad: Tensor, blocks: Tensor) -> float:
     out = block_sparse_attention(*leaves, blocks, **cut)
     mask = block_mask(blocks.cpu(), rows, n, **cut).to(out.device)
     truth = masked_attention(*exact, mask)
-    found = torch.autograd.grad(out, leaves, grad[:, :, -rows:])
+    ours = torch.autograd.grad(out, leaves, grad[:, :, -rows:])
     gradients = torch.autograd.grad(truth, exact, grad[:, :, -rows:].double())
-    pairs = zip((out, *found), (truth, *gradients), strict=True)
+    pairs = zip((out, *ours), (truth, *gradients), strict=True)
     return largest([relative_error(*pair) for pair in pairs])
 
 
@@ -171,8 +171,8 @@ def choices(device: str) -> Iterator[Case]:
         whole, changed = (attend(q, x, x, selector(q, x)) for x in (k, later))
         difference = float((whole - changed)[:, :, :t].abs().max())
         yield Case(difference, 0.0, label=f"{name}, the future")
-        one, past = q[:, :, t - 1 : t], k[:, :, :t]
-        token = attend(one, past, past, selector(one, past))
+        query, past = q[:, :, t - 1 : t], k[:, :, :t]
+        token = attend(query, past, past, selector(query, past))
         yield Case(relative(token, whole[:, :, t - 1 : t]), FINE, label=f"{name}, decoding")
 
 
@@ -219,9 +219,9 @@ def finite(device: str) -> Iterator[Case]:
                 attend = partial(sparse_attention, backend=backend)
                 # The definition, which "flex" runs on a CPU, has a backward pass that overflows.
                 forward_only = backend == "flex" and device == "cpu"
-                found = _with_gradients(attend, scaled, None if forward_only else grad, config)
+                ours = _with_gradients(attend, scaled, None if forward_only else grad, config)
                 name = str(dtype).removeprefix("torch.")
-                good = all(bool(x.isfinite().all()) for x in found)
+                good = all(bool(x.isfinite().all()) for x in ours)
                 yield Case(good, True, label=f"{backend}, {name}, scale {scale:g}")
 
 
@@ -355,9 +355,9 @@ def at_shape(
         return
     upstream = torch.zeros_like(grad)
     upstream[:, :, at] = grad[:, :, at]
-    found = torch.autograd.grad(out, inputs, upstream)
+    ours = torch.autograd.grad(out, inputs, upstream)
     wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
-    for name, a, b in zip(("dQ", "dK", "dV"), found, wanted_gradients, strict=True):
+    for name, a, b in zip(("dQ", "dK", "dV"), ours, wanted_gradients, strict=True):
         yield Case(relative(a, b), bound, label=f"n = {n}, {name}")
 
 

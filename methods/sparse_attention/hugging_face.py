@@ -227,29 +227,29 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         was, self.length = self.length, self.length + key_states.shape[2]
-        for place, new in enumerate((key_states, value_states)):
-            self._write(place, was, new)
+        for index, new in enumerate((key_states, value_states)):
+            self._write(index, was, new)
         self.keys, self.values = (room[:, :, : self.length] for room in self._room[:2])
         if isinstance(self.selector, Summarised):
             size, done = self.selector.key_block, self._summarised
             self._summarised = self.length // size
             if self._summarised > done:
                 fresh = self.keys[:, :, done * size : self._summarised * size]
-                for place, new in enumerate(self.selector.summaries(fresh), start=2):
-                    self._write(place, done, new)
+                for index, new in enumerate(self.selector.summaries(fresh), start=2):
+                    self._write(index, done, new)
         seen = self.keys.view_as(self.keys)
         seen.assay_kept = self  # type: ignore[attr-defined]  # goes with the keys to `attend`
         return seen, self.values
 
-    def _write(self, place: int, at: int, new: Tensor) -> None:
+    def _write(self, index: int, at: int, new: Tensor) -> None:
         """Put rows into a room of rows, which doubles when it is full."""
-        if place == len(self._room):
+        if index == len(self._room):
             self._room.append(new.new_empty(*new.shape[:2], 0, new.shape[3]))
-        room, end = self._room[place], at + new.shape[2]
+        room, end = self._room[index], at + new.shape[2]
         if end > room.shape[2]:
             larger = new.new_empty(*new.shape[:2], max(end, 2 * room.shape[2], 64), new.shape[3])
             larger[:, :, :at] = room[:, :, :at]
-            self._room[place] = room = larger
+            self._room[index] = room = larger
         room[:, :, at:end] = new
 
     def summaries(self) -> tuple[Tensor, ...]:

@@ -77,13 +77,13 @@ class NativeSparseAttention(nn.Module):
         """The compressed branch, and the blocks that its weights choose."""
         n, size = q.shape[2], self.block
         whole = n // size * size
-        own = positions(n, n, q.device) // size
+        current = positions(n, n, q.device) // size
         if not whole:
             first = torch.zeros(1, 1, n, 1, dtype=torch.int32, device=q.device)
             return torch.zeros_like(q), first
         k, v = (in_blocks(x[:, :, :whole], size, 0.0).flatten(3) for x in (k, v))
         keys, values = self.compress_key(k), self.compress_value(v)
-        past = torch.arange(keys.shape[2], device=q.device) < own[:, None]  # (n, blocks)
+        past = torch.arange(keys.shape[2], device=q.device) < current[:, None]  # (n, blocks)
         scores = by_group(q, self.kv_heads) @ keys[:, :, None].transpose(-1, -2)
         scores = (scores / self.d_head**0.5).masked_fill(~past, -torch.inf)
         seen = past.any(-1)[:, None]  # a query of the first block has no complete one before it
@@ -91,4 +91,4 @@ class NativeSparseAttention(nn.Module):
         out = (weights @ values[:, :, None]).flatten(1, 2)
         importance = weights.detach().sum(2)  # (batch, kv_heads, n, blocks): a group's heads agree
         importance = F.pad(importance, (0, -(-n // size) - importance.shape[-1]))
-        return out, best_past(importance, own, self.top)
+        return out, best_past(importance, current, self.top)

@@ -178,7 +178,7 @@ def _with_pooled_anchors(
     """Keys and values [pooled anchors, own tokens] and the (r, m + n) mask over both."""
     n, m = k.shape[-2], group.anchors(k.shape[-2])
     anchors = rows[:, None] >= torch.arange(m)[None, :] * group.stride
-    own = (rows[:, None] == torch.arange(n)[None, :]) & group.include_self
+    itself = (rows[:, None] == torch.arange(n)[None, :]) & group.include_self
     pooling = pooling_matrix(n, group.stride).to(k.device)
     keys, values = torch.cat([pooling @ k, k], dim=-2), torch.cat([pooling @ v, v], dim=-2)
-    return keys, values, torch.cat([anchors, own], dim=-1)
+    return keys, values, torch.cat([anchors, itself], dim=-1)

@@ -35,12 +35,12 @@ class Pattern(NamedTuple):
 
     def parts(self, kv_heads: int) -> list[tuple[slice, slice, int]]:
         """Of each group its query heads, its key heads and its stride."""
-        sharing, first, found = sum(self.heads) // kv_heads, 0, []
+        sharing, first, parts = sum(self.heads) // kv_heads, 0, []
         for heads, stride in zip(self.heads, self.strides, strict=True):
             last = first + heads
-            found.append((slice(first, last), slice(first // sharing, last // sharing), stride))
+            parts.append((slice(first, last), slice(first // sharing, last // sharing), stride))
             first = last
-        return found
+        return parts
 
 
 class Scoring(NamedTuple):

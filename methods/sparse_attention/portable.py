@@ -169,8 +169,8 @@ def forward(
     for run in _runs(q, k, v, pattern):
         if flash and bool(run.seen.any(-1).all()):
             *qkv, bias = run.flat()
-            found = flash[0](*qkv, attn_mask=bias, scale=scoring.scale)
-            out[:, run.heads, run.rows], lse[:, run.heads, run.rows] = found
+            results = flash[0](*qkv, attn_mask=bias, scale=scoring.scale)
+            out[:, run.heads, run.rows], lse[:, run.heads, run.rows] = results
             continue
         weights, part, _ = _weights(run, scoring)
         run.write(out, weights @ run.values)
@@ -197,9 +197,9 @@ def backward(
             *qkv, bias = run.flat()
             dout, out, lse = (x[:, run.heads, run.rows] for x in (grad, *saved))
             given = dout.to(dtype), *qkv, out.to(dtype), lse.contiguous(), 0.0, False
-            found = flash[1](*given, attn_mask=bias, scale=scoring.scale)
-            dq[:, run.heads, run.rows] = found[0]
-            for total, part in zip((dk, dv), found[1:], strict=True):
+            results = flash[1](*given, attn_mask=bias, scale=scoring.scale)
+            dq[:, run.heads, run.rows] = results[0]
+            for total, part in zip((dk, dv), results[1:], strict=True):
                 by_head = torch.unflatten(part, 1, run.q.shape[1:3]).sum(2, keepdim=True)
                 run.add(total, by_head[:, :, :, None])
             continue

@@ -8,7 +8,7 @@ from ..errors import InputError
 from .config import SparseAttentionConfig, resolve_window, sparsity_ratio
 from .oracle import head_masks
 
-MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; use the closed forms above
+LONGEST_MASK = 2048  # a mask of 2048 x 2048 is 4 MiB; use the closed forms above
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Intermediate:
         Raises:
             InputError: above 2048 tokens.
         """
-        if self.n > MOST_MASKED:
-            limit = f"masks are limited to n = {MOST_MASKED}, not {self.n}"
+        if self.n > LONGEST_MASK:
+            limit = f"masks are limited to n = {LONGEST_MASK}, not {self.n}"
             raise InputError(f"{limit}; sparsity_ratio and window need none")
         return head_masks(self.config, self.n, self.context)
 

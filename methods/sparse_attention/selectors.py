@@ -66,17 +66,17 @@ def in_blocks(k: Tensor, size: int, fill: float) -> Tensor:
     return torch.unflatten(padded, 2, (-1, size))
 
 
-def best_past(scores: Tensor, own: Tensor, top: int, sinks: int = 1) -> Tensor:
+def best_past(scores: Tensor, current: Tensor, top: int, sinks: int = 1) -> Tensor:
     r"""The `top` best of the blocks before each query's own, with the own one and the first ones.
 
     Equation: $C_i = \mathrm{top}_{c < o_i}\, s_{ic} \cup \{o_i\} \cup \{c < \mathrm{sinks}\}$
 
-    scores are (batch, heads that choose, n_q, blocks), own (n_q,) is the block that each query
+    scores are (batch, heads that choose, n_q, blocks), current (n_q,) is the block that each query
     stands in. Returns (batch, heads that choose, n_q, at most top + sinks + 1).
     """
     block = torch.arange(scores.shape[-1], device=scores.device)
-    past = block < own[:, None]
-    always = (block == own[:, None]) | ((block < sinks) & past)
+    past = block < current[:, None]
+    always = (block == current[:, None]) | ((block < sinks) & past)
     ranked = scores.float().masked_fill(~past, -math.inf).masked_fill(always, math.inf)
     best = ranked.topk(min(top + sinks + 1, scores.shape[-1]), dim=-1)
     return best.indices.masked_fill(best.values == -math.inf, -1)
@@ -99,9 +99,9 @@ class WindowAndSinks:
         """The chosen blocks of each query block."""
         p = positions(q.shape[2], k.shape[2], q.device)[:: self.query_block]
         # The first query of a query block sees furthest back, the last one furthest on.
-        own, last = p // self.key_block, (p + self.query_block - 1) // self.key_block
+        current, last = p // self.key_block, (p + self.query_block - 1) // self.key_block
         reach = -(-(self.query_block - 1) // self.key_block)
-        near = own[:, None] + torch.arange(1 - self.window, reach + 1, device=q.device)
+        near = current[:, None] + torch.arange(1 - self.window, reach + 1, device=q.device)
         near = near.masked_fill((near > last[:, None]) | (near < 0), -1)
         first = torch.arange(self.sinks, device=q.device).expand(len(p), -1)
         return torch.cat([first, near], dim=1)[None, None]
@@ -166,7 +166,7 @@ class Summarised:
         """
         raise NotImplementedError
 
-    def own(self, q: Tensor, n_k: int) -> Tensor:
+    def current(self, q: Tensor, n_k: int) -> Tensor:
         r"""The block that each query stands in, (n_q,).
 
         Equation: $o_i = \lfloor p_i / b \rfloor$
@@ -203,7 +203,7 @@ class MeanPooled(Summarised):
         Equation: $s_{ic} = q_i \cdot \bar k_c$
         """
         scores = by_means(q, summaries[0], n_k, self.key_block)
-        return best_past(scores, self.own(q, n_k), self.top, self.sinks)
+        return best_past(scores, self.current(q, n_k), self.top, self.sinks)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class PageBounds(Summarised):
         above, below = (part.mean(2) for part in (grouped.clamp(min=0), grouped.clamp(max=0)))
         scores = above @ most.transpose(-1, -2) + below @ least.transpose(-1, -2)
         scores = _with_unfinished(scores, n_k, self.key_block)
-        return best_past(scores, self.own(q, n_k), self.top, self.sinks)
+        return best_past(scores, self.current(q, n_k), self.top, self.sinks)
 
 
 def _with_unfinished(scores: Tensor, n_k: int, size: int) -> Tensor:
@@ -262,10 +262,10 @@ class TopP(Summarised):
         Equation: $s_{ic} = \frac{q_i \cdot \bar k_c}{\sqrt{d}}$
         """
         scores = by_means(q, summaries[0], n_k, self.key_block) / q.shape[-1] ** 0.5
-        return fewest_past(scores, self.own(q, n_k), self.p, self.most, self.sinks)
+        return fewest_past(scores, self.current(q, n_k), self.p, self.most, self.sinks)
 
 
-def fewest_past(scores: Tensor, own: Tensor, p: float, most: int, sinks: int) -> Tensor:
+def fewest_past(scores: Tensor, current: Tensor, p: float, most: int, sinks: int) -> Tensor:
     r"""The fewest blocks before each query's own with a share p of softmax(scores), like best_past.
 
     Equation: $\min |C_i| \;\mathrm{with}\; \sum_{c \in C_i} \mathrm{softmax}(s_i)_c \ge p$
@@ -273,12 +273,12 @@ def fewest_past(scores: Tensor, own: Tensor, p: float, most: int, sinks: int) ->
     The own block and the sinks are read besides, and count for nothing.
     """
     block = torch.arange(scores.shape[-1], device=scores.device)
-    past = (block < own[:, None]) & (block >= sinks)
+    past = (block < current[:, None]) & (block >= sinks)
     shares = torch.softmax(scores.float().masked_fill(~past, -1e9), -1).masked_fill(~past, 0.0)
     best = shares.topk(min(most, scores.shape[-1]), dim=-1)
     before = best.values.cumsum(-1) - best.values  # what the better ones hold already
     chosen = best.indices.masked_fill((before >= p) | (best.values == 0), -1)
-    always = best_past(scores, own, 0, sinks)
+    always = best_past(scores, current, 0, sinks)
     return torch.cat([always, chosen], dim=-1)
 
 
@@ -302,8 +302,8 @@ class ExactTopK:
         scores = queries @ k.float().transpose(-1, -2)  # (batch, kv_heads, n_q, n_k)
         scores = F.pad(scores, (0, -k.shape[2] % self.key_block), value=-math.inf)
         best = torch.unflatten(scores, 3, (-1, self.key_block)).amax(-1)
-        own = positions(q.shape[2], k.shape[2], q.device) // self.key_block
-        return best_past(best, own, self.top, self.sinks)
+        current = positions(q.shape[2], k.shape[2], q.device) // self.key_block
+        return best_past(best, current, self.top, self.sinks)
 
 
 @dataclass(frozen=True)
@@ -337,11 +337,11 @@ class IndexerTopK:
         """
         products = torch.relu(queries.float() @ keys.float().transpose(-1, -2))
         scores = (products * weights[..., None]).sum(1, keepdim=True)  # (batch, 1, n_q, n_k)
-        own = positions(queries.shape[2], keys.shape[2], queries.device)
+        current = positions(queries.shape[2], keys.shape[2], queries.device)
         # Many score exactly 0: of these the nearest, or the choice would depend on the library.
-        distance = own[:, None] - torch.arange(keys.shape[2], device=keys.device)
+        distance = current[:, None] - torch.arange(keys.shape[2], device=keys.device)
         ranked = torch.where(scores > 0, scores, -distance.float())
-        return best_past(ranked, own, self.top - 1, sinks=0)
+        return best_past(ranked, current, self.top - 1, sinks=0)
 
 
 class _Square:
@@ -403,8 +403,8 @@ def fewest(weights: Tensor, p: float, *, causal: bool) -> Tensor:
     rows = torch.arange(weights.shape[2], device=weights.device)[:, None]
     if not causal:
         return chosen
-    own = rows.expand(*chosen.shape[:-1], 1)
-    return torch.cat([own, chosen.masked_fill(chosen > rows, -1)], dim=-1)
+    current = rows.expand(*chosen.shape[:-1], 1)
+    return torch.cat([current, chosen.masked_fill(chosen > rows, -1)], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -441,9 +441,9 @@ class VerticalSlash(_Square):
         vertical = columns.topk(min(self.vertical, blocks)).indices[:, :, None]
         slash = diagonals.topk(min(self.slash, blocks)).indices[:, :, None]
         rows = torch.arange(blocks, device=q.device)[:, None]
-        own = rows.expand(*columns.shape[:2], -1, 1)
-        found = [own, vertical.expand(-1, -1, blocks, -1), rows - slash, rows - slash - 1]
-        chosen = torch.cat(found, dim=-1)  # a diagonal of blocks touches two blocks of a row
+        current = rows.expand(*columns.shape[:2], -1, 1)
+        reads = [current, vertical.expand(-1, -1, blocks, -1), rows - slash, rows - slash - 1]
+        chosen = torch.cat(reads, dim=-1)  # a diagonal of blocks touches two blocks of a row
         return chosen.masked_fill((chosen > rows) | (chosen < 0), -1)
 
 
@@ -485,11 +485,11 @@ class Local3d:
         """The chosen blocks of each query block."""
         counts = [size // tile for size, tile in zip(self.shape, self.tile, strict=True)]
         axes = [torch.arange(count) for count in counts]
-        place = torch.cartesian_prod(*axes)  # (tiles, 3)
+        at = torch.cartesian_prod(*axes)  # (tiles, 3)
         half = torch.tensor(self.window) // 2
         # At an edge the window is moved inside, so that all tiles read as many.
-        centre = torch.minimum(torch.maximum(place, half), torch.tensor(counts) - 1 - half)
-        near = ((place[None] - centre[:, None]).abs() <= half).all(-1)
+        centre = torch.minimum(torch.maximum(at, half), torch.tensor(counts) - 1 - half)
+        near = ((at[None] - centre[:, None]).abs() <= half).all(-1)
         return _listed(near).to(q.device)
 
 

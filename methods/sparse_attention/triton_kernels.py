@@ -169,11 +169,11 @@ def _reach(
 
 @triton.jit
 def _keys(
-    place, list_, most, origin, high, n_k,
+    start, list_, most, origin, high, n_k,
     LISTED: tl.constexpr, KEY_BLOCK: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """The keys at `place` and following of a range or of a list, and which of them there are."""
-    flat = place + tl.arange(0, KEYS)
+    flat = start + tl.arange(0, KEYS)
     if LISTED:
         listed = flat // KEY_BLOCK < most
         block = tl.load(list_ + flat // KEY_BLOCK, mask=listed, other=-1).to(tl.int64)
@@ -225,8 +225,8 @@ def _forward(
     acc = tl.zeros((ROWS, D_PADDED), tl.float32)  # sums of values, by the weights so far
     above = tl.full((ROWS,), -float("inf"), tl.float32)  # the largest score so far
     total = tl.zeros((ROWS,), tl.float32)  # of the weights
-    for place in range(low, high, KEYS):
-        key, there = _keys(place, list_, most, origin, high, n_k, LISTED, KEY_BLOCK, KEYS)
+    for start in range(low, high, KEYS):
+        key, there = _keys(start, list_, most, origin, high, n_k, LISTED, KEY_BLOCK, KEYS)
         if tl.max(there.to(tl.int32), 0) > 0:
             held = there[:, None] & inside
             k = tl.load(_at(K, sample, shared, key * stride, D_PADDED), mask=held, other=0.0)
@@ -282,8 +282,8 @@ def _backward(
     list_ = BLOCKS + sample * blocks_step + (chooser * runs + run) * most
     origin, shared = tl.load(ORIGINS + sample), chooser // choosers
     dq = tl.zeros((ROWS, D_PADDED), tl.float32)
-    for place in range(low, high, KEYS):
-        key, there = _keys(place, list_, most, origin, high, n_k, LISTED, KEY_BLOCK, KEYS)
+    for start in range(low, high, KEYS):
+        key, there = _keys(start, list_, most, origin, high, n_k, LISTED, KEY_BLOCK, KEYS)
         if tl.max(there.to(tl.int32), 0) > 0:
             held, token = there[:, None] & inside, key * stride
             k = tl.load(_at(K, sample, shared, token, D_PADDED), mask=held, other=0.0)

@@ -324,7 +324,9 @@ def a_mean_of_a_block_that_is_not_complete(patch):
         return (selectors.in_blocks(k.float(), self.key_block, 0.0).mean(3),)
 
     patch.setattr(selectors.Summarised, "summaries", hasty)
-    patch.setattr(selectors.Summarised, "own", lambda self, q, n_k: torch.full((q.shape[2],), 99))
+    patch.setattr(
+        selectors.Summarised, "current", lambda self, q, n_k: torch.full((q.shape[2],), 99)
+    )
 
 
 def a_choice_by_later_queries(patch):
