@@ -115,7 +115,7 @@ def test_numbers_of_abstracts_are_given_as_on_their_page(client: Client, order: 
     page = page_of(client, "/quantities/", **scope, order=order)
     places = re.findall(r'href="(/papers/[\d.]+/#number-\d+)">([^<]+)</a>', page)
     assert [
-        (f"/papers/{one['paper']['id']}/#{one['number']}", f"{one['text']} {one['direction']}")
+        (f"/papers/{one['paper']['id']}/#{one['number']}", one["text"])  # no "2.5× more" speed-up
         for one in answer["items"]
     ] == places
     first = answer["items"][0]
@@ -136,6 +136,7 @@ def test_numbers_of_abstracts_are_given_as_on_their_page(client: Client, order: 
         ("from A100 to H100", ("", "")),
         ("on an NVIDIA Jetson AGX Orin", ("", "Jetson AGX Orin")),
         ("a CPU forward pass of GPT-4o", ("GPT-4o", "CPU")),
+        ("Llama-architecture models", ("", "")),
         ("a text without either", ("", "")),
     ],
 )

@@ -116,6 +116,12 @@ class AbstractNumber(models.Model):
         return f"{self.name} {self.text}"
 
     @property
+    def said(self) -> str:
+        """The number with its direction: "30% less"; a speed-up of 3× is no "3× more"."""
+        is_in_the_name = "speed" in self.metric or "→" in self.text
+        return self.text if is_in_the_name else f"{self.text} {self.direction}".strip()
+
+    @property
     def fragment(self) -> str:
         """The fragment of its place on its paper's page."""
         return f"number-{self.start}"

@@ -6,6 +6,7 @@ from webapp.ui.tables import table
 
 _WORDS = table(__file__, "surroundings.toml")
 _MODEL = re.compile(rf"\b(?:{'|'.join(_WORDS['models'])})(?:[-.\w]*\w)?(?: \d+(?:\.\d+)?[BM]?\b)*")
+_KIND = re.compile(r"-(?:architecture|based|style|like|family|type)$")  # no model of its own
 _HARDWARE = re.compile(rf"\b(?:{'|'.join(_WORDS['hardware'])})\b")
 
 
@@ -20,5 +21,5 @@ def hardware(text: str) -> str:
 
 
 def _only(pattern: re.Pattern[str], text: str) -> str:
-    names = {match[0] for match in pattern.finditer(text)}
+    names = {match[0] for match in pattern.finditer(text) if not _KIND.search(match[0])}
     return names.pop() if len(names) == 1 else ""
