@@ -38,7 +38,7 @@ def other(papers: list[Paper]) -> User:
     made: User = factories.make_reader("eve")
     for paper in papers:
         Star.objects.create(reader=made, paper=paper)
-        LibraryEntry.objects.create(reader=made, paper=paper, tags=["old"])
+        LibraryEntry.objects.create(reader=made, paper=paper, tags=["fast", "old"])
     ReadingList.objects.create(reader=made, name="Wk").papers.add(*papers)
     return made
 
