@@ -13,7 +13,7 @@ from django.test import Client
 from methods import registry
 from tests import factories
 from webapp.catalog import chips, linking
-from webapp.catalog.comparable import Reported
+from webapp.catalog.comparable import ReportedNumber
 from webapp.catalog.queries import Carried
 from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.digests.models import Chips
@@ -72,8 +72,8 @@ def words(client: Client, address: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", main)).split())
 
 
-def reported(text: str) -> list[Reported]:
-    return [Reported(one, "sparse_attention/longformer") for one in claims_of(text)]
+def reported(text: str) -> list[ReportedNumber]:
+    return [ReportedNumber(one, "sparse_attention/longformer") for one in claims_of(text)]
 
 
 def test_no_figure_stands_beside_the_numbers_of_another_mechanism(
@@ -154,7 +154,7 @@ def test_the_same_words_of_a_paper_on_something_else_meet_nothing(own: Paper) ->
     carried = Carried(registry.get("sparse_attention"))
     (claim,) = claims_of("Our attention kernel is 3.1x faster at 4096 tokens.")
     for mechanism in ("", "sparse_attention", "sparse_attention/moba"):
-        assert Reported(claim, mechanism).beside(carried.comparisons) is None
+        assert ReportedNumber(claim, mechanism).beside(carried.comparisons) is None
 
 
 def test_a_chip_names_quantity_baseline_and_interval_or_shows_no_figure(
@@ -200,5 +200,5 @@ def test_every_mechanism_names_variants_that_results_have() -> None:
 
 def test_a_claim_of_no_ratio_has_no_scope_that_meets() -> None:
     claim = RuleClaim("3.1", "ms", "The kernel takes 3.1 ms", 0, 1, metric="latency")
-    scope = Reported(claim, "m/x").scope
+    scope = ReportedNumber(claim, "m/x").scope
     assert not scope.meets(scope), "what is not known meets nothing, not even itself"

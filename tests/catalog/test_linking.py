@@ -23,7 +23,7 @@ from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, standing
 from webapp import tasks
 from webapp.catalog import linking, phrases
-from webapp.catalog.evidence import Answer, Link, links
+from webapp.catalog.evidence import Link, RelationAnswer, links
 from webapp.catalog.labels import Label, agreement
 from webapp.catalog.models import LinkingState, MethodLink
 from webapp.catalog.phrases import pattern
@@ -185,17 +185,22 @@ def test_a_models_answer_overturns_what_words_say(
     found = of("sparse_attention", *paper)
     assert found is not None
     assert found.relation == before
-    said = Answer("sparse_attention", answer, paper[1])
+    said = RelationAnswer("sparse_attention", answer, paper[1])
     (again,) = (one for one in links("2512.00001", *paper, (said,)) if one.method == said.method)
     assert again.relation == after
 
 
 def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:
     text = GroundTruth("\n".join(SWIN))
-    assert Answer("sparse_attention", "about", "shifted window  attention").log_odds(text) > 0
-    assert Answer("sparse_attention", "none", "shifted window attention").log_odds(text) < 0
-    assert Answer("sparse_attention", "about", "we invent a sparse attention").log_odds(text) == 0
-    assert Answer("sparse_attention", "about", " ").log_odds(text) == 0
+    assert (
+        RelationAnswer("sparse_attention", "about", "shifted window  attention").log_odds(text) > 0
+    )
+    assert RelationAnswer("sparse_attention", "none", "shifted window attention").log_odds(text) < 0
+    assert (
+        RelationAnswer("sparse_attention", "about", "we invent a sparse attention").log_odds(text)
+        == 0
+    )
+    assert RelationAnswer("sparse_attention", "about", " ").log_odds(text) == 0
 
 
 def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> None:

@@ -105,9 +105,9 @@ def test_what_is_said_again_says_less() -> None:
 
 
 def test_methods_share_what_evidence_counts_and_keep_their_own_intercept(data: Path) -> None:
-    def examples(among: int) -> list[training.Example]:
+    def examples(among: int) -> list[training.LabelledPaper]:
         return [
-            training.Example("A paper", text.format(n=n), (said, *3 * (0.0,)), about)
+            training.LabelledPaper("A paper", text.format(n=n), (said, *3 * (0.0,)), about)
             for n in range(16)
             for text, said, about in ((ABOUT, 2.0, True), *[(OTHER, n % 2, False)] * among)
         ]

@@ -246,11 +246,11 @@ class Storm:
 
 def figures(storm: Storm, calm: float, took: float) -> dict[str, Any]:
     """What the storm left: the numbers that must hold, and those that are good to know."""
-    from webapp.runs.models import ENDED, OPEN, Failure, Run, State
+    from webapp.runs.models import ENDED, OPEN, Run, RunFailure, State
 
     runs = list(Run.objects.filter(pk__in=storm.asked))  # not what `up` imported
     succeeded = [run for run in runs if run.state == State.SUCCEEDED]
-    ours = [run for run in runs if run.failure and Failure(run.failure).ours]
+    ours = [run for run in runs if run.failure and RunFailure(run.failure).ours]
     attempts = Counter(run.attempt for run in runs)
     return {
         "runs asked for": storm.runs,

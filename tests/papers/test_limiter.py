@@ -59,7 +59,7 @@ def test_a_pause_holds_everybody_back_and_is_never_shortened(settings: Settings)
     limiter.pause(30)
     limiter.pause(1)
     began = time.monotonic()
-    with pytest.raises(limiter.BusyError) as busy, limiter.slot(patience=5):
+    with pytest.raises(limiter.SlotTakenError) as busy, limiter.slot(patience=5):
         pytest.fail("the place was given away")
     assert time.monotonic() - began < 1  # it is known at once that 5 s do not suffice
     assert 28 < busy.value.seconds <= 30

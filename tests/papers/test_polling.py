@@ -203,7 +203,7 @@ def test_a_long_retry_after_stops_the_round(arxiv: ArxivServer) -> None:
     report = fetch(["cs.AI", "cs.CL"], at=noon(WEDNESDAY))
     assert len(arxiv.log) == 1
     assert "asks us to wait 900 s (HTTP 429)" in report.reason
-    with pytest.raises(limiter.BusyError), limiter.slot(http.PATIENCE):
+    with pytest.raises(limiter.SlotTakenError), limiter.slot(http.PATIENCE):
         pytest.fail("nobody may ask")
 
 

@@ -54,7 +54,7 @@ def test_what_the_code_says_has_a_known_form(db: None) -> None:
         port = door.getsockname()[1]
     with pytest.raises(fetch.OutOfReachError) as refused:
         fetch._request(f"http://127.0.0.1:{port}/", {})
-    answer = fetch.Answer("http://arxiv.example/", 503, {}, b"")
+    answer = fetch.HttpAnswer("http://arxiv.example/", 503, {}, b"")
     said = [
         str(refused.value),
         str(fetch._refusal(answer, 30.0)),

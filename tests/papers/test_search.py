@@ -15,7 +15,7 @@ from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
 from webapp.papers.search import MAX_PAGES, PAGE, filters, search, spelling
-from webapp.papers.search.query import Query, Term, parse, words_of
+from webapp.papers.search.query import Query, QueryTerm, parse, words_of
 from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db
@@ -155,16 +155,16 @@ def test_the_index_outlives_every_migration() -> None:
 def test_terms() -> None:
     assert parse('ti:"long-context  x" -au:Ohm quant*') == Query(
         (
-            Term(("long", "context", "x"), "title"),
-            Term(("ohm",), "authors", exclude=True),
-            Term(("quant",), prefix=True),
+            QueryTerm(("long", "context", "x"), "title"),
+            QueryTerm(("ohm",), "authors", exclude=True),
+            QueryTerm(("quant",), prefix=True),
         )
     )
 
 
 def test_a_short_word_is_no_prefix_and_a_rest() -> None:
-    assert Term(("pretraining",)).spellings() == [("pretraining",), ("pre", "training")]
-    assert Term(("preen",)).spellings() == [("preen",)]
+    assert QueryTerm(("pretraining",)).spellings() == [("pretraining",), ("pre", "training")]
+    assert QueryTerm(("preen",)).spellings() == [("preen",)]
 
 
 def test_dates_of_a_query() -> None:

@@ -38,7 +38,7 @@ def test_the_days_that_wait_for_the_next_fetch_have_rows(
 def test_a_304_that_nobody_asked_for_is_no_batch(
     arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "get", lambda url, *_: http.Answer(url, 304, {}, b""))
+    monkeypatch.setattr(http, "get", lambda url, *_: http.HttpAnswer(url, 304, {}, b""))
     report = fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert report.failed
     assert "304 to a request without conditions" in listing(WEDNESDAY).reason

@@ -21,7 +21,7 @@ from tests.runs.saying import (
     send,
 )
 from webapp.runs import record, states
-from webapp.runs.models import Failure, Run, State
+from webapp.runs.models import Run, RunFailure, State
 from webapp.runs.states import Writer
 
 METHOD, BENCHMARK = "sparse_attention", "latency"
@@ -166,12 +166,12 @@ def under_way(reader: User | None = None) -> Run:
     return run
 
 
-def failed(failure: Failure, reason: str, reader: User | None = None) -> Run:
+def failed(failure: RunFailure, reason: str, reader: User | None = None) -> Run:
     """A run that failed that way for good."""
     run = running(live_worker("one"), **fields(reader))
     run.attempt = 2
     run.save()
-    if failure == Failure.CHECK:
+    if failure == RunFailure.CHECK:
         begun(run)
         missed = protocol.CheckResult(
             name="oracle", label="bf16", measured=0.31, bound=0.01, relation="<=", passed=False
@@ -183,12 +183,12 @@ def failed(failure: Failure, reason: str, reader: User | None = None) -> Run:
 
 
 REASONS = {
-    Failure.WORKER_LOST: "Nothing was heard of one for 30 s.",
-    Failure.KILLED: "the benchmark was ended by signal 9",
-    Failure.INPUT: "about 61.0 GiB are needed on cpu, 6.2 GiB are free; choose smaller parameters",
-    Failure.CHECK: "oracle (bf16): 0.31 <= 0.01",
-    Failure.MEMORY: "out of memory\nTried to allocate 48.00 GiB",
-    Failure.ERROR: 'ValueError: heads <script>alert(1)</script>\n  File "bench.py", line 12',
+    RunFailure.WORKER_LOST: "Nothing was heard of one for 30 s.",
+    RunFailure.KILLED: "the benchmark was ended by signal 9",
+    RunFailure.INPUT: "61.0 GiB are needed on cpu, 6.2 GiB are free; choose smaller parameters",
+    RunFailure.CHECK: "oracle (bf16): 0.31 <= 0.01",
+    RunFailure.MEMORY: "out of memory\nTried to allocate 48.00 GiB",
+    RunFailure.ERROR: 'ValueError: heads <script>alert(1)</script>\n  File "bench.py", line 12',
 }
 
 

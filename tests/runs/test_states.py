@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs import saying
 from webapp.runs import broker, record, states
-from webapp.runs.models import ENDED, OPEN, Failure, Run, State
+from webapp.runs.models import ENDED, OPEN, Run, RunFailure, State
 from webapp.runs.states import TRANSITIONS, IllegalMoveError, Writer, move
 
 pytestmark = pytest.mark.django_db
@@ -61,8 +61,8 @@ def test_a_stale_token_changes_nothing() -> None:
     assert not move(stale, State.RUNNING, Writer.RECORDER)
 
 
-@pytest.mark.parametrize("failure", list(Failure))
-def test_only_failures_of_ours_are_tried_again_and_only_once(failure: Failure) -> None:
+@pytest.mark.parametrize("failure", list(RunFailure))
+def test_only_failures_of_ours_are_tried_again_and_only_once(failure: RunFailure) -> None:
     worker = saying.live_worker()
     run = saying.running(worker)
     assert states.fail(run, failure, "because", Writer.RECORDER)
@@ -82,6 +82,6 @@ def test_a_retry_keeps_nothing_that_the_lost_attempt_measured(
     for seq, body in enumerate((saying.series(), saying.check(), saying.artefact())):
         assert record.store_event(saying.say(run, seq, body))
     run.refresh_from_db()
-    assert states.fail(run, Failure.WORKER_LOST, "It was lost.", Writer.SWEEP)
+    assert states.fail(run, RunFailure.WORKER_LOST, "It was lost.", Writer.SWEEP)
     left = (run.series, run.checks, run.artefacts)
     assert [measured.count() for measured in left] == [0, 0, 0]

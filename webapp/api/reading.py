@@ -26,7 +26,7 @@ from webapp.library import queries as library_queries
 from webapp.library.models import LibraryEntry, Star
 from webapp.limits import spend, visitor
 from webapp.papers.models import Paper
-from webapp.papers.search import MAX_PAGES, Results, search
+from webapp.papers.search import MAX_PAGES, SearchResults, search
 from webapp.papers.search.query import QueryError
 
 A_PAGE = 50  # papers of a library, or quantities, on a page
@@ -45,7 +45,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     category: Annotated[str, Query(max_length=32)] = "",
     since: Date | None = None,
     order: Literal["relevance", "newest"] = "relevance",
-) -> Results:
+) -> SearchResults:
     """As on the search page: words, "phrases", OR, author:, cat:, method:, has:measured, after:;
     with a token of the scope `library` also is:unread, tag:, list:, note:."""
     spend("searches", visitor(request))

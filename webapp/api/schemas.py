@@ -22,7 +22,7 @@ from webapp.digests.queries import digest_entries
 from webapp.learning.similar import similar
 from webapp.library.forms import MAX_NOTE, MAX_TAG, MAX_TAGS
 from webapp.papers.models import Paper
-from webapp.papers.search import Results
+from webapp.papers.search import SearchResults
 from webapp.summaries.queries import of_paper
 
 
@@ -111,7 +111,7 @@ class PaperPage(Schema):
     items: list[PaperSchema] = Field(alias="papers")
 
     @staticmethod
-    def resolve_next(found: Results) -> int | None:
+    def resolve_next(found: SearchResults) -> int | None:
         """Where there are more."""
         return found.page + 1 if found.has_next else None
 

@@ -21,7 +21,7 @@ LIFETIMES = (30, 90, 365)  # days that a reader may choose from, or never
 DAYS = 90  # what is chosen unless the reader says otherwise
 
 
-class RefusedError(Exception):
+class TokenRefusedError(Exception):
     """A token cannot be created; the message tells the reader why and what to do."""
 
 
@@ -37,9 +37,9 @@ def make(
     Raises RefusedError.
     """
     if not scopes:
-        raise RefusedError(_("Choose what the token may do."))
+        raise TokenRefusedError(_("Choose what the token may do."))
     if Token.objects.filter(reader=reader).count() >= MAX_TOKENS:
-        raise RefusedError(
+        raise TokenRefusedError(
             _("The limit is %d tokens. Revoke one that you do not use.") % MAX_TOKENS
         )
     token = PREFIX + token_urlsafe(32)

@@ -35,10 +35,10 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
             scopes = request.POST.getlist("scopes")
             days = request.POST.get("days", str(tokens.DAYS))
             if days not in {"never", *map(str, tokens.LIFETIMES)}:
-                raise tokens.RefusedError(_("Choose when the token expires."))
+                raise tokens.TokenRefusedError(_("Choose when the token expires."))
             lifetime = None if days == "never" else int(days)
             made = tokens.make(reader, request.POST.get("name", ""), scopes, lifetime)
-        except tokens.RefusedError as error:
+        except tokens.TokenRefusedError as error:
             messages.error(request, str(error))
     context = {
         "tokens": Token.objects.filter(reader=reader),

@@ -150,7 +150,7 @@ def is_ours(comparison: Comparison) -> bool:
 
 
 @dataclass(frozen=True)
-class Reported:
+class ReportedNumber:
     """A number that a paper reports of a mechanism that it proposes."""
 
     claim: Claim | RuleClaim

@@ -32,7 +32,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RelationAnswer:
     """A relation that a summary model answered, with its quote."""
 
     method: str
@@ -47,7 +47,11 @@ class Answer:
 
 
 def links(
-    arxiv_id: str, title: str, abstract: str, answers: tuple[Answer, ...] = (), text: str = ""
+    arxiv_id: str,
+    title: str,
+    abstract: str,
+    answers: tuple[RelationAnswer, ...] = (),
+    text: str = "",
 ) -> list[Link]:
     """The methods a paper is related to, in the registry's order.
 
@@ -65,7 +69,7 @@ def _link(
     method: Method,
     paper: tuple[str, str, str],
     vector: tfidf.Vector,
-    answers: Mapping[Answer, float],
+    answers: Mapping[RelationAnswer, float],
 ) -> Link | None:
     arxiv_id, title, abstract = paper
     roles = {paper.arxiv_id: paper.role for paper in method.papers}

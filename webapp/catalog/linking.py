@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from methods import registry
 from webapp.catalog import evidence
-from webapp.catalog.evidence import Answer
+from webapp.catalog.evidence import RelationAnswer
 from webapp.catalog.models import LinkingState, MethodLink
 from webapp.learning.tfidf import DATA
 from webapp.papers.models import Listing, Paper
@@ -165,12 +165,14 @@ def _write(papers: list[Paper]) -> int:
     return len(gone) + len(written)
 
 
-def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
+def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[RelationAnswer, ...], str]]:
     """The relations that a model answered, with the text that it had read."""
     latest = Q(version=F("paper__version"))
     done = Summary.objects.filter(latest, paper__in=papers, state=Summary.State.DONE, withheld="")
     by_paper = {
-        row.paper_id: tuple(Answer(**relation) for relation in row.content.get("relations", ()))
+        row.paper_id: tuple(
+            RelationAnswer(**relation) for relation in row.content.get("relations", ())
+        )
         for row in done.order_by("finished_at")
     }
     answered = [key for key, answers in by_paper.items() if answers]

@@ -30,7 +30,7 @@ class Found(NamedTuple):
     weight: float  # below 0 where it speaks against the family
 
 
-class Sentence(NamedTuple):
+class PaperSentence(NamedTuple):
     """A sentence, the title among them."""
 
     text: str
@@ -63,7 +63,7 @@ def find(family: Family, title: str, abstract: str) -> list[Found]:
     return sorted(found, key=lambda phrase: -abs(phrase.weight))
 
 
-def _places(parts: list[str], weight: float, text: list[Sentence]) -> Iterator[Found]:
+def _places(parts: list[str], weight: float, text: list[PaperSentence]) -> Iterator[Found]:
     factors = {"title": TITLE, "own work": OWN, "abstract": 1.0}
     for sentence in text:
         matches = [match for part in parts if (match := pattern(part).search(sentence.text))]
@@ -73,12 +73,12 @@ def _places(parts: list[str], weight: float, text: list[Sentence]) -> Iterator[F
             yield Found(words, sentence.place, weight * factors[sentence.place])
 
 
-def sentences(title: str, abstract: str) -> list[Sentence]:
+def sentences(title: str, abstract: str) -> list[PaperSentence]:
     """The title and the abstract's sentences, marked where authors say what they do."""
     return [
-        Sentence(title, "title"),
+        PaperSentence(title, "title"),
         *(
-            Sentence(text, "own work" if _OWN_WORK.search(text) else "abstract")
+            PaperSentence(text, "own work" if _OWN_WORK.search(text) else "abstract")
             for text in _SENTENCE.split(abstract)
         ),
     ]

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from methods import charts, registry
 from methods.spec import Mechanism, Method
-from webapp.catalog.comparable import Comparison, Reported, best, comparisons, is_ours
+from webapp.catalog.comparable import Comparison, ReportedNumber, best, comparisons, is_ours
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.catalog.verdicts import Word
@@ -245,6 +245,6 @@ def beside(
     answers: list[tuple[Claim | RuleClaim, Comparison | None]] = []
     for claim in claims:
         names = [of_paper.reported for of_paper in proposing] if claim.verified else []
-        ours = (Reported(claim, name).beside(found) for name in names)
+        ours = (ReportedNumber(claim, name).beside(found) for name in names)
         answers.append((claim, next(filter(None, ours), None)))
     return answers

@@ -16,7 +16,7 @@ TRUST = 0.7  # factor of the phrases' weights: they were chosen with these label
 
 
 @dataclass(frozen=True)
-class Example:
+class LabelledPaper:
     """A paper with the scores of its phrases, and whether it is about the method."""
 
     title: str
@@ -51,7 +51,8 @@ def write_vocabulary(idf: Mapping[str, float]) -> None:
 
 
 def fit(
-    examples: Mapping[str, Sequence[Example]], background: Mapping[str, Sequence[tuple[str, str]]]
+    examples: Mapping[str, Sequence[LabelledPaper]],
+    background: Mapping[str, Sequence[tuple[str, str]]],
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
     """The weights of each method, and the out-of-fold probabilities of its examples.
 
@@ -103,7 +104,7 @@ def _weigh(features: Any, about: Any, method: Any) -> Any:
 
 
 def _terms(
-    examples: Sequence[Example], background: Sequence[tuple[str, str]], folds: Any
+    examples: Sequence[LabelledPaper], background: Sequence[tuple[str, str]], folds: Any
 ) -> tuple[dict[str, Any], Any]:
     """The linear model over the terms, and its out-of-fold log-odds of the examples."""
     import numpy as np  # noqa: PLC0415

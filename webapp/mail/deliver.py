@@ -42,7 +42,7 @@ MAX_PAPERS = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
 
 
-class Line(TypedDict):
+class MailLine(TypedDict):
     """A paper in a mail."""
 
     title: str
@@ -124,7 +124,7 @@ def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBacke
     return listed
 
 
-def preview(delivery: Delivery) -> tuple[Date | None, list[Line]]:
+def preview(delivery: Delivery) -> tuple[Date | None, list[MailLine]]:
     """The last day whose announcements are complete, and the mail that it makes."""
     day = _last_settled_day()
     if day is None:
@@ -147,7 +147,7 @@ def send_now(delivery: Delivery) -> bool:
     return bool(lines)
 
 
-def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[Line]]:
+def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLine]]:
     """The last day that is looked at, and the papers announced after `sent_until`."""
     since, until = sent_until + timedelta(days=1), _last_settled_day()
     if until is None or until < since:
@@ -196,7 +196,7 @@ def _last_settled_day() -> Date | None:
 
 def _line(
     reader: User, paper: Paper, day: Date | None, reason: str, entry: DigestEntry | None = None
-) -> Line:
+) -> MailLine:
     """A paper as a mail shows it, in plain text; saved by a link that needs no session."""
     links = [
         ("PDF", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
@@ -220,7 +220,11 @@ def _day(day: Date) -> str:
 
 
 def _send(
-    delivery: Delivery, until: Date, lines: Sequence[Line], mail: BaseEmailBackend, again: str = ""
+    delivery: Delivery,
+    until: Date,
+    lines: Sequence[MailLine],
+    mail: BaseEmailBackend,
+    again: str = "",
 ) -> None:
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))

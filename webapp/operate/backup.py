@@ -52,7 +52,7 @@ class BackupError(CommandError):
     """A backup cannot be made or restored; the message says why and what to do."""
 
 
-class Manifest(BaseModel):
+class BackupManifest(BaseModel):
     """What a backup says of itself."""
 
     model_config = ConfigDict(strict=True)
@@ -96,7 +96,7 @@ def new_file(target: Path) -> Iterator[Path]:
         raise BackupError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def restore(source: Path, *, force: bool = False) -> Manifest:
+def restore(source: Path, *, force: bool = False) -> BackupManifest:
     """Replace the database and the secret key by those of a backup; its manifest.
 
     Raises BackupError if the file is not a backup, is damaged, or was made on another kind of
@@ -138,7 +138,7 @@ def _dump(content: Path) -> None:
     _DUMP[connection.vendor](content)
     if (settings.DATA_DIR / SECRET).exists():  # else it is in ASSAY_SECRET_KEY
         shutil.copyfile(settings.DATA_DIR / SECRET, content / SECRET)
-    manifest = Manifest(
+    manifest = BackupManifest(
         format=FORMAT,
         database=connection.vendor,
         made_at=timezone.now().isoformat(),
@@ -173,7 +173,7 @@ def _dump_postgresql(content: Path) -> None:
                 target.writelines(rows)
 
 
-def _restore_sqlite(content: Path, manifest: Manifest) -> None:
+def _restore_sqlite(content: Path, manifest: BackupManifest) -> None:
     if not (content / DATABASE).exists():
         raise BackupError("The backup lacks its database.")
     with closing(sqlite3.connect(content / DATABASE)) as copy:
@@ -240,7 +240,7 @@ def _replace_sqlite(database: Path, draft: Path) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _restore_postgresql(content: Path, manifest: Manifest) -> None:
+def _restore_postgresql(content: Path, manifest: BackupManifest) -> None:
     """Recreate the tables as of the backup's migrations and copy their rows, in one transaction."""
     with transaction.atomic(), connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
@@ -282,7 +282,7 @@ def _columns(table: str) -> list[str]:
     return [name for (name,) in found]
 
 
-def _last_migrations(manifest: Manifest) -> dict[str, str]:
+def _last_migrations(manifest: BackupManifest) -> dict[str, str]:
     """The last migration of each app that the backup had applied, by app."""
     had = {*manifest.migrations}
     executor = MigrationExecutor(connection)
@@ -296,7 +296,7 @@ def _last_migrations(manifest: Manifest) -> dict[str, str]:
     }
 
 
-def _refuse_newer(manifest: Manifest) -> None:
+def _refuse_newer(manifest: BackupManifest) -> None:
     # Without a connection: the present database may be damaged, or of a newer Assay.
     if newer := unknown_migrations(MigrationLoader(None), manifest.migrations):
         raise BackupError(
@@ -355,10 +355,10 @@ def _unpack(source: Path, folder: Path) -> None:
             pass
 
 
-def _manifest(content: Path) -> Manifest:
+def _manifest(content: Path) -> BackupManifest:
     """The manifest. Raises BackupError if this Assay cannot read it."""
     try:
-        manifest = Manifest.model_validate_json((content / "manifest.json").read_bytes())
+        manifest = BackupManifest.model_validate_json((content / "manifest.json").read_bytes())
     except FileNotFoundError:
         raise BackupError("The file is no backup of Assay: it has no manifest.") from None
     except ValidationError as error:

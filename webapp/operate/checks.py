@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Check:
+class ReadinessCheck:
     """The result of a check: whether it passed, and what was found."""
 
     name: str
@@ -36,7 +36,7 @@ class Check:
     detail: str
 
 
-def readiness() -> list[Check]:
+def readiness() -> list[ReadinessCheck]:
     """All checks. Each takes a few seconds at most, whatever is down."""
     return [
         _check("database", _database),
@@ -53,12 +53,12 @@ def readiness() -> list[Check]:
     ]
 
 
-def _check(name: str, look: Callable[..., tuple[bool, str]], *given: object) -> Check:
+def _check(name: str, look: Callable[..., tuple[bool, str]], *given: object) -> ReadinessCheck:
     try:
-        return Check(name, *look(*given))
+        return ReadinessCheck(name, *look(*given))
     except DatabaseError as error:
         log.warning("Check of %s: the database does not answer: %s", name, error)
-        return Check(name, False, "the database does not answer")
+        return ReadinessCheck(name, False, "the database does not answer")
 
 
 def _database() -> tuple[bool, str]:

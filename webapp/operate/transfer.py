@@ -62,7 +62,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Table(_Strict):
+class ExportedTable(_Strict):
     """What the manifest says of one model's file."""
 
     columns: list[str]
@@ -70,13 +70,13 @@ class Table(_Strict):
     sha256: str  # of its lines
 
 
-class Manifest(_Strict):
+class ExportManifest(_Strict):
     """What an export says of itself."""
 
     format: int
     kind: Literal["assay export"]
     migrations: dict[str, list[str]]  # by app: the last ones
-    tables: dict[str, Table]  # by model
+    tables: dict[str, ExportedTable]  # by model
 
 
 def exported_models() -> dict[str, type[models.Model]]:
@@ -87,7 +87,7 @@ def exported_models() -> dict[str, type[models.Model]]:
     return {label: by_label[label] for label in sorted(by_label.keys() - CACHES.keys())}
 
 
-def export(target: Path) -> Manifest:
+def export(target: Path) -> ExportManifest:
     """Write the site's data to `target`, whole or not at all, all of one moment; its manifest.
 
     The site may keep running. Raises BackupError if the folder cannot be written or the file
@@ -101,13 +101,15 @@ def export(target: Path) -> Manifest:
         if secret := _kept_secret():
             with _member(archive, SECRET) as file:
                 file.write(secret)
-        manifest = Manifest(format=FORMAT, kind="assay export", migrations=_schema(), tables=tables)
+        manifest = ExportManifest(
+            format=FORMAT, kind="assay export", migrations=_schema(), tables=tables
+        )
         with _member(archive, MANIFEST) as file:
             file.write(manifest.model_dump_json(indent=1).encode())
     return manifest
 
 
-def import_(source: Path) -> Manifest:
+def import_(source: Path) -> ExportManifest:
     """Fill an empty site with the data of an export, all of it or nothing; its manifest.
 
     Raises BackupError if the file is no export, is damaged, or is of another version of Assay, if
@@ -145,7 +147,7 @@ UNUSABLE = (
 )
 
 
-def _write_rows(model: type[models.Model], file: IO[bytes]) -> Table:
+def _write_rows(model: type[models.Model], file: IO[bytes]) -> ExportedTable:
     fields = _fields(model)
     digest, count = sha256(), 0
     rows = model._base_manager.order_by(_by_key(model))
@@ -156,10 +158,10 @@ def _write_rows(model: type[models.Model], file: IO[bytes]) -> Table:
         digest.update(data)
         file.write(data)
         count += 1
-    return Table(columns=_columns(model), rows=count, sha256=digest.hexdigest())
+    return ExportedTable(columns=_columns(model), rows=count, sha256=digest.hexdigest())
 
 
-def _read_rows(model: type[models.Model], file: IO[bytes], expected: Table) -> None:
+def _read_rows(model: type[models.Model], file: IO[bytes], expected: ExportedTable) -> None:
     """Insert a file's rows. Raises ValueError if they are not those of the manifest."""
     fields, label = _fields(model), model._meta.label
     digest, count = sha256(), 0
@@ -225,7 +227,7 @@ def _without_unstorable(value: Any) -> Any:
     return value
 
 
-def _checked_manifest(archive: zipfile.ZipFile) -> Manifest:
+def _checked_manifest(archive: zipfile.ZipFile) -> ExportManifest:
     """The manifest, of an archive that holds what it says and fits this site's schema."""
     names = archive.namelist()
     if MANIFEST not in names:
@@ -236,7 +238,7 @@ def _checked_manifest(archive: zipfile.ZipFile) -> Manifest:
     if isinstance(content, dict) and content.get("format", FORMAT) != FORMAT:
         raise ValueError(f"it has format {str(content['format'])[:20]}; this Assay reads {FORMAT}")
     try:
-        manifest = Manifest.model_validate(content)
+        manifest = ExportManifest.model_validate(content)
     except InvalidManifest as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"its manifest is not sound: {first['msg']}") from None

@@ -80,7 +80,7 @@ def _anew(request: HttpRequest, found: Run) -> HttpResponse:
 @require_safe
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs that a visitor may see, filtered by the query string, the latest first."""
-    filters = listing.Filters(request.GET)
+    filters = listing.RunFilters(request.GET)
     found = filters.narrow(visible_runs(request.user), request.user)
     after = request.GET.get("after", "")
     shown, following = listing.page_after(found, after, RUNS_A_PAGE)

@@ -19,7 +19,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Change:
+class VersionChange:
     """The changes from an older version; a text with the same words has no spans."""
 
     old: PaperVersion
@@ -27,11 +27,11 @@ class Change:
     abstract: tuple[Span, ...]
 
 
-def versions(paper: Paper) -> list[tuple[PaperVersion, Change | None]]:
+def versions(paper: Paper) -> list[tuple[PaperVersion, VersionChange | None]]:
     """Each kept version with its changes from the one kept before it, the latest first."""
     kept = list(paper.versions.all())
     changes = [
-        Change(old, compare(old.title, new.title), compare(old.abstract, new.abstract))
+        VersionChange(old, compare(old.title, new.title), compare(old.abstract, new.abstract))
         for old, new in pairwise(kept)
     ]
     return list(zip(kept, [None, *changes], strict=False))[::-1]

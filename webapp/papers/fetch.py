@@ -48,7 +48,7 @@ class RefusedError(FetchError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """A whole answer; `get` returns status 200 with a body, or 304 without."""
 
     url: str
@@ -59,7 +59,7 @@ class Answer:
 
 def get(
     url: str, headers: Mapping[str, str] | None = None, check: Callable[[bytes], None] | None = None
-) -> Answer:
+) -> HttpAnswer:
     """GET `url` within the rate limit, in up to ATTEMPTS attempts.
 
     A failure that may be temporary pauses all requests to arXiv, for as long as Retry-After says
@@ -71,7 +71,7 @@ def get(
         last = attempt == ATTEMPTS - 1
         try:
             answer = _follow(url, dict(headers or {}))
-        except limiter.BusyError as busy:
+        except limiter.SlotTakenError as busy:
             raise AskedToWaitError(f"next request to arXiv in {busy.seconds:.0f} s") from busy
         except OutOfReachError:
             # A third attempt would keep the first page of a new site waiting.
@@ -99,7 +99,7 @@ def get(
     raise AssertionError("every last attempt returns or raises")
 
 
-def _follow(url: str, headers: dict[str, str]) -> Answer:
+def _follow(url: str, headers: dict[str, str]) -> HttpAnswer:
     """Follow redirects, none of which may leave the host."""
     for _ in range(MAX_REDIRECTS + 1):
         with limiter.slot(PATIENCE):
@@ -113,7 +113,7 @@ def _follow(url: str, headers: dict[str, str]) -> Answer:
     raise RefusedError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
 
 
-def _request(url: str, headers: dict[str, str]) -> Answer:
+def _request(url: str, headers: dict[str, str]) -> HttpAnswer:
     # arXiv asks robots for a name and a contact.
     contact = settings.ARXIV_CONTACT or settings.BASE_URL or "self-hosted"
     agent = f"Assay/0.1 (arXiv digest; {contact})"
@@ -126,7 +126,7 @@ def _request(url: str, headers: dict[str, str]) -> Answer:
                 "GET", url, headers=sent, extensions={"trace": deadline.watch}
             ) as response,
         ):
-            answer = Answer(url, response.status_code, response.headers, _read(response, url))
+            answer = HttpAnswer(url, response.status_code, response.headers, _read(response, url))
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         if not deadline.passed:
             is_late = isinstance(error, httpx.TimeoutException)
@@ -171,7 +171,7 @@ def _cause(error: Exception) -> str:
     return re.sub(r"^\[Errno -?\d+\] ", "", text)
 
 
-def _refusal(answer: Answer, wait: float | None) -> FetchError:
+def _refusal(answer: HttpAnswer, wait: float | None) -> FetchError:
     host, status = _host(answer.url), answer.status
     if wait is not None:
         return AskedToWaitError(f"{host} asks us to wait {wait:.0f} s (HTTP {status})")

@@ -25,7 +25,7 @@ _SLOT = 1
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class BusyError(Exception):
+class SlotTakenError(Exception):
     """The slot was not free in time; `seconds` is how long it is still taken, as far as known."""
 
     def __init__(self, seconds: float) -> None:
@@ -65,7 +65,7 @@ def _take(patience: float) -> str:
         held = (slot.leased_until - slot.now).total_seconds() if slot.leased_until else 0.0
         remaining = give_up - time.monotonic()
         if paused > remaining or remaining <= 0:
-            raise BusyError(max(paused, held, 0.0))
+            raise SlotTakenError(max(paused, held, 0.0))
         # The end of a pause is known; a holder may finish at any moment.
         nap = paused if paused > 0 else 0.1
         time.sleep(min(remaining, nap + random.uniform(0.0, 0.05)))

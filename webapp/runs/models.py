@@ -44,7 +44,7 @@ OPEN = (State.QUEUED, *WITH_WORKER)
 ENDED = (State.SUCCEEDED, State.FAILED, State.TIMED_OUT, State.CANCELLED)
 
 
-class Failure(models.TextChoices):
+class RunFailure(models.TextChoices):
     """Why a run failed. The first two are infrastructure failures: retried once, never charged."""
 
     WORKER_LOST = "worker_lost", "the worker was lost"
@@ -121,7 +121,7 @@ class Run(models.Model):
     attempt = models.PositiveSmallIntegerField(default=0)
     token = models.CharField(max_length=64, blank=True)  # names the attempt; stale ones are fenced
     worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL)
-    failure = models.CharField(max_length=16, choices=Failure, blank=True)
+    failure = models.CharField(max_length=16, choices=RunFailure, blank=True)
     reason = models.TextField(blank=True)
 
     queued_at = models.DateTimeField()  # unchanged by a retry, so that the run keeps its place

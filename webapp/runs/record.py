@@ -28,8 +28,8 @@ from webapp.runs.models import (
     WITH_WORKER,
     Check,
     Environment,
-    Failure,
     Run,
+    RunFailure,
     Series,
     StandingMeasurement,
     State,
@@ -232,7 +232,7 @@ def _failed(run: Run, body: protocol.Failed) -> None:
     elif run.state == State.CANCELLING:
         states.move(run, State.CANCELLED, Writer.RECORDER)
     else:
-        states.fail(run, Failure(body.kind), reason, Writer.RECORDER)
+        states.fail(run, RunFailure(body.kind), reason, Writer.RECORDER)
 
 
 def _cancelled(run: Run, body: protocol.Cancelled) -> None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.runs.models import ENDED, Failure, Run, State
+from webapp.runs.models import ENDED, Run, RunFailure, State
 
 news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
@@ -73,7 +73,7 @@ def move(run: Run, to: State, by: Writer, **fields: object) -> bool:
     return True
 
 
-def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
+def fail(run: Run, failure: RunFailure, reason: str, by: Writer) -> bool:
     """End a failed attempt: retry the run once after an infrastructure failure, else end it."""
     if failure.ours and run.attempt < ATTEMPTS:
         return _queue_again(run, by)
@@ -106,7 +106,7 @@ def _closing(run: Run, to: State, fields: dict[str, object]) -> dict[str, object
     # The clock may have been set back, but a run must not end before it started.
     finished_at = max(now, run.started_at) if run.started_at else now
     failure = fields.get("failure")
-    ours = isinstance(failure, Failure) and failure.ours
+    ours = isinstance(failure, RunFailure) and failure.ours
     spent = finished_at - run.started_at if run.started_at and not ours else timedelta()
     return {
         "finished_at": finished_at,

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from webapp.runs import broker, redis_users, states
 from webapp.runs.dispatch import dispatch, send
-from webapp.runs.models import WITH_WORKER, Failure, PeriodicTask, Run, State, Worker
+from webapp.runs.models import WITH_WORKER, PeriodicTask, Run, RunFailure, State, Worker
 from webapp.runs.states import Writer
 from webapp.runs.times import CANCEL, LEASE, OVERTIME, PAUSE, PROMPT, RESEND, START
 
@@ -77,7 +77,7 @@ def _expire(run: Run, overdue: Q) -> None:
         reason = f"Nothing was heard of {name} for {LEASE.seconds} s."
     with transaction.atomic():
         still = Run.objects.select_for_update().filter(overdue, pk=run.pk, token=token).first()
-        given_up = still and states.fail(still, Failure.WORKER_LOST, reason, Writer.SWEEP)
+        given_up = still and states.fail(still, RunFailure.WORKER_LOST, reason, Writer.SWEEP)
     if given_up:
         log.warning("Run %s, attempt %d given up: %s", run.pk, run.attempt, reason)
         broker.cancel(run.pk, token)  # in case its worker is alive after all

@@ -49,17 +49,17 @@ _HIGH = _group("higher is better")
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Statement:
     """A statement, folded, with its numbers and the words that belong to each."""
 
     text: str
     figures: tuple[Number, ...]
 
     @staticmethod
-    def of(text: str) -> "Sentence":
+    def of(text: str) -> "Statement":
         """A statement as it is written."""
         folded = fold_with_places(text)
-        return Sentence(folded.text, tuple(n for n in numbers_in(folded) if not n.is_spread))
+        return Statement(folded.text, tuple(n for n in numbers_in(folded) if not n.is_spread))
 
     def clause(self, number: Number) -> str:
         """The words around a number, up to the next clause."""
@@ -123,7 +123,7 @@ class Sentence:
 
 def contradicting(statement: str, text: PaperText) -> str:
     """The paper's sentence that says otherwise of a statement's numbers; "" where none does."""
-    ours = Sentence.of(statement)
+    ours = Statement.of(statement)
     for number in ours.figures[:12]:
         compared = []
         places = text.occurrences(abs(number.value))
@@ -172,7 +172,7 @@ def _against_rule(claimed: ClaimedNumber, value: Decimal, rule: RuleClaim) -> bo
     return bool(theirs) and theirs <= ours and not theirs & _tokens(fold(claimed.baseline))
 
 
-def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Sentence) -> bool:
+def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Statement) -> bool:
     here = [i for i, n in enumerate(theirs.figures) if abs(n.value) == abs(value)]
     if not here:
         return False
@@ -195,7 +195,7 @@ def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Sentence) -> 
     return claimed.direction == "lower" and bool(is_high)
 
 
-def _compare(ours: Sentence, number: Number, theirs: Sentence) -> bool | None:
+def _compare(ours: Statement, number: Number, theirs: Statement) -> bool | None:
     """Whether two sentences differ in what they say of a number; None where nothing compares."""
     mine = ours.figures.index(number)
     same = [i for i, n in enumerate(theirs.figures) if abs(n.value) == abs(number.value)]
@@ -235,7 +235,7 @@ def _gains_and_loses(statement: str, other: str) -> bool:
     return gains and has(other, worse, down) and not has(other, better, up)
 
 
-def _swapped(ours: Sentence, mine: int, theirs: Sentence, same: Sequence[int]) -> bool | None:
+def _swapped(ours: Statement, mine: int, theirs: Statement, same: Sequence[int]) -> bool | None:
     """Whether a number and another have changed their owners; None where owners are not known."""
     owners, others = ours.owners(), theirs.owners()
     known = False
@@ -280,10 +280,10 @@ def _around(folded: Folded, number: Number) -> tuple[int, int]:
     return (ends[-1] if ends else low), (last.end() if last else high)
 
 
-def _sentence(text: PaperText, span: tuple[int, int]) -> Sentence:
+def _sentence(text: PaperText, span: tuple[int, int]) -> Statement:
     start, end = span
     inside = [n for n in text.numbers_between(start, end) if n.end <= end and not n.is_spread]
-    return Sentence(text.folded.text[start:end], tuple(n.moved(-start) for n in inside))
+    return Statement(text.folded.text[start:end], tuple(n.moved(-start) for n in inside))
 
 
 def _shown(text: PaperText, span: tuple[int, int]) -> str:

@@ -137,7 +137,7 @@ def details(summary: Summary) -> str:
 
 
 @dataclass(frozen=True)
-class Batch:
+class DaySummaries:
     """How far the summaries of one day's papers are: the newest of each paper and language."""
 
     rows: list[Summary]
@@ -165,11 +165,11 @@ class Batch:
         return min(waiting, key=lambda row: row.not_before or timezone.now(), default=None)
 
 
-def of_day(day: date) -> Batch:
+def of_day(day: date) -> DaySummaries:
     """The requested summaries of the papers that were announced on a day."""
     asked = Summary.objects.filter(paper__announcements__listing__date=day).distinct()
     asked = asked.select_related("paper").defer("content", "html", "gist_html", "paper__abstract")
     newest: dict[tuple[int, str], Summary] = {}
     for row in asked.order_by("paper__arxiv_id", "language", "-version", "-id"):
         newest.setdefault((row.paper_id, row.language), row)
-    return Batch(list(newest.values()))
+    return DaySummaries(list(newest.values()))

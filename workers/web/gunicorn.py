@@ -8,7 +8,7 @@ from typing import Any
 
 from assay_common.parent_death import die_with_parent
 
-worker_class = "workers.web.receiving.Worker"
+worker_class = "workers.web.receiving.ReceivingWorker"
 worker_connections = 400  # of a process; below the usual 1,024 open files
 workers = int(os.environ.get("WEB_CONCURRENCY") or 0) or min(max(os.cpu_count() or 1, 2), 4)
 threads = 4

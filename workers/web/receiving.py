@@ -36,7 +36,7 @@ _CODING = re.compile(rb"^transfer-encoding:", re.IGNORECASE | re.MULTILINE)
 _EXPECTS = re.compile(rb"^expect:[ \t]*100-continue", re.IGNORECASE | re.MULTILINE)
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request is not received; the message tells its sender why."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
@@ -47,15 +47,17 @@ class RefusedError(Exception):
 def body_length(head: bytes) -> int:
     """The bytes of the body that a head announces. Raises RefusedError."""
     if _CODING.search(head):
-        raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "Send the body with a Content-Length.")
+        raise RequestRefusedError(
+            HTTPStatus.LENGTH_REQUIRED, "Send the body with a Content-Length."
+        )
     lengths = set(_LENGTH.findall(head))
     if not lengths:
         return 0
     if len(lengths) > 1 or not re.fullmatch(rb"[0-9]{1,18}", next(iter(lengths))):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "The Content-Length is no number.")
+        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, "The Content-Length is no number.")
     if (length := int(lengths.pop())) > MAX_BODY:
         most = f"A request may have {MAX_BODY >> 20} MiB."
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most)
+        raise RequestRefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most)
     return length
 
 
@@ -70,7 +72,7 @@ class Incoming:
     thrown_away: int = 0  # bytes
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+class ReceivingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's threads, fed with complete requests."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -121,7 +123,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 self._drop(conn)
             else:
                 slow = "The request did not arrive in time."
-                self._refuse(conn, RefusedError(HTTPStatus.REQUEST_TIMEOUT, slow))
+                self._refuse(conn, RequestRefusedError(HTTPStatus.REQUEST_TIMEOUT, slow))
 
     def _await(self, conn: TConn, seconds: float) -> None:
         conn.sock.setblocking(False)
@@ -151,7 +153,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         try:
             if request.length is None:
                 self._read_head(conn, request)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             self._refuse(conn, error)
             return
         if request.length is None or len(request.received) < request.length:
@@ -169,20 +171,20 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         if end < 0:
             if len(request.received) >= MAX_HEAD:
                 most = f"Request line and headers may have {MAX_HEAD >> 10} KiB."
-                raise RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, most)
+                raise RequestRefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, most)
             return
         head = bytes(request.received[:end])
         body = body_length(head)
         expected = sum(other.length or 0 for other in self.incoming.values()) + body
         if body > SLOWEST and expected > MAX_BODIES:
             busy = "Too many large requests are under way. Try again in a minute."
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, busy)
+            raise RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, busy)
         request.length = end + 4 + body
         request.deadline = time.monotonic() + BODY_SECONDS + body / SLOWEST
         if _EXPECTS.search(head) and len(request.received) < request.length:
             self._send(conn, b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _refuse(self, conn: TConn, error: RefusedError) -> None:
+    def _refuse(self, conn: TConn, error: RequestRefusedError) -> None:
         """Answer a request that is not read to its end, and end the connection."""
         self._forget(conn)
         body = f"{error}\n".encode()

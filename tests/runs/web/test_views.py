@@ -19,7 +19,7 @@ from methods import protocol
 from tests.runs import scenes
 from tests.runs.saying import ENVIRONMENT, live_worker, queued, say
 from webapp.runs import record, submit
-from webapp.runs.models import Environment, Failure, Run, State
+from webapp.runs.models import Environment, Run, RunFailure, State
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +64,7 @@ def test_every_state_and_failure_has_words_of_its_own(signed_in: Client, reader:
     made = scenes.every_state(reader)
     assert set(made) == set(TOLD)
     assert {run.state for run in made.values()} == set(State.values)
-    assert {run.failure for run in made.values()} - {""} == set(Failure.values)
+    assert {run.failure for run in made.values()} - {""} == set(RunFailure.values)
     titles = set()
     for name, run in made.items():
         html = page(signed_in, run)

@@ -26,7 +26,7 @@ from webapp.papers.search.query import (
     TERM,
     Query,
     QueryError,
-    Term,
+    QueryTerm,
     category_word,
     parse,
 )
@@ -239,11 +239,11 @@ def lost_of_search(q: str) -> list[str]:
     ]
 
 
-def _left_out(term: Term) -> bool:
+def _left_out(term: QueryTerm) -> bool:
     return term.exclude and term.column == "categories"
 
 
-def _term_keyword(term: Term) -> str:
+def _term_keyword(term: QueryTerm) -> str:
     """A term as a keyword of a profile: `author:jane doe`, `quant*`, `sparse attention`."""
     if term.others:
         return " | ".join(map(_term_keyword, (replace(term, others=()), *term.others)))

@@ -20,8 +20,15 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
-from webapp.papers.search.marking import Marked, marked
-from webapp.papers.search.query import Named, Query, QueryError, Term, category_word, parse
+from webapp.papers.search.marking import MarkedPaper, marked
+from webapp.papers.search.query import (
+    NamedField,
+    Query,
+    QueryError,
+    QueryTerm,
+    category_word,
+    parse,
+)
 from webapp.papers.search.ranking import by_rare_words, by_relevance
 from webapp.papers.search.words import STOP_WORDS, rarity, telling_sets
 from webapp.ui.hooks import Hook, NamedHooks
@@ -54,7 +61,7 @@ def order_by_meaning(_question: str, keys: list[int], /) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Results:
+class SearchResults:
     """One page of papers of `count` matches; `has_next` where there are more.
 
     `some` papers follow that have only some of the words; they begin at place `some_from` of this
@@ -77,7 +84,7 @@ class Results:
     query: Query | None = None
     problem: str = ""
 
-    def marked(self) -> list[Marked]:
+    def marked(self) -> list[MarkedPaper]:
         """The papers with the words of the query marked in their texts."""
         return marked(self.papers, self.query.terms if self.query else ())
 
@@ -91,7 +98,7 @@ def search(
     *,
     relax: bool = True,
     reader: User | None = None,
-) -> Results:
+) -> SearchResults:
     """The papers that match every term of `text`, the most relevant or the latest first.
 
     Terms: words (with their inflections, hyphenated or joined), "phrases", prefixes (`quant*`),
@@ -108,15 +115,17 @@ def search(
     page = max(1, min(page, MAX_PAGES))
     paper = _by_identifier(text)
     if paper is not None:
-        return Results([paper] if page == 1 else [], page, count=1)
+        return SearchResults([paper] if page == 1 else [], page, count=1)
     try:
         query = _resolved(parse(text, tuple(filters)), reader)
     except QueryError as error:
-        return Results([], page, problem=str(error))
+        return SearchResults([], page, problem=str(error))
     if category:
-        query = replace(query, terms=(*query.terms, Term((category_word(category),), "categories")))
+        query = replace(
+            query, terms=(*query.terms, QueryTerm((category_word(category),), "categories"))
+        )
     if not _answerable(query):
-        return Results([], page)
+        return SearchResults([], page)
     if since is not None:
         query = replace(query, since=max(since, query.since or since))
     keys = _matches(query, page, order)
@@ -161,7 +170,7 @@ def _matches(query: Query, page: int, order: Order) -> list[int]:
     return index.matches(query, look)
 
 
-def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int]) -> Results:
+def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int]) -> SearchResults:
     """A page of the papers `keys` that match, and then of those with some of the words."""
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     first, end = (page - 1) * PAGE, page * PAGE
@@ -179,7 +188,7 @@ def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int
     with_all = set(keys)
     begins = next((at for at, paper in enumerate(papers) if paper.pk not in with_all), None)
     has_next = len(shown) > end and page < MAX_PAGES
-    return Results(papers, page, has_next, count, more, len(some), begins, query=query)
+    return SearchResults(papers, page, has_next, count, more, len(some), begins, query=query)
 
 
 def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
@@ -191,7 +200,7 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
         return []
     free = [term for term in query.terms if _is_free(term)]
     words = {
-        word: Term((word,), prefix=term.prefix and word == term.words[-1])
+        word: QueryTerm((word,), prefix=term.prefix and word == term.words[-1])
         for term in free
         for word in term.words
         if word not in STOP_WORDS
@@ -232,7 +241,7 @@ def _nearest(query: Query, best: list[int]) -> list[int]:
     return [*_by_meaning(free, best[:MEANT]), *best[MEANT:]]
 
 
-def _by_meaning(terms: list[Term], keys: list[int]) -> list[int]:
+def _by_meaning(terms: list[QueryTerm], keys: list[int]) -> list[int]:
     question = " ".join(word for term in terms for word in term.words)
     return order_by_meaning(question, keys)
 
@@ -268,16 +277,16 @@ def _answerable(query: Query) -> bool:
     return (bool(wanted) or narrowed) and not wanted & unwanted
 
 
-def _is_rankable(term: Term) -> bool:
+def _is_rankable(term: QueryTerm) -> bool:
     return not term.exclude and term.column != "categories"
 
 
-def _is_free(term: Term) -> bool:
+def _is_free(term: QueryTerm) -> bool:
     """Whether its words are words of a question, and no phrase, field or alternatives."""
     return _is_rankable(term) and not (term.quoted or term.column or term.others)
 
 
-def _is_idle(term: Term) -> bool:
+def _is_idle(term: QueryTerm) -> bool:
     return not (term.quoted or term.column or term.others) and STOP_WORDS.issuperset(term.words)
 
 
@@ -293,7 +302,7 @@ def _resolved(query: Query, reader: User | None) -> Query:
     return replace(query, only=only, without=tuple(unwanted))
 
 
-def _papers_of(named: Named, reader: User | None) -> set[int]:
+def _papers_of(named: NamedField, reader: User | None) -> set[int]:
     """The papers of a named field and of its alternatives. Raises QueryError."""
     each = (filters[way.field](way.value, reader) for way in (named, *named.others))
     return set[int]().union(*each)
@@ -304,14 +313,14 @@ def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
 
     The query itself if no other words remain.
     """
-    kept: list[Term] = []
+    kept: list[QueryTerm] = []
     dropped: list[str] = []
     for term in query.terms:
         if not _is_rankable(term) or term.others:
             kept.append(term)
             continue
         for word in term.words:
-            single = Term((word,), term.column, term.prefix and word == term.words[-1])
+            single = QueryTerm((word,), term.column, term.prefix and word == term.words[-1])
             if index.matches(Query((single,)), 1):
                 kept.append(single)
             else:

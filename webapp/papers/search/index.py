@@ -17,7 +17,7 @@ from django.db.models import F, Max
 
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
-from webapp.papers.search.query import Query, Term
+from webapp.papers.search.query import Query, QueryTerm
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def matches(query: Query, limit: int) -> list[int]:
     return _sqlite(_fts(query.terms), query, limit)
 
 
-def having_any(sets: Sequence[Sequence[Term]], query: Query, limit: int) -> list[int]:
+def having_any(sets: Sequence[Sequence[QueryTerm]], query: Query, limit: int) -> list[int]:
     """Keys of at most `limit` papers with all terms of any of `sets`, and with those of `query`.
 
     By day announced, the latest first.
@@ -99,19 +99,19 @@ def _sqlite(sought: str, query: Query, limit: int) -> list[int]:
     return _keys(statement.format(_KEY, table, narrowed), [*values, limit])
 
 
-def _fts(terms: Sequence[Term]) -> str:
+def _fts(terms: Sequence[QueryTerm]) -> str:
     """The terms as an FTS5 expression; words are letters and digits only, so quoting is safe."""
     wanted = " AND ".join(_fts_term(term) for term in terms if not term.exclude)
     return f"({wanted}){_fts_beside([term for term in terms if term.exclude])}"
 
 
-def _fts_beside(terms: Sequence[Term]) -> str:
+def _fts_beside(terms: Sequence[QueryTerm]) -> str:
     """The same, to stand after another expression."""
     wanted = "".join(f" AND {_fts_term(term)}" for term in terms if not term.exclude)
     return wanted + "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
 
 
-def _fts_term(term: Term) -> str:
+def _fts_term(term: QueryTerm) -> str:
     column = f"{{{term.column or 'title abstract authors'}}} : "
     ways = [f'"{" ".join(words)}"{" *" if begun else ""}' for words, begun in term.ways()]
     return f"{column}({' OR '.join(ways)})" if len(ways) > 1 else f"{column}{ways[0]}"
@@ -220,7 +220,7 @@ def _holding(sought: Mapping[str, str], *, by_index: bool = True) -> str:
     return " AND ".join(form.format(no, at, "to_tsquery('english', %s)") for no, _, at in places)
 
 
-def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
+def _tsqueries(terms: Sequence[QueryTerm], together: str) -> dict[str, str]:
     """The terms as tsqueries by column; see `_fts`.
 
     `together` is the operator between the words of a phrase. A column with only excluded terms is
@@ -239,7 +239,7 @@ def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
     return queries
 
 
-def _ts_term(term: Term, together: str) -> str:
+def _ts_term(term: QueryTerm, together: str) -> str:
     if term.column == "categories":
         return " | ".join(f"zqcategory{words[0]}" for words, _ in term.ways())
     label = "C" if term.column == "abstract" else ""

@@ -9,7 +9,7 @@ from webapp.papers import folding
 from webapp.papers.cards import Card
 from webapp.papers.folding import UNSPACED
 from webapp.papers.models import Paper
-from webapp.papers.search.query import SPELLED, Term
+from webapp.papers.search.query import SPELLED, QueryTerm
 from webapp.papers.search.ranking import line, pattern, weight
 from webapp.ui.markup import render
 
@@ -18,7 +18,7 @@ _WORD = re.compile(rf"c\+\+|c#|[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W_])+")
 
 
 @dataclass(frozen=True)
-class Marked(Card):
+class MarkedPaper(Card):
     """A paper in a list of results: sanitised HTML with `<mark>` around what matched."""
 
     paper: Paper
@@ -26,7 +26,7 @@ class Marked(Card):
     abstract_html: str
 
 
-def marked(papers: Iterable[Paper], terms: Sequence[Term]) -> list[Marked]:
+def marked(papers: Iterable[Paper], terms: Sequence[QueryTerm]) -> list[MarkedPaper]:
     """The papers in their order, with the words of `terms` marked in titles and abstracts."""
     wanted = [
         (number, term.column, pattern(words, prefix=begun))
@@ -40,7 +40,7 @@ def marked(papers: Iterable[Paper], terms: Sequence[Term]) -> list[Marked]:
         return render(text, list(_spans(text, patterns)), links=links)
 
     return [
-        Marked(
+        MarkedPaper(
             paper,
             html(paper.title, "title", links=False),
             html(paper.abstract, "abstract", links=True),

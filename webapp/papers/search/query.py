@@ -47,7 +47,7 @@ SPELLED = {"c++": "cplusplus", "c#": "csharp"}
 
 
 @dataclass(frozen=True)
-class Term:
+class QueryTerm:
     """Consecutive words to find or to exclude, in one column or anywhere."""
 
     words: tuple[str, ...]
@@ -55,7 +55,7 @@ class Term:
     prefix: bool = False  # the last word is only the beginning of one
     exclude: bool = False
     quoted: bool = field(default=False, compare=False)  # its words belong together
-    others: tuple["Term", ...] = ()  # any of these does as well: `pruning OR merging`
+    others: tuple["QueryTerm", ...] = ()  # any of these does as well: `pruning OR merging`
 
     def ways(self) -> list[tuple[tuple[str, ...], bool]]:
         """The words of every alternative in every spelling; whether the last is only begun."""
@@ -78,13 +78,13 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedField:
     """A field that another app defines: `method:sparse_attention`, `-is:unread`."""
 
     field: str
     value: str
     exclude: bool = False
-    others: tuple["Named", ...] = ()
+    others: tuple["NamedField", ...] = ()
 
 
 class QueryError(ValueError):
@@ -99,10 +99,10 @@ class Query:
     papers that do not.
     """
 
-    terms: tuple[Term, ...] = ()
+    terms: tuple[QueryTerm, ...] = ()
     since: date | None = None
     until: date | None = None
-    named: tuple[Named, ...] = ()
+    named: tuple[NamedField, ...] = ()
     only: tuple[int, ...] | None = None
     without: tuple[int, ...] = ()
 
@@ -113,7 +113,7 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
     `names` are the fields that other apps define. `OR` joins the terms beside it. Raises QueryError
     for a field that nobody defines, and for an OR between what cannot be joined.
     """
-    parts: list[Term | Named] = []
+    parts: list[QueryTerm | NamedField] = []
     since = until = None
     joins = False  # the next term is an alternative of the last
     for match in TERM.finditer(text[:MAX_QUERY]):
@@ -122,7 +122,7 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
             continue
         name, value = (match["field"] or "").lower(), match["text"]
         span = _days(value) if name in DATES else None
-        part: Term | Named | None
+        part: QueryTerm | NamedField | None
         if span:
             first, last = span
             if name == "before":
@@ -133,7 +133,7 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
                 until = min(until or last, last)
             part = None
         elif name in names:
-            part = Named(name, value.strip('"').lower(), bool(match["no"]))
+            part = NamedField(name, value.strip('"').lower(), bool(match["no"]))
         else:
             if name and name not in FIELDS and name not in DATES and not _is_text(name, value):
                 raise QueryError(gettext(NO_FIELD) % {"field": name})
@@ -146,17 +146,19 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
         elif joins:
             raise QueryError(gettext(CANNOT_JOIN))
         joins = False
-    terms = [part for part in parts if isinstance(part, Term)]
-    named = [part for part in parts if isinstance(part, Named)]
+    terms = [part for part in parts if isinstance(part, QueryTerm)]
+    named = [part for part in parts if isinstance(part, NamedField)]
     return Query(tuple(terms[:MAXTERMS]), since, until, tuple(named))
 
 
-def _joined(first: Term | Named, second: Term | Named) -> Term | Named:
+def _joined(
+    first: QueryTerm | NamedField, second: QueryTerm | NamedField
+) -> QueryTerm | NamedField:
     """The two as alternatives. Raises QueryError."""
     is_plain = not (first.exclude or second.exclude) and len(first.others) < MAXTERMS
-    if is_plain and isinstance(first, Named) and isinstance(second, Named):
+    if is_plain and isinstance(first, NamedField) and isinstance(second, NamedField):
         return replace(first, others=(*first.others, second))
-    if is_plain and isinstance(first, Term) and isinstance(second, Term):  # noqa: SIM102
+    if is_plain and isinstance(first, QueryTerm) and isinstance(second, QueryTerm):  # noqa: SIM102
         if first.column == second.column:
             return replace(first, others=(*first.others, second))
     raise QueryError(gettext(CANNOT_JOIN))
@@ -194,16 +196,16 @@ def category_word(category: str) -> str:
     return "".join(_WORD.findall(word)) or "none"
 
 
-def _term(text: str, column: str) -> Term | None:
+def _term(text: str, column: str) -> QueryTerm | None:
     text = text.removeprefix("-")
     if column == "categories" or (not column and _CATEGORY.fullmatch(text)):
-        return Term((category_word(text.strip('"')),), "categories")
+        return QueryTerm((category_word(text.strip('"')),), "categories")
     words = tuple(words_of(text))
     if not words:
         return None
     # A prefix of one letter would match too many words to be fast.
     is_prefix = text.endswith("*") and len(words[-1]) > 1
-    return Term(words, column, prefix=is_prefix, quoted=text.startswith('"'))
+    return QueryTerm(words, column, prefix=is_prefix, quoted=text.startswith('"'))
 
 
 def _days(text: str) -> tuple[date, date] | None:

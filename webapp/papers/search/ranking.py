@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from webapp.papers.models import Paper
-from webapp.papers.search.query import Term, words_of
+from webapp.papers.search.query import QueryTerm, words_of
 from webapp.papers.search.words import STOP_WORDS, rarity, stem
 
 IN_TITLE, IN_AUTHORS, IN_ABSTRACT = 3.0, 2.0, 1.0
@@ -26,7 +26,7 @@ ADJACENT = 0.2  # of two words' rarity where they stand beside each other as in 
 Text = tuple[int, str, str]  # a paper's key, title, abstract
 
 
-def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) -> list[Paper]:
+def by_relevance(papers: Iterable[Paper], terms: Sequence[QueryTerm], today: date) -> list[Paper]:
     """The papers, the most relevant first; ties by day announced, then by identifier."""
     wanted = [term for term in terms if not term.exclude and term.column != "categories"]
     sought = [
@@ -43,7 +43,7 @@ def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) ->
 
 def _points(
     paper: Paper,
-    sought: Sequence[tuple[Term, Sequence[re.Pattern[str]]]],
+    sought: Sequence[tuple[QueryTerm, Sequence[re.Pattern[str]]]],
     phrase: re.Pattern[str] | None,
 ) -> float:
     """The points of a paper for a query's terms, and for all of them as one phrase."""
@@ -136,7 +136,7 @@ def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
     return re.compile(" " + " ".join(stems) + r"\b")
 
 
-def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
+def _phrase(terms: Sequence[QueryTerm]) -> re.Pattern[str] | None:
     """All words of the query as one phrase; None for a single word, or where some may be absent."""
     if any(term.others for term in terms):
         return None
@@ -144,7 +144,7 @@ def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
     return pattern(words, prefix=bool(terms) and terms[-1].prefix) if len(words) > 1 else None
 
 
-def weight(term: Term) -> float:
+def weight(term: QueryTerm) -> float:
     """The weight of a term: little if it has only stop words."""
     return 0.1 if all(STOP_WORDS.issuperset(words) for words, _ in term.ways()) else 1.0
 

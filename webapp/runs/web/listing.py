@@ -21,7 +21,7 @@ from webapp.runs.web.present import look_of, took
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
 
-class Filters(forms.Form):
+class RunFilters(forms.Form):
     """The filters of the list; an unknown state or device is ignored."""
 
     method = forms.CharField(required=False, max_length=64)

@@ -14,7 +14,7 @@ from methods import charts, protocol
 from methods.protocol import Series
 from methods.spec import Benchmark
 from webapp.runs.intervals import unbeaten
-from webapp.runs.models import Check, Device, Failure, Run, State
+from webapp.runs.models import Check, Device, Run, RunFailure, State
 from webapp.runs.queries import QueuePosition, benchmark_of, method_of
 from webapp.runs.web.forms import written
 
@@ -116,9 +116,9 @@ TONES: dict[str, str] = {  # by state; all others are "waiting"
     State.TIMED_OUT: "bad",
     State.CANCELLED: "none",
 }
-FAILURES = dict(Failure.choices) | {
-    Failure.WORKER_LOST: "the worker was lost, twice",
-    Failure.KILLED: "something else ended it",
+FAILURES = dict(RunFailure.choices) | {
+    RunFailure.WORKER_LOST: "the worker was lost, twice",
+    RunFailure.KILLED: "something else ended it",
 }
 
 

@@ -11,7 +11,7 @@ from methods.spec import Method
 from webapp.catalog import labels, phrases
 from webapp.catalog.labels import Label, Text
 from webapp.learning import training
-from webapp.learning.training import Example
+from webapp.learning.training import LabelledPaper
 from webapp.ui.json_lines import read_lines
 
 BACKGROUND = 1500  # papers without a sign of a method that count as negative
@@ -71,9 +71,9 @@ def _train(
     return training.fit(examples, background)
 
 
-def _example(method: Method, paper: Text, about: bool) -> Example:
+def _example(method: Method, paper: Text, about: bool) -> LabelledPaper:
     places = phrases.summary(phrases.find(method.family, *paper.pair))
-    return Example(*paper.pair, places, about)
+    return LabelledPaper(*paper.pair, places, about)
 
 
 def _background(
