@@ -26,7 +26,7 @@ from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import categories
 from webapp.papers.search import SEARCHED
 from webapp.papers.search import search as find
-from webapp.papers.search.marking import Marked
+from webapp.papers.search.marking import MarkedPaper
 from webapp.summaries.queries import details, shown_summaries
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
@@ -166,7 +166,7 @@ def _search_source(request: HttpRequest) -> FeedSource:
     )
 
 
-def _as_entry(found: Marked) -> DigestEntry:
+def _as_entry(found: MarkedPaper) -> DigestEntry:
     """A result of a search, with its words marked, as an entry that is not stored."""
     entry = DigestEntry(paper=found.paper, announce_type="new")
     entry.abstract_html = found.abstract_html
