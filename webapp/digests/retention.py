@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import Count, Max
 
 from webapp.digests.models import Digest, DigestEntry, FurtherMatches
@@ -36,12 +36,18 @@ def delete_old() -> int:
     return deleted
 
 
-def bytes_a_year() -> tuple[int, int]:
-    """What a year of digests takes on disk, by those that are stored: in all, and for a profile."""
+def bytes_a_year() -> tuple[int, int] | None:
+    """What a year of digests takes on disk, by those that are stored: in all, and for a profile.
+
+    None where SQLite was built without the table that tells it (dbstat).
+    """
     stored = Digest.objects.aggregate(digests=Count("pk"), profiles=Count("profile", distinct=True))
     if not stored["digests"]:
         return 0, 0
     tables = [model._meta.db_table for model in (Digest, DigestEntry, FurtherMatches)]
-    size = sum(rows(_SIZE[connection.vendor], [table])[0][0] or 0 for table in tables)
+    try:
+        size = sum(rows(_SIZE[connection.vendor], [table])[0][0] or 0 for table in tables)
+    except OperationalError:
+        return None
     each = DAYS_A_YEAR * size // stored["digests"]
     return each * stored["profiles"], each

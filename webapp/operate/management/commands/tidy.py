@@ -20,7 +20,7 @@ class Command(BaseCommand):
         digests = delete_old()
         done = f"{compressed} logs compressed, {deleted} runs deleted, {digests} digests deleted"
         self.stdout.write(f"{done}, expired sessions deleted.")
-        total, each = bytes_a_year()
-        self.stdout.write(
-            f"A year of digests takes {total / 1e9:.3g} GB on disk, {each / 1e6:.3g} MB a profile."
-        )
+        if size := bytes_a_year():
+            total, each = size
+            takes = f"{total / 1e9:.3g} GB on disk, {each / 1e6:.3g} MB a profile."
+            self.stdout.write(f"A year of digests takes {takes}")
