@@ -120,6 +120,11 @@ def test_similar_papers_are_named(client: Client, paper: Paper) -> None:
         ("withdrawn from ICLR 2026", False),
         ("Withdrawn submission to NeurIPS", False),
         ("12 pages; the offer was not withdrawn", False),
+        ("Removed by the authors", True),
+        ("12 pages; removed by its authors", True),
+        ("This submission was removed by the authors because of an error", True),
+        ("Boilerplate removed by the authors’ filter of 3,000 pages", False),
+        ("The artefacts were removed by the author’s method", False),
     ],
 )
 def test_withdrawn_papers_are_known_by_their_comment(comment: str, withdrawn: bool) -> None:

@@ -35,8 +35,9 @@ _FROM_ARXIV = (
     r"|\b(?:we|i|authors?)\b[^.;]{0,60}?\b(?:withdraw|withdrew|withdrawn|withdrawing|retract|retracted)"
     rf"\s+(?:this|the|our|my)\s+(?:\w+\s+)?{_WORK}\b(?!\s+from\b(?!\s+(?:the\s+)?arxiv))"
     rf"|\b(?:has|have) withdrawn (?:this|the) {_WORK}\b"
-    # Removed by arXiv's administrators.
-    rf"|\b{_WORK}\s+(?:has been|was|is)\s+(?:removed|withdrawn)\s+by\s+(?:the\s+)?(?:arxiv|admin)"
+    # Removed by its authors, or by arXiv's administrators.
+    rf"|\b{_WORK}\s+(?:has been|was|is)\s+(?:removed|withdrawn)"
+    r"\s+by\s+(?:the\s+)?(?:arxiv|admin|authors?\b(?![’\']))"
     rf"|^\W*{_GONE}(?=\W*$|[\])]|[:.,;(]|\s+[-–—]|\s(?:by|due|because|for|as|since|pending|on|at"
     r"|until|temporarily|in)\b)"
     r"|^\W*withdrawal\s+(?:of|requested|notice)\b"
@@ -45,7 +46,8 @@ _WITHDRAWN = re.compile(_FROM_ARXIV, re.IGNORECASE)
 # A comment alone says it so shortly: "12 pages, withdrawn by the author".
 _WITHDRAWN_IN_COMMENT = re.compile(
     rf"{_FROM_ARXIV}|\bwithdrawn\s+by\s+(?:the\s+|its\s+|all\s+)?(?:authors?|arxiv|admin|submitter)"
-    r"|\bremoved\s+by\s+(?:the\s+)?arxiv|\b(?:has|have) been withdrawn(?=\W*$)",
+    r"|\bremoved\s+by\s+(?:the\s+|its\s+)?(?:arxiv|authors?\b(?![’\']))"
+    r"|\b(?:has|have) been withdrawn(?=\W*$)",
     re.IGNORECASE,
 )
 
