@@ -306,7 +306,7 @@ def figures() -> list[Figure]:
     star = [apart(partial(_star, number)).wall for number in range(5)]
     mailed, mails = _mail()
     assert Digest.objects.filter(date=DAYS[2]).count() >= Profile.objects.count() - 1
-    total, each = bytes_a_year()
+    total, each = bytes_a_year() or (0, 0)
     return [
         Figure("memory while a new day is built", new.memory, "MB", 300),
         Figure("CPU at rest, nothing changed", share, "% of a core", 1, beside=f"{asked} queries"),

@@ -46,7 +46,7 @@ def test_ten_papers_are_offered_and_what_is_chosen_decides_the_list(client: Clie
     assert len(keys) == 10
     shown = text(client.get(ADDRESS))
     assert all(f"On {topic}" in shown for topic in TOPICS)  # different ones
-    labels = dict(re.findall(r'value="(\d+)"[^>]*>\s*On (\w+)', page))
+    labels = dict(re.findall(r'value="(\d+)"[^>]*>\s*<span>On (\w+)', page))
     liked = [key for key in keys if labels[key] in {"owls", "ships"}]
     asked = {"categories": "cs.CL", "chosen": liked}
     preview = text(client.post(ADDRESS, asked | {"preview": "1"}))

@@ -173,7 +173,7 @@ def test_specification_configuration_and_a_kernel_that_is_there_need_no_torch(
     code = (
         "import pathlib, sys, methods.sparse_attention.spec, methods.sparse_attention.config;"
         "from methods.sparse_attention import build_kernel;"
-        f"build_kernel.FOLDER = pathlib.Path({str(tmp_path)!r}); build_kernel.place().touch();"
+        f"build_kernel.FOLDER = pathlib.Path({str(tmp_path)!r}); build_kernel.library().touch();"
         "assert not build_kernel.build();"
         "sys.exit('torch' in sys.modules)"
     )
