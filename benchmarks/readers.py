@@ -125,7 +125,8 @@ def _add_papers() -> None:
 
     chance = random.Random(17)
     known = texts(None)
-    sentences = [one for _, text in known for one in re.split(r"(?<=[.?!])\s+", text) if one]
+    split = (re.split(r"(?<=[.?!])\s+", text) for _, text in known)
+    sentences = [sentence for text in split for sentence in text if sentence]
     words = [word for title, _ in known for word in title.split()]
     made = []
     for number in range(PAST + A_DAY * len(DAYS)):
@@ -195,9 +196,15 @@ def _add_profiles(readers: int, profiles: int) -> None:
     Delivery.objects.filter(reader__in=mailed).delete()
     Delivery.objects.bulk_create(
         Delivery(
-            reader=one.owner, profile=one, frequency="daily", sent_until=DAYS[1], looked_on=DAYS[1]
+            reader=profile.owner,
+            profile=profile,
+            frequency="daily",
+            sent_until=DAYS[1],
+            looked_on=DAYS[1],
         )
-        for one in Profile.objects.filter(owner__in=mailed, ranking="rules").select_related("owner")
+        for profile in Profile.objects.select_related("owner").filter(
+            owner__in=mailed, ranking="rules"
+        )
     )
 
 

@@ -40,7 +40,7 @@ def main() -> int:
         day = digest(asked.site.rstrip("/"), asked.profile)
         if asked.state and asked.state.exists() and asked.state.read_text() == day["date"]:
             return 0
-        papers = [one for one in day["entries"] if not one["also_mentioned"]][: asked.count]
+        papers = [entry for entry in day["entries"] if not entry["also_mentioned"]][: asked.count]
         if papers:
             is_feishu = "/open-apis/bot/" in urlsplit(asked.webhook).path
             post(asked.webhook, (feishu if is_feishu else slack)(asked.site, day["date"], papers))
@@ -58,14 +58,14 @@ def digest(site: str, profile: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     address = f"{site}/api/v1/digests/{quote(profile, safe='')}"
     with urlopen(Request(address, headers=headers), timeout=60) as answer:  # noqa: S310
-        found: dict[str, Any] = json.load(answer)
-        return found
+        day: dict[str, Any] = json.load(answer)
+        return day
 
 
 def why(entry: dict[str, Any]) -> str:
     """The sentence of a paper, or the words that it is there for."""
-    words = ", ".join(str(one.get("keyword", "")) for one in entry["matches"] if one.get("keyword"))
-    return str(entry["gist"] or words)
+    words = (match.get("keyword") for match in entry["matches"])
+    return str(entry["gist"] or ", ".join(word for word in words if word))
 
 
 def slack(site: str, date: str, papers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def slack(site: str, date: str, papers: list[dict[str, Any]]) -> dict[str, Any]:
     blocks = [
         {"type": "section", "text": {"type": "mrkdwn", "text": text[:SLACK_TEXT]}}
         for text in (
-            f"{one['rank']}. <{link(site, one)}|{safe(one['paper']['title'])[:1000]}>\n"
-            f"{safe(why(one))[:1500]}"
-            for one in papers[:49]
+            f"{entry['rank']}. <{link(site, entry)}|{safe(entry['paper']['title'])[:1000]}>\n"
+            f"{safe(why(entry))[:1500]}"
+            for entry in papers[:49]
         )
     ]
     title = f"Papers of {date}"
@@ -91,11 +91,11 @@ def feishu(site: str, date: str, papers: list[dict[str, Any]]) -> dict[str, Any]
     """A rich text of Feishu, signed where its robot has a secret; papers that fit 20 KB."""
     lines = [
         [
-            {"tag": "a", "text": f"{one['rank']}. {one['paper']['title'][:500]}",
-             "href": link(site, one)},
-            {"tag": "text", "text": f"\n{why(one)[:800]}"},
+            {"tag": "a", "text": f"{entry['rank']}. {entry['paper']['title'][:500]}",
+             "href": link(site, entry)},
+            {"tag": "text", "text": f"\n{why(entry)[:800]}"},
         ]
-        for one in papers
+        for entry in papers
     ]  # fmt: skip
     while lines:
         post = {"zh_cn": {"title": f"Papers of {date}", "content": lines}}

@@ -2,6 +2,7 @@
 
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -64,19 +65,21 @@ def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
         mine.delete()
         messages.success(request, _("“%(name)s” is deleted.") % said)
         return redirect("library:library")
-    if action == "share":
-        mine.share_key = new_feed_key()
-        messages.success(request, _("Whoever has the address below can read “%(name)s”.") % said)
-    elif action == "withdraw":
-        mine.share_key = ""
-        messages.success(request, _("“%(name)s” is private again: its address is gone.") % said)
+    if action in {"share", "withdraw"}:
+        mine.share_key = new_feed_key() if action == "share" else ""
+        mine.save(update_fields=["share_key"])
+        is_shared = _("Whoever has the address below can read “%(name)s”.")
+        is_private = _("“%(name)s” is private again: its address is gone.")
+        messages.success(request, (is_shared if mine.share_key else is_private) % said)
     elif action == "rename" and 0 < len(name) <= 80:
-        if ReadingList.objects.filter(reader=reader, name=name).exclude(pk=pk).exists():
+        mine.name = name
+        try:
+            with transaction.atomic():
+                mine.save(update_fields=["name"])
+        except IntegrityError:
             messages.error(request, _("You have a list “%(name)s” already.") % {"name": name})
         else:
-            mine.name = name
             messages.success(request, _("The list is now called “%(name)s”.") % {"name": name})
     else:
         messages.error(request, _("Write the name of a list, at most 80 characters."))
-    mine.save()
     return redirect(f"{reverse('library:library')}?list={mine.pk}")

@@ -62,7 +62,7 @@ def shared_list(request: HttpRequest, key: str) -> HttpResponse:
         "key": key,
         "page": page,
         "papers": queries.papers(list(page.object_list)),
-        "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
+        "feeds": [(form.name, form.suffix, form.media_type) for form in FORMATS.values()],
     }
     response = render(request, "pages/shared_list.html", context)
     response["X-Robots-Tag"] = "noindex, nofollow"

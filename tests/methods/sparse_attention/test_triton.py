@@ -177,7 +177,8 @@ def test_what_it_cannot_do_is_explained(monkeypatch: pytest.MonkeyPatch) -> None
 @given(case=block_cases())
 def test_lists_of_blocks_agree_with_the_definition(case: dict[str, object]) -> None:
     sizes = {name: case[name] for name in ("n_q", "n_k")}
-    small = {name: min(int(str(size)), 65) for name, size in sizes.items()} | {"d": 16}
+    most = 65 if case["key_block"] == 1 else 129  # the interpreter takes a step for each block
+    small = {name: min(int(str(size)), most) for name, size in sizes.items()} | {"d": 16}
     assert max(compared({**case, **small, "batch": 1}, "triton")) < 1e-5
 
 
