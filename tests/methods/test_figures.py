@@ -110,6 +110,41 @@ def test_bits_a_byte_from_scratch(label: str) -> None:
             assert float(cell) == pytest.approx(wanted, abs=0.0051)
 
 
+SELECTORS = {
+    "decode": {
+        "all keys": "all_keys", "window and sinks": "window_sinks", "window and every": "strided",
+        "mean-pooled": "mean_pooled", "page bounds": "page_bounds", "top-p": "top_p",
+        "top-k by exact": "exact", "indexer": "indexer",
+    },
+    "prefill": {
+        "window and sinks": "window_sinks", "window and every": "strided",
+        "mean-pooled": "mean_pooled", "antidiagonal": "antidiagonal", "vertical": "vertical_slash",
+    },
+    "video": {"local 3-D": "local_3d", "thinning": "radial", "block top-k": "block_top_k"},
+}  # fmt: skip
+SHAPES = {
+    "decode": ("decode", "| a token", (4096, 16384)),
+    "prefill": ("prefill", "| a prompt", (2048, 8192)),
+    "video": ("prefill", "| a video", (4096, 8192)),
+}
+
+
+@pytest.mark.parametrize(
+    ("series", "label"), [(series, label) for series, of in SELECTORS.items() for label in of]
+)
+def test_selectors_beside_dense_attention(series: str, label: str) -> None:
+    file, begin, sizes = SHAPES[series]
+    measured = points(f"sparse_attention/{file}.jsonl", series)
+    cells = row("sparse_attention/README.md", label, begin)
+    for size, time, ratio in zip(sizes, cells[::2], cells[1::2], strict=True):
+        point = measured[SELECTORS[series][label], size]
+        assert point.ratio is not None
+        assert float(time.replace(",", "")) == pytest.approx(point.value, rel=0.0051)
+        low, high = point.ratio.low, point.ratio.high
+        told = f"{point.ratio.value:.2f}× ({low:.2f}–{high:.2f})"
+        assert ratio == told  # without its star, which `row` takes off
+
+
 def test_a_figure_that_is_not_its_file_s_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
