@@ -25,6 +25,7 @@ _EXTENT = re.compile(
     r"|almost|below|under|less than|fewer than|above|exceeding|<=|>=|<|>) ?"
     r"(?:an? (?:average|total) of )?$"
 )
+_ORDERS = re.compile(r"(?:to |-)\w+ orders")  # "2 to 3 orders of magnitude" are at least 100x
 _EXTENTS = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
 
 
@@ -99,6 +100,7 @@ def _claim(
     start, end = place.folded.place(expression.start, expression.end)
     first, last = place.folded.place(*place.sentence)
     extent = _EXTENT.search(place.before)
+    is_range = _ORDERS.search(place.folded.text, expression.start, expression.end)
     claim = RuleClaim(
         value=(" -> " if expression.is_change else "-").join(
             f"{n.value:f}" + ("" if n.unit in own else f" {SHOWN_UNITS.get(n.unit, n.unit)}")
@@ -108,7 +110,7 @@ def _claim(
         quote=abstract[first:last],
         start=start,
         end=end,
-        extent=_EXTENTS.get(extent[1], extent[1]) if extent else "",
+        extent="at least" if is_range else _EXTENTS.get(extent[1], extent[1]) if extent else "",
     )
     if reading is None:
         return claim

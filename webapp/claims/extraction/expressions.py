@@ -9,7 +9,9 @@ from webapp.claims.numbers import SIZES, TIMES, Folded, Number, numbers_in
 _RANGE = re.compile(r" ?(?:-|to|->) ?")
 _FROM = re.compile(r"(?:from |从)$")
 # "from 12 minutes, up to 95%" is no change
-_TO = re.compile(r"^(?!.*(?:[.;]|, up) ).* to $|^[^。，；,;]{0,8}[到至为]$")
+_TO = re.compile(
+    r"^(?!.*(?:[.;]|, up) ).* to (?:as (?:high|low) as |just |only )?$|^[^。，；,;]{0,8}[到至为]$"
+)
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _CHANGE_REACH = 70  # characters between the two ends of "from 0.535 (scattering only) to 0.685"
 

@@ -21,27 +21,13 @@ _END = r"(?![\w-])"
 _CLASSES = tuple(
     (kind, re.compile(one_of(words) + _END)) for kind, words in _TABLE["classes"].items()
 )
-_SIGNS = {
-    ",": ",",
-    ";": "x",
-    "(": "(",
-    ")": ")",
-    "=": "=",
-    "≈": "=",
-    "<": "=",
-    ">": "=",
-    ":": ":",
-    "&": "&",
-    "/": "/",
-    "—": "x",
-    ".": ".",
-    "-": "x",
-}
+# Each sign and its class.
+_SIGNS = dict(zip(",;()=≈<>:&/—.-", ",x()====:&/x.x", strict=True))
 _SKIPPED = re.compile(r"± ?[\d.]+%?|\\[a-z]+|[\s\\{}$*`'\"~_^+]+")
 _WORD = re.compile(r"[^\W_][^\s(),;={}$\\—/]*(?:(?<=\w)/(?=[a-z]{3})[^\s(),;={}$\\—/]*)?|\S")
 _METRIC = re.compile(
     rf"(?:(?<=\W)|^)(?:{one_of(_TABLE['metric']['heads'])})"
-    r"(?: (?:values?|scores?|metrics?|points?|levels?|measures?))?$"
+    r"(?: (?:values?|scores?|metrics?|levels?|measures?)|(?P<points> points?))?$"
 )
 _EDGE = re.compile(rf"(?:{one_of(_TABLE['metric']['edges'])}|\d[\d.,%]*[kmbt]?) ")
 _NO_METRIC = re.compile(rf"(?<!\w){one_of(_TABLE['metric']['not'])}(?!\w)")
@@ -138,14 +124,20 @@ def _word(text: str, at: int, limit: int) -> Token:
 
 def _phrase(folded: Folded, start: int, end: int) -> Token:
     """A noun phrase, or the metric or the acronym that it is."""
-    first, written = start, folded.text[start:end]
-    while edge := _EDGE.match(written):
-        start += edge.end()
-        written = written[edge.end() :]
+    first, start = start, without_edges(folded.text, start, end)
+    written = folded.text[start:end]
     is_short = written.count(" ") < MAX_METRIC_WORDS
-    if is_short and _METRIC.search(written) and not _NO_METRIC.search(written):
-        return Token(METRIC, start, end)
+    metric = _METRIC.search(written) if is_short else None
+    if metric and not _NO_METRIC.search(written):
+        return Token(METRIC, start, end - len(metric["points"] or ""))
     *others, last = folded.cased[start:end].split(" ")
     if sum(map(str.isupper, last)) > 1 and set(others) <= _OF_SEVERAL:
-        return Token(ACRONYM, start, end)
+        return Token(ACRONYM, first, end)
     return Token(NOUN, first, end)
+
+
+def without_edges(text: str, start: int, end: int) -> int:
+    """Where a phrase begins without the words that begin no metric's name: "the best F1"."""
+    while edge := _EDGE.match(text, start, end):
+        start = edge.end()
+    return start

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from webapp.claims.numbers import SIZES, TIMES, Folded
+from webapp.ui.tables import table
 
 from .expressions import Expression
 from .factors import VERBS
-from .tokens import ACRONYM, METRIC, NOUN, NUMBER, Token, tokens
-from .vocabulary import KINDS
+from .tokens import ACRONYM, METRIC, NOUN, NUMBER, Token, tokens, without_edges
+from .vocabulary import KINDS, one_of
 
 Relation = Literal["level", "gain", "loss", "share", "within", "ratio"]
 Direction = Literal["", "more", "less", "better", "worse"]
@@ -50,103 +51,60 @@ _NAMES = r"[MA](?:[,&/]{1,2}[MA])*"
 _PLACE = r"(?:[pif](?P<setting>[NA](?:o[NA])?))?"
 _OVER = r"(?:v(?P<baseline>[NAM]))?"
 _BASELINE_NAMES = r"(?P<baseline>[NA](?:,[NA])*(?:,?&[NA])?)"
-# n: the numbers, m: the metrics, how: the word that says the relation.
-_FORMS: tuple[tuple[str, str], ...] = (
-    # "3 % gain in F1", "a gain of 3 % in F1", "an F1 gain of 3 %", "3 % F1 gain"
-    ("change", rf"(?P<n>{_LIST})(?P<how>[gl]){_OVER}(?:[po]?(?P<m>M)|i(?P<m2>{_NAMES}))"),
-    ("change", rf"(?P<how>[gl]){_OVER}[of](?P<n>{_LIST})(?:[po](?P<m>M)|i(?P<m2>{_NAMES}))"),
-    ("change", rf"(?P<how>[gl])o?(?P<n>{_LIST})[ip]?(?P<m>M)(?![,&]{{1,2}}[MA])"),
-    ("change", rf"(?P<m>M)(?P<how>[gl]){_OVER}{_PLACE}[obpfi]?(?P<n>{_LIST})"),
-    ("change", rf"(?P<m>A)(?P<how>g){_OVER}[obf](?P<n>{_LIST})"),
-    ("change", rf"(?P<m>A)(?P<how>l){_OVER}[obf]?(?P<n>{_LIST})"),
-    ("change", rf"(?P<n>{_LIST})(?P<m>[MA])(?P<how>[gl])"),
-    ("change", rf"(?P<how>[gl])[oi](?P<m>[MA])[o(](?P<n>{_LIST})"),
-    ("amount", r"(?P<n>#)(?P<how>[gl])[io](?P<m>N)(?![,&]{1,2}[NA])"),
-    ("amount", r"(?<![NAM])(?P<how>[gl])o(?P<n>#)i(?P<m>N)(?![,&]{1,2}[NA])"),
-    # "raises F1 by 3 %", "F1 rises by 3 %", "F1 is raised from 3 to 4 %"
-    ("change", rf"(?P<how>[UD])(?P<m>{_NAMES})(?:o[NA])?{_PLACE}{_OVER}b(?P<n>{_LIST})"),
-    ("amount", rf"(?P<how>[UD])(?P<m>N){_PLACE}{_OVER}b(?P<n>#)(?![MA])"),
-    ("from to", rf"(?P<how>[UD])(?P<m>N){_PLACE}\(?(?P<n>#)"),
-    ("signed", r"(?P<how>[UD])(?P<m>N)\((?P<n>#)"),
-    ("change", r"(?P<how>[UD])[NA]b(?P<n>#)(?P<m>M)"),
-    ("change", rf"(?P<how>[UD])(?P<m>[MA])(?:o[NA])?{_PLACE}\(?(?P<n>#)(?![MA])"),
-    ("change", rf"(?P<m>[MA])e?(?P<how>[UD]){_PLACE}b?(?P<n>#)(?![MA])"),
-    ("change", r"(?P<m>M)[pif][NA](?P<how>[UD])b?(?P<n>#)(?![MA])"),
-    ("level", rf"(?P<how>[UD])(?P<m>[MA]){_PLACE}t(?P<n>#)"),
-    ("level", r"(?P<m>[MA])e?(?P<how>[UD])t(?P<n>#)"),
-    # "outperforms the baseline by 3 % in F1"
-    (
-        "change",
-        rf"(?P<how>B)(?P<baseline>[NA]){_PLACE}b(?P<n>{_LIST})(?:p?(?P<m>M)|i?(?P<m2>{_NAMES}))",
-    ),
-    ("change", rf"(?P<how>B){_BASELINE_NAMES}i(?P<m>M)b(?P<n>{_LIST})"),
-    ("change", r"(?P<how>B)(?P<m>M)o(?P<baseline>[NA])b(?P<n>#)"),
-    # "3x lower latency", "3x faster", "a 3x speed-up", "a speed-up of 3x", "halves the latency"
-    ("change", r"(?P<n>#)(?P<how>c)(?P<m>[MN])"),
-    ("beside", r"(?P<m>M)(?P<n>#)(?P<how>c)(?![MN])"),
-    ("amount", r"(?P<n>#)(?P<m>N)(?P<how>[gl])"),
-    ("speed", rf"(?P<n>{_LIST})(?P<m>s)"),
-    ("speed", rf"(?P<m>s){_OVER}{_PLACE}[of](?P<n>{_LIST})"),
-    ("speed", r"(?P<n>#)(?P<m>c)(?![MN])"),
-    ("verb", r"(?P<n>#)(?P<m>[MN])"),
-    # "an F1 of 71 %", "F1 (71 %)", "71 % F1", "needs 2 GB of memory"
-    ("level", rf"(?P<m>M)(?:[pif](?P<setting>[NA])|wN)o(?P<n>{_LIST})(?!M)"),
-    ("level", r"(?<=[VKw(])(?P<m2>N&M)o(?P<n>#&#)"),
-    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>{_NAMES})o?=*(?<!M)(?<!A)(?P<n>{_LIST})(?![Mglc])"),
-    ("bounded", r"(?<![UDo])(?P<m>M)(?P<n>#)(?![MA])"),
-    ("level", rf"(?<![UD])(?<![gl][pofi])(?P<m>M){_PLACE}\(=?(?P<n>#)(?!M)"),
-    ("level", rf"(?P<m>[MA](?:[,&/]{{1,2}}[MA])+):(?P<n>#[,&/]{{1,2}}{_LIST})"),
-    ("level", rf"(?P<m>M){_PLACE}[Ve:]=?(?P<n>#)(?![MA])"),
-    ("level", r"(?<=[KV])(?P<m>M)(?P<n>#)(?![MA])"),
-    ("level", rf"(?<![gl][pofi])(?P<m>{_NAMES})(?P<n>#[,&/]{{1,2}}{_LIST})(?![Mglc])"),
-    ("level", rf"(?<![gl][pofi])(?P<m>M)V(?P<n>#[,&/]{{1,2}}{_LIST})(?![Mglc])"),
-    ("level", rf"(?<![#bMA])(?<!#[,&/])(?<!#,&)(?<![gl]o)(?P<n>{_LIST})(?P<m>M)(?![glso(=:])"),
-    ("gained", rf"(?P<how>V)(?P<n>{_LIST})[ip](?P<m>M)(?![,&]{{1,2}}M)"),
-    ("level", rf"(?<=V)(?P<n>{_LIST})[ip](?P<m>M(?:[,&]{{1,2}}M)*)"),
-    ("amount of", r"(?<!K)(?P<n>#)o(?P<m>M)"),
-    ("named", r"(?<=[VK])(?P<n>#)(?P<m>[NA])(?=[pifv,.)&xhyw]|$)"),
-    ("named", rf"(?P<how>[UD])(?P<m>N){_PLACE}t(?P<n>#)(?![NAM])"),
-    # "accuracy stays within 1 % of the full cache", "keeps 93 % of the accuracy"
-    ("within", r"(?P<m>M)K?W(?P<n>#)(?:o(?P<baseline>[NAM]))?"),
-    ("within", r"W(?P<n>#)o(?P<m>M)o(?P<baseline>[NAM])"),
-    ("share", r"K(?P<n>#)o(?P<m>[MN])"),
-)
-# What gets better is not named: "outperforms BERT by 3 % on GSM8K", "a 3 % gain over BERT".
-_UNNAMED = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?P<how>B){_BASELINE_NAMES}(?:[pif](?P<setting>[NA]))?(?:[(,]?b|\()(?P<n>{_LIST})",
-        rf"(?P<n>{_LIST})(?P<how>g)(?:v{_BASELINE_NAMES})?",
-        rf"(?P<how>g)(?:v{_BASELINE_NAMES})?[of(](?P<n>{_LIST})",
-    )
-)
-_GRAMMAR = tuple((form, re.compile(pattern)) for form, pattern in _FORMS)
+_PIECES = {
+    "@list": _LIST,
+    "@names": _NAMES,
+    "@place": _PLACE,
+    "@over": _OVER,
+    "@baselines": _BASELINE_NAMES,
+}
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    """A form of tuples.toml with its pieces."""
+    for name, piece in _PIECES.items():
+        pattern = pattern.replace(name, piece)
+    return re.compile(pattern)
+
+
+def _phrase(name: str) -> re.Pattern[str]:
+    """What finds any of the words that tuples.toml calls so."""
+    return re.compile(one_of(_TABLE["phrases"][name]))
+
+
+_TABLE = table(__file__, "tuples.toml")
+_GRAMMAR = tuple((form, _form(pattern)) for form, pattern in _TABLE["forms"])
+_UNNAMED = tuple(map(_form, _TABLE["unnamed"]))
 _BETTER = re.compile(r"improv|enhanc|boost|gain|better|outperform|surpass|exceed|beat|advantage")
 _WORSE = re.compile(r"degrad|worse")
 _COMPARATIVES = (" higher", " lower", " faster", " slower", " better", " worse")
 _NOT_LEVEL = (*_COMPARATIVES, " down to ", " of ")  # "an accuracy of 99 % of the dense model's"
 _AMOUNTS = SIZES | TIMES | {"j", "mj", "kj", "wh", "kwh"}
-_ADJECTIVE = re.compile(r"(?:[ae]nt|[ai]te|ive|ful|ous|ble|ly|ed|al|er|ing)$")
-_ARTICLE = re.compile(r"(?:the|an?|its|their|our) ")
+_ADJECTIVE = _phrase("adjective")
 _LESS = re.compile(r"lower|slower|fewer|smaller|less|cheaper|shorter|hal[fv]")
 _COORDINATED = re.compile(r"[NAM](?:,?&|/)$")
 # What may follow a number and its metric: where, and over what.
 _ALSO = r"(?P<also>(?:,[NA])*,?&[NA](?=[.,)xh]|$))?"
-_WHERE = rf"[pi](?P<setting>[NA](?:o[NA])?{_ALSO})(?!&[NA](?![VUDBKgl]))"
+_WHERE = (
+    rf"[pi](?P<setting>[NA](?:o[NA])?{_ALSO})(?!(?:,[NA])*,?&[NA](?![VUDBKgle])|(?:,[NA])+,?&x)"
+)
 _AFTER = re.compile(
     rf"(?:{_WHERE}|v(?P<baseline>[NAM](?:o[NA])?)(?!,?&[NAM]|,[NA],))(?=[,&)xyhvpiwr#.]|$)"
 )
-_EACH = r"(?:[NM][=:])?(?P<each>[NA](?:[,&/]{1,2}[NA])+)(?=[.,;)xr(]|$)"
+_EACH = r"(?:[NM][=:])?(?P<each>[NA](?:[,&/]{1,2}[NA])+)(?=[.,;)r(]|x(?![VUDBK])|$)"
 _SETTINGS = re.compile(rf"(?:v(?P<baseline>[NAM](?:o[NA])?))?[pif]{_EACH}")
 _BASELINES = re.compile(rf"v{_EACH}")
 _RESPECTIVELY, _PAIR = re.compile(r",?r"), re.compile(r"[NA],?&[NA]")
 _EACH_BEATEN = re.compile(r"B(?P<each>[NA](?:,[NA])*,?&[NA])(?=i[MNA]b|b)")
-_EACH_BEFORE = re.compile(r"(?P<place>[pi])?(?P<each>[NA](?:,[NA])*,?&[NA])(?=[,V])")
+_EACH_BEFORE = re.compile(
+    r"(?P<place>[pi])?(?P<each>[NA](?:,[NA])*,?&[NA])(?(place)(?=[,V])|(?=V))"
+)
 _FIRST_SETTING = re.compile(r"^[pi](?P<setting>[NA](?:o[NA])?(?:(?:,[NA])*,?&[NA])?),")
+_NEXT_PLACE = re.compile(r"[x,&][pi][NA],")
 _BEATEN = re.compile(r"B(?P<baseline>[NA])(?!&|,[NA])")
-_SUBJECT = re.compile(r"(?:^|[yh,])(?P<subject>[NA])(?=[VUDBK]|e#)")
+_SUBJECT = re.compile(r"(?:^|[yh,:])(?P<subject>[NA])(?=[VUDBK]|e#)")
 _ANOTHER = re.compile(
-    r"[yh]|w[^#]*w|[x,]&?[NA]|wN[#VUDBK]"
+    r"[yh]|w[^#]*w|[x,:]&?[NA]|w#?[NA][#VUDBK]|&[NA][VUDBK]"
 )  # a clause whose subject may be another
 _THAN = re.compile(r"[(,]?v[NA]?")
 _AGAIN = re.compile(r"[,&]{1,2}b?")
@@ -155,41 +113,34 @@ _ALSO_BEATS = re.compile(r"(?:[pi][NA])?[,&x]{1,2}B(?P<baseline>[NA])b")
 _ALSO_GAINS = re.compile(r"(?:[pi][NA])?[,&]{1,2}N?"), re.compile(r"N?gv(?P<baseline>[NAM])")
 _NEXT_SETTING, _NEXT_METRIC = re.compile(r"[pif][NA]"), re.compile(r"[iop](?P<m>[MN])")
 MAX_SENTENCE = 2000  # characters; what is longer is no sentence, and its forms are not looked for
+MAX_NEGATED = 200  # characters that "none of them" reaches
 MAX_WORDS = 9  # of a phrase that is shown
-_VAGUE = re.compile(
-    r"(?:^|\s)(?:it|we|this|these|that|they|results?|experiments?|average|both|all|them|each|there|instance"
-    r"|example|most|others?|addition|contrast|particular|total|summary|comparison|(?:paper|work|study|time|order|our|the|performance))$|^(?:\w+ly|an?|the|\w+(?:ive|ble))$"
-    r"|^(?:this|these|those|all|both|such)\b(?= (?:work|paper|study|results?)$)"
-)
+_VAGUE = _phrase("vague")
+_VAGUE_END = re.compile(rf"(?:^|\s){one_of(_TABLE['phrases']['vague at the end'])}$")
+_NO_SUBJECT = _phrase("no subject")
+_NAME_GOES_ON = re.compile(r" (?:of (?:the )?)?[A-Z]")  # "Cost of Transport"
 _LIMIT = re.compile(r"limit|bound|budget|threshold|capacit|expect")
-_MODEL_SIZE, _SIZE = re.compile(r"\d[bm]$"), re.compile(r"size|resolution|length|window|scale")
-_COUNT = re.compile(r"\d+ (?!points?\b)[a-z]{4,}s\b")  # "the sensitivity of 23 models"
-_BOUND = re.compile(
-    r" (?:exceeding|above|below|over|under|up to|around|about|near|as high as"
-    r"|(?:higher|greater|lower|less|more|better) than)\b"
+_MODEL_SIZE, _SIZE = (
+    re.compile(r"\d[bm]$"),
+    re.compile(r"size|resolution|length|window|scale|condition|level|ratio|budget|threshold"),
 )
+_COUNT = _phrase("counted")
+_AT_LEVEL = re.compile(r"\($|(?<!by )(?<!of )(?:below|above|under|over|beyond) $")
+_BEATS_IN = re.compile(r"B[^xh,;(V]*\([^()v]*$")
+_NEGATED = re.compile(r"\b(?:no|none|neither|nor|never|fail(?:s|ed)? to)\b[^,;:()]*$")
+_REGAINED = re.compile(r"\b(?:recover|los|sacrific|clos)\w* (?:[a-z]+ ){0,2}$")
+_BOUND = re.compile(rf" {one_of(_TABLE['phrases']['bound'])}\b")
+_NO_METRIC = {"score", "scores", "average score", "average scores", "rate", "rates"}
+_BARE = {"score", "scores", "accuracy", "accuracies"}  # "AIME24 & 25 scores of 54 and 46 %"
 _PLACES = re.compile(r"(?:tasks?|datasets?|benchmarks?|settings|scenarios|years?)$")
 _VAGUE_METRIC = re.compile(r"^$|performance$")
-_POINTS_OF = re.compile(r"\d (?P<metric>[a-z][\w@]+) points?$")
+_POINTS_OF = re.compile(r"\d (?P<metric>[a-z](?!\w+(?:ed|ute|ive) )[\w@]+) points?$")
 _PERIOD = re.compile(r" \+ |(?:years?|months?|days?|hours?|epochs?|steps?|time|runs|seeds)$")
-# Words that name no quantity: alone, or at the end of others.
-_EMPTY_METRIC = re.compile(
-    r"^(?:the|an?|its?|this|quality|efficiency|effectiveness|ability|capabilit(?:y|ies)|robustness|utility)$"
-    r"|(?:results?|gaps?|settings?|scenarios?|environments?|tasks?|conditions?"
-    r"|domains?|regimes?|cases?|languages?|datasets?|benchmarks?|points?|average|metrics?"
-    r"|state of the art|sota|baselines?|methods?|models?|approach(?:es)?|improvements?|backbones?"
-    r"|networks?|systems?|agents?|algorithms?|frameworks?|detectors?|classifiers?|llms?|variants?"
-    r"|transformers?|pipelines?|counterparts?|ones?|lines?|applications?|per forward)$"
-)
-_QUALITY = re.compile(
-    r"(?:performance|efficiency|quality|correctness|fidelity|consistency|robustness|reliability"
-    r"|stability|safety|fairness|generali[sz]ation|faithfulness)$"
-)
-_NO_NAME = re.compile(r"^(?:this|that|it|overall|binary|input|.*\w(?:[ai]ble|ful|ous|ive|al|ly))$")
-_PHYSICAL = re.compile(
-    r"latency|time|memory|cost|flops|energy|throughput|speed|cache|params|parameters|tokens|size"
-    r"|bitrate|bd|vram|budget|footprint|consumption"
-)
+_EMPTY_METRIC = _phrase("empty metric")
+_QUALITY = _phrase("quality")
+_AMOUNT = _phrase("amount")
+_NO_NAME = _phrase("no name")
+_PHYSICAL = _phrase("physical")
 
 
 def _said_direction(how: str, word: str) -> Direction:
@@ -242,29 +193,32 @@ class Sentence:
         names = "m" if groups.get("m") else "m2"
         metrics = [t for t in self._at(match, names) if t.kind in METRIC + ACRONYM + NOUN + "sc"]
         if len(metrics) > len(numbers):
-            if names == "m2" and match.start("n") < match.start("m2"):
-                return  # "a 3 % gain in F1 and AUC" is of both
+            is_behind = names == "m2" and match.start("n") < match.start("m2")
+            if is_behind or not any(metric.kind == METRIC for metric in metrics):
+                return  # "a 3 % gain in F1 and AUC" is of both; "MBPP, and HumanEval > 80 %"
             metrics = metrics[-len(numbers) :]  # "recall for PointNav and SPL of 67 %"
-        if len(metrics) not in {1, len(numbers)}:
+        start = match.start(names)
+        is_bare = len(metrics) > 1 and any(self._words(m) in _BARE for m in metrics)
+        # "Pearson and Spearman correlations of 0.92 and 0.90"
+        is_coordinated = _COORDINATED.search(self.classes[max(0, start - 2) : start])
+        if len(metrics) not in {1, len(numbers)} or is_bare or is_coordinated:
             return
         if len(metrics) == 1:  # "85 FPS and 92 % mIoU": only the number beside it
             is_behind = match.start("n") < match.start(names)
             beside = self._kind(numbers[-1 if is_behind else 0])
             numbers = [number for number in numbers if self._kind(number) == beside]
-        start = match.start(names)
-        if _COORDINATED.search(self.classes[max(0, start - 2) : start]):
-            return  # "Pearson and Spearman correlations of 0.92 and 0.90"
         how = groups.get("how") or ""
         word = self._words(self._tokens[match.start("how")]) if how else ""
         setting = self._shown(match, "setting") if groups.get("setting") else None
         baseline = self._shown(match, "baseline") if groups.get("baseline") else None
         for at, token in enumerate(numbers):
             metric = metrics[at] if len(metrics) > 1 else metrics[0]
+            is_cut = metric.kind == NOUN and self._text.startswith(" of ", metric.end)
+            if is_cut and not _QUALITY.search(self._words(metric)):
+                continue  # "2x higher figures of merit"
             relation = self._relation(form, how, word, self._reported[token.number], metric)
             if relation:
-                start = metric.start
-                if article := _ARTICLE.match(self._text, start, metric.end):
-                    start = article.end()
+                start = without_edges(self._text, metric.start, metric.end)
                 if how == "c" and word.endswith(("faster", "slower")):
                     start = self._tokens[match.start("how")].start  # "faster inference"
                 name = Phrase(start, metric.end)
@@ -301,7 +255,9 @@ class Sentence:
         """A level, unless its sign, its unit or a comparative behind it says otherwise."""
         if form == "amount of" and expression.unit not in _AMOUNTS:
             return None
-        ahead = _NOT_LEVEL if form == "level" else _COMPARATIVES
+        if _REGAINED.search(self._text, max(0, expression.start - 40), expression.start):
+            return None  # "recovers 0.7 % accuracy"
+        ahead = _NOT_LEVEL if form in {"level", "bounded"} else _COMPARATIVES
         if self._text.startswith(ahead, expression.end):
             return None  # "an AP that is 42 % higher"
         sign = self._text[expression.numbers[0].start]
@@ -329,7 +285,10 @@ class Sentence:
             first, last = expression.numbers
             return "more" if last.value > first.value else "less"
         is_sign = self._text[expression.start] in "+-"  # "enhances safety (+32.8 %)"
-        is_silent = form == "from to" or (form == "signed" and not is_sign)
+        # "improves accuracy (0.84 vs 0.83)", "falls below 65 %"
+        before = max(0, expression.start - 20), expression.start
+        is_aside = how in "UD" and _AT_LEVEL.search(self._text, *before)
+        is_silent = form == "from to" or (is_aside and not is_sign)
         return None if is_silent else _said_direction(how, word)
 
     def _is_amount(self, metric: Token, how: str, word: str) -> bool:
@@ -340,9 +299,10 @@ class Sentence:
         """
         name = self._folded.cased[metric.start : metric.end]
         is_plain = name.islower() and name.count(" ") < 5 and not re.search(r"\d", name)
+        is_word = " " in name or bool(_AMOUNT.search(name))
         is_said = how == "g" or _said_direction(how, word) in {"more", "less"}
         is_said |= bool(_QUALITY.search(name))
-        return is_said and is_plain and not _EMPTY_METRIC.search(name)
+        return is_said and is_plain and is_word and not _EMPTY_METRIC.search(name)
 
     def _is_bounded(self, metric: Token, expression: Expression) -> bool:
         """Whether a number limits a level: "F1 scores exceeding 0.8"."""
@@ -361,7 +321,8 @@ class Sentence:
             return False
         if metric.kind == ACRONYM:
             return name != "SOTA" and not name.endswith("s")
-        is_word = name.islower() and name.count(" ") < 3
+        is_word = " " in name or bool(_AMOUNT.search(name))
+        is_word &= name.islower() and name.count(" ") < 3
         return is_word and not (_EMPTY_METRIC.search(name) or _NO_NAME.search(name))
 
     def _kinds(self) -> None:
@@ -458,6 +419,8 @@ class Sentence:
                     and self._is_behind(last, after["m"])
                 ):
                     named = self._tokens[after.start("m")]
+                    if named.kind == NOUN and last.reading.relation == "level":
+                        continue  # "93 % success in pistachio and 80 % in almond"
                     bare = replace(bare, metric=Phrase(named.start, named.end))
                     self._found[index] = _Found(bare, at, after.end())
                 elif (
@@ -508,7 +471,9 @@ class Sentence:
     def _continued(self, index: int, at: int, last: "_Found", words_end: int) -> None:
         """ "71 % accuracy, outperforming GPT-4 by 3 %", "…, a gain of 3 % over GPT-4"."""
         unit = self._reported[index].unit
-        if unit == "x" or last.reading.relation == "ratio" or last.reading.metric is None:
+        if unit == "x" or last.reading.relation not in {"level", "gain", "loss"}:
+            return
+        if last.reading.metric is None:
             return
         joint, after = self.classes[last.end : at], _ALSO_GAINS[1].match(self.classes, at + 1)
         beaten = _ALSO_BEATS.fullmatch(self.classes, last.end, at)
@@ -545,19 +510,33 @@ class Sentence:
         while after := _AFTER.match(self.classes, at):
             # "on A and B" of several numbers: which of the two?
             if reading.setting is None and not (after["also"] and len(self._reported) > 1):
-                reading = replace(reading, setting=self._shown(after, "setting"))
+                setting = self._shown(after, "setting")
+                is_cut = self.classes[after.end() :].startswith((",N", ",A")) and setting
+                if is_cut and _ADJECTIVE.search(self._words(setting)):
+                    setting = None  # "under heterogeneous, real workloads"
+                reading = replace(reading, setting=setting)
+            if after["setting"] and self._is_word(after.end(), "v"):
+                return replace(reading, setting=None)  # "for Alzheimer's disease versus normal"
             against = self._shown(after, "baseline")
-            if reading.baseline is None and against and not _PLACES.search(self._words(against)):
+            # "90 % success against a filter"
+            is_target = reading.relation == "level" and self._is_word(at, "against")
+            is_target |= bool(against and _PLACES.search(self._words(against)))
+            if reading.baseline is None and against and not is_target:
                 reading = replace(reading, baseline=against)
             at = after.end()
         if self.classes[: self._place(index)].endswith("v"):
             return replace(reading, baseline=None, subject=None)  # "0.28 vs 0.42 LPIPS"
         return replace(
             reading,
-            setting=reading.setting or self._first_setting(),
+            setting=reading.setting or self._first_setting(found),
             baseline=reading.baseline or self._beaten(found),
             subject=reading.subject or self._subject(found),
         )
+
+    def _is_word(self, at: int, beginning: str) -> bool:
+        """Whether the token at a place of the classes is one of comparison that begins so."""
+        is_one = self.classes[at : at + 1] == "v"
+        return is_one and self._text.startswith(beginning, self._tokens[at].start)
 
     def _place(self, index: int) -> int:
         """Where the token of a reported number stands."""
@@ -580,6 +559,8 @@ class Sentence:
         if each is None or len(names) != count:
             return None
         own = self._clean(names[place])
+        if any(self._words(name).isdigit() for name in names):
+            return None  # "for tasks 1, 2 and 3"
         if each.re is _BASELINES or each.re is _EACH_BEATEN:
             return replace(reading, baseline=own), end
         if each.re is _EACH_BEFORE and not each["place"]:
@@ -588,40 +569,67 @@ class Sentence:
             reading = replace(reading, baseline=self._shown(each, "baseline"))
         return replace(reading, setting=own), end
 
-    def _first_setting(self) -> Phrase | None:
-        """The one that a sentence begins with: "On COCO, …"."""
+    def _first_setting(self, found: "_Found") -> Phrase | None:
+        """The one that a sentence begins with: "On COCO, …", unless its clauses have their own."""
         first = _FIRST_SETTING.match(self.classes)
-        return self._shown(first, "setting") if first else None
+        is_one = first and not _NEXT_PLACE.search(self.classes, first.end(), found.start)
+        is_shared = "r" in self.classes[found.end :]  # "…, respectively"
+        return self._shown(first, "setting") if first and is_one and not is_shared else None
 
     def _beaten(self, found: "_Found") -> Phrase | None:
         """What is outperformed in the same clause; a level is a level, whatever it beats."""
         if found.reading.relation == "level":
             return None
         for beaten in _BEATEN.finditer(self.classes, 0, found.end):
-            if not re.search("[x(h]|i[MNA]&", self.classes[beaten.end() : found.start]):
+            if not re.search("[x(h]|i[MNA]&|&[VUDBK]", self.classes[beaten.end() : found.start]):
                 return self._shown(beaten, "baseline")
         return None
 
     def _subject(self, found: "_Found") -> Phrase | None:
         """Whose number it is: the subject of the nearest verb before it, in the same clause."""
         named = list(_SUBJECT.finditer(self.classes, 0, found.start + 1))
-        if not named or _ANOTHER.search(self.classes, named[-1].end(), found.start):
+        if not named or _ANOTHER.search(self.classes, named[-1].end(), found.start + 1):
             return None
-        return self._shown(named[-1], "subject")
+        subject = self._shown(named[-1], "subject")
+        return None if subject and _NO_SUBJECT.search(self._words(subject)) else subject
 
     def _is_plausible(self, index: int, reading: Reading) -> bool:
-        """Whether relation and unit go together: a latency is no 36 %, a level no factor."""
+        """Whether metric, relation, unit and setting of a number go together."""
         expression = self._reported[index]
         words = self._words(reading.metric) if reading.metric else reading.kind
-        if expression.unit == "x" and reading.relation != "ratio":
-            return False
-        if _MODEL_SIZE.search(words) or (reading.setting and self._is_size(reading, expression)):
-            return False
-        if reading.relation == "level":
-            is_share = expression.unit == "%" and _PHYSICAL.search(words)
-            is_count = not expression.unit and _COUNT.match(self._text, expression.start)
-            return not (is_share or is_count or expression.is_change)
-        return True
+        written = self._text[: expression.start]
+        return not (
+            (expression.unit == "x" and reading.relation != "ratio")
+            or (words in _NO_METRIC and not reading.setting)  # a score of what?
+            or (reading.metric and self._is_cut(reading.metric))
+            or (written.endswith("from ") and not expression.is_change)  # "from 0.49 to over 0.8"
+            or (self._text[expression.start] == "+" and "correlation" in words)
+            or _MODEL_SIZE.search(words)
+            or (reading.setting and self._is_size(reading, expression))
+            or (reading.relation == "level" and not self._is_level(index, words))
+        )
+
+    def _is_level(self, index: int, words: str) -> bool:
+        """Whether a number is a level of what `words` say: a latency is no 36 %, a level no 2x."""
+        expression, at = self._reported[index], self._place(index)
+        before = max(self._tokens[0].start, expression.start - MAX_NEGATED), expression.start
+        is_compared = self.classes[at + 1 : at + 2] == "v"
+        is_percent = expression.unit == "%"
+        return not (
+            expression.is_change
+            or (is_percent and (_PHYSICAL.search(words) or expression.numbers[-1].value > 100))
+            or (not expression.unit and _COUNT.match(self._text, expression.start))
+            or _NEGATED.search(self._text, *before)  # "none of them reaches 35 % accuracy"
+            # "surpasses it in both accuracy (up to 45 %) and efficiency"
+            or (_BEATS_IN.search(self.classes[:at]) and not is_compared)
+        )
+
+    def _is_cut(self, metric: Phrase) -> bool:
+        """Whether a name goes on around a metric: "I/O time", "Cost of Transport"."""
+        if "/" in self._text[metric.start - 1 : metric.end + 1]:
+            return True  # "Top-1/NDCG of 0.35", too: of which?
+        last = self._folded.cased[metric.start : metric.end].split(" ")[-1]
+        return last.istitle() and bool(_NAME_GOES_ON.match(self._folded.cased, metric.end))
 
     def _is_size(self, reading: Reading, expression: Expression) -> bool:
         """Whether a number is that of its setting: "error at smaller voxel sizes (0.5 m)"."""
@@ -643,7 +651,9 @@ class Sentence:
         """The words of a phrase that a page may show; None for too many, or for words without
         content."""
         words = self._words(token)
-        if words.count(" ") >= MAX_WORDS or any(p.search(words) for p in (_VAGUE, _PERIOD)):
+        if words.count(" ") >= MAX_WORDS or any(
+            p.search(words) for p in (_VAGUE, _VAGUE_END, _PERIOD)
+        ):
             return None
         return Phrase(token.start, token.end)
 
