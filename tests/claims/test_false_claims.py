@@ -109,6 +109,62 @@ KINDS = {
         "We improve it with CUDA 12.4 and PyTorch 2.1.",
         "Our results on RECIST v1.1 and COCO 2017 are better.",
     ],
+    "share of people or of what was given": [
+        "The dataset has 35% female speakers.",
+        "In 2021, 45% of users shopped online.",
+        "Transformers use up to 80% of their compute in attention.",
+        "The survey had a response rate of 42%.",
+        "Prediction intervals cover 90% by construction.",
+        "Our cohort had a prevalence of 12%, and we improve screening.",
+        "The mean age of the patients was 63.5 years and our model improves care.",
+        "Of the participants, 54% were women, and our tool improved their writing.",
+        "Our benchmark consists of 45% easy and 55% hard questions and improves evaluation.",
+        "The vocabulary has 32K tokens, 15% of which are rare, and we improve it.",
+    ],
+    "date": [
+        "Papers published between 2019 and 2024 are reviewed to improve the taxonomy.",
+        "The competition ran in 2023 and our entry improves on it.",
+        "The data set was released on 12.03.2024 and improves on its predecessor.",
+        "Data from 1.1.2020 to 31.12.2022 were used to improve forecasts.",
+    ],
+    "size and machine": [
+        "We improve training of a 1.8B-parameter model on 2.4T tokens.",
+        "Our method achieves this with a 0.5B student and a 72B teacher.",
+        "We train on 64 A100 GPUs for 12 days and outperform others.",
+        "Our model achieves this on 8 GPUs with 80 GB each.",
+        "Images have a resolution of 0.5 m and we improve mapping.",
+        "The camera runs at 30 fps and our tracker improves on others.",
+    ],
+    "how it was trained": [
+        "The learning rate is 3e-4 and improves convergence.",
+        "We achieve stable training with a learning rate of 0.0003 and weight decay of 0.1.",
+        "Adapters are inserted after layer 12 to improve transfer.",
+        "We improve results by using the output of layer 24 of 32.",
+        "We pre-train for 100k steps with a warm-up of 2% and improve results.",
+        "We mask 40% of the tokens and improve pre-training.",
+        "We evaluate with k = 5 and a temperature of 0.7 and improve results.",
+        "We achieve this with a compression ratio of 8x set in advance.",
+        "We achieve this with 10% of the training data.",
+        "Half of the data were labelled by experts, which improves quality.",
+        "We use 80% of the images for training and 20% for testing and achieve good results.",
+    ],
+    "release": [
+        "Our code runs on Python 3.12 and improves usability.",
+        "We achieve this with CUDA 12.1 and cuDNN 8.9.",
+        "Version 2.5 of our toolkit improves the interface.",
+    ],
+    "significance": [
+        "The improvement is significant (p = 0.03).",
+        "Our results are significant at the 1% level.",
+        "The gain is significant with p < 0.01 and a power of 80%.",
+        "Our method improves results with a 95% confidence interval.",
+    ],
+    "limit": [
+        "Submissions are limited to 8 pages, and reviews improve.",
+        "Pairs with a similarity above 85% are included and improve training.",
+        "Even a 5% success rate can flip a vote, as our results show.",
+        "Ours improves results at ≤20% sparsity.",
+    ],
 }
 
 
@@ -131,6 +187,8 @@ def test_a_year_is_no_end_of_a_change() -> None:
         "We present Heron. Tuning 1% of the parameters, it reaches 71% accuracy.",
         "We present Heron. Our 7B model reaches 71% accuracy on 12 datasets.",
         "We present Heron. Heron outperforms GPT-4.1 with 71% accuracy on COCO 2017.",
+        "We present Heron. In 2021, it reached 71% accuracy at the 1% level of noise.",
+        "We present Heron. Trained with a warm-up of 2%, it reaches 71% accuracy.",
     ],
 )
 def test_a_result_beside_them_is_one(abstract: str) -> None:

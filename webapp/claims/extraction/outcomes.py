@@ -16,6 +16,7 @@ from .scores import is_score
 from .vocabulary import CHANGES, DATA_DESCRIBED, METRIC, OTHERS_RESULT, RESULT, words
 
 _GAINS = {"%", "pp", "points"}
+_GIVEN_UNITS = {"%", ""}
 _MEMORY = SIZES | {f"{size}/s" for size in SIZES} | {"byte"}
 _LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
@@ -45,7 +46,10 @@ _DATA_OF = re.compile(
 )
 # "TMR by 8.9% at FMR = 0.01%"
 _AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |an? (?:specificity|fpr|far) of )$")
-_AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
+_AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?[<>=~≤≥ ]*$")
+_GIVEN_BEFORE = re.compile(rf"(?:^|\b){words('given before')} (?:{words('roughly')} )*$")
+_GIVEN_AFTER = re.compile(words("given after"))
+_LEVEL_OF = re.compile(r" (?:significance )?level\b")  # "significant at the 1% level"
 _UNDER = re.compile(r"^(?:under|given) [^,;]{1,60} of $")  # "Under a misfit of 10%, it ..."
 _SET_CHANGE_AFTER = re.compile(  # "a 20% increase in the penalty yields"
     r" (?:increase|decrease|reduction|change) in [^,.;]{1,40} (?:yield|lead|cause|produce)s?\b"
@@ -174,6 +178,9 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
         or (_AT.search(before) and _OPERATING_POINT.match(after))
         or (_UNDER.search(place.before) and after.startswith(","))
         or _SET_CHANGE_AFTER.match(after)
+        or _GIVEN_BEFORE.search(before)
+        or (expression.unit in _GIVEN_UNITS and _GIVEN_AFTER.match(after))
+        or (before.endswith(" the ") and _LEVEL_OF.match(after))
         or _TOP_OF_SCALE.search(before + place.folded.text[expression.start : expression.end])
     )
 
@@ -252,8 +259,9 @@ def _is_level(expression: Expression, place: Place) -> bool:
 
 def _is_length(expression: Expression, place: Place) -> bool:
     """Whether a length was measured; "within 0.5 m" and "a 40 m field" were given."""
-    if expression.numbers[-1].value >= 10**6:
-        return False  # 28 trillion pixels are a size
+    is_million = place.folded.cased.startswith("M", expression.end - 1)
+    if is_million or expression.numbers[-1].value >= 10**6:
+        return False  # 6.7M of 117M, 28 trillion pixels are a size
     if _LENGTH_AFTER.match(place.after):
         return True
     if expression.numbers[-1].is_word or _LENGTH_GIVEN.search(place.before):
