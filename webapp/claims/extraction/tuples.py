@@ -511,8 +511,8 @@ class Sentence:
             # "on A and B" of several numbers: which of the two?
             if reading.setting is None and not (after["also"] and len(self._reported) > 1):
                 setting = self._shown(after, "setting")
-                is_cut = self.classes[after.end() :].startswith((",N", ",A")) and setting
-                if is_cut and _ADJECTIVE.search(self._words(setting)):
+                is_cut = self.classes[after.end() :].startswith((",N", ",A"))
+                if setting and is_cut and _ADJECTIVE.search(self._words(setting)):
                     setting = None  # "under heterogeneous, real workloads"
                 reading = replace(reading, setting=setting)
             if after["setting"] and self._is_word(after.end(), "v"):
