@@ -3,9 +3,10 @@
     python -m benchmarks.scoring [--rounds 7] [--stream 1000000]
 
 A day of 1,500 synthetic papers (words by Zipf's law, a fifth of the keywords phrases) is scored by
-100 profiles of 30 keywords, by one, and by the seed bot's rule for one profile; the variants take
-turns, each round begins with nothing compiled. Then one new profile over a stream of papers, each
-made from a pool of distinct texts and never held. Fails over a target.
+100 profiles of 30 keywords, by points as written and by place, by one, and by the seed bot's rule
+for one profile; the variants take turns, each round begins with nothing compiled. Then one new
+profile over a stream of papers, each made from a pool of distinct texts and never held. Fails over
+a target.
 """
 
 import random
@@ -13,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate, islice
 
@@ -38,10 +40,12 @@ def main() -> int:
 def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figure]:
     """The cost of scoring a day, beside the seed bot's."""
     many = profiles(names, 100)
+    by_place = [replace(one, by_place=True) for one in many]
     single = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)))]
     same = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)), substring=True)]
     variants: dict[str, Callable[[], object]] = {
         "100 profiles, words": lambda: ours(many, day),
+        "100 profiles, by place": lambda: ours(by_place, day),
         "1 profile, words": lambda: ours(single, day),
         "1 profile, substrings": lambda: ours(same, day),
         "1 profile, the seed bot's rule": lambda: seed_bot.rule(seed_bot.KEYWORDS, (), day, 30),
@@ -117,13 +121,19 @@ def vocabulary() -> list[str]:
 
 
 def papers(names: list[str], seed: int) -> Iterator[Candidate]:
-    """Papers without end, of 10 and 190 words (some 1,300 characters); the same every time."""
+    """Papers without end, of 10 and 190 words (some 1,300 characters); the same every time.
+
+    Their abstracts have eight sentences, of which the fourth says what is proposed.
+    """
     chance = random.Random(seed)
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(names))))
     number = 0
     while True:
         words = chance.choices(names, cum_weights=weights, k=200)
-        yield Candidate(f"{number:07d}", " ".join(words[:10]), " ".join(words[10:]) + ".")
+        words[10 + 3 * 24 : 10 + 3 * 24 + 2] = ["we", "propose"]
+        sentences = (" ".join(words[first : first + 24]) for first in range(10, 200, 24))
+        abstract = " ".join(f"{one[0].upper()}{one[1:]}." for one in sentences)
+        yield Candidate(f"{number:07d}", " ".join(words[:10]), abstract)
         number += 1
 
 

@@ -13,6 +13,7 @@ from tests.servers.arxiv import ArxivServer
 from webapp import tasks
 from webapp.library import importing
 from webapp.library.models import Star
+from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/first-steps/"
@@ -90,6 +91,21 @@ def test_papers_by_a_name_come_from_arxiv_and_are_saved_once(settings: Any) -> N
         assert [importing.save_by(reader.pk, name) for _ in range(2)] == [len(theirs)] * 2
         assert importing.save_by(reader.pk, "Nobody Nowhere") == 0
     assert {star.paper.arxiv_id for star in Star.objects.filter(reader=reader)} == theirs
+
+
+@pytest.mark.parametrize("saved", [1, 2])
+def test_papers_saved_before_need_not_be_named_again(client: Client, saved: int) -> None:
+    day()
+    reader = User.objects.get()
+    for paper_on_owls in Paper.objects.filter(title__contains="owls")[:saved]:
+        Star.objects.create(reader=reader, paper=paper_on_owls)
+    asked = {"categories": "cs.CL"}
+    assert ("papers that you saved count as liked" in text(client.get(ADDRESS))) == (saved == 2)
+    answer = client.post(ADDRESS, asked)
+    assert answer.status_code == (302 if saved >= 2 else 422)
+    if saved >= 2:
+        first = re.findall(r"<h2>\s*<a[^>]*>\s*On (\w+)", text(client.get(answer["Location"])))
+        assert set(first[:8]) == {"owls"}
 
 
 def test_nothing_at_all_is_refused_in_words(client: Client) -> None:

@@ -5,6 +5,7 @@ from datetime import date
 
 import pytest
 from django.db import connection
+from django.test import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
@@ -15,7 +16,8 @@ from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
 from webapp.papers.search import MAX_PAGES, PAGE, filters, search, spelling
-from webapp.papers.search.query import Query, QueryTerm, parse, words_of
+from webapp.papers.search.query import MAXTERMS, Query, QueryTerm, parse, words_of
+from webapp.papers.search.words import other_spelling
 from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db
@@ -288,6 +290,74 @@ def test_words_that_say_nothing_are_not_asked_for(lips: None) -> None:
     """A title has no "how" and no "can"; a paper that has them is no better for it."""
     assert search("how can reading lips with diffusion").count == 1
     assert search("how can this be").some == 0
+
+
+@pytest.mark.parametrize("asked", ["behaviour tokenisation", "behavior tokenization"])
+def test_british_and_american_spelling_find_each_other(asked: str) -> None:
+    stored(1, "Tokenisation", "Of owls, and how we analyse their behaviour.")
+    stored(2, "Tokenization", "Of the behavior of doves, in fine fibers.")
+    stored(3, "Tokens", "We behave.")
+    assert sorted(found(asked)) == [1, 2]
+    assert found("author:tokenization") == []
+    # Where no paper has all words, too; "some" are ordered by the words in either spelling.
+    assert [paper.arxiv_id[-1] for paper in search("zebras analyze behaviors").papers] == ["1", "2"]
+    assert [paper.arxiv_id[-1] for paper in search("zebra fibre").papers] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        ("colourful", "colorful"),
+        ("organized", "organised"),
+        ("centre", "center"),
+        ("four", "four"),
+        ("noise", "noise"),
+        ("size", "size"),
+        ("using", "using"),
+        ("this", "this"),
+    ],
+)
+def test_the_other_spelling_of_a_word(word: str, other: str) -> None:
+    assert (other_spelling(word), other_spelling(other)) == (other, word)
+
+
+def test_of_a_long_question_the_words_that_tell_are_asked_for(lips: None) -> None:
+    question = "Is there any paper that I could read about how it can be that they read the lips?"
+    assert len(question.split()) > MAXTERMS
+    assert search(question).papers[0].title == "Reading lips with diffusion"
+
+
+def test_words_of_someone_who_asks_somebody_are_no_words_of_a_paper(lips: None) -> None:
+    asked = search("please recommend recent papers about diffusion of ink")
+    assert (asked.papers[0].arxiv_id[-1], asked.count) == ("2", 1)
+    stored(7, "Papers", "Of pulp.")
+    assert found("papers") == [7]  # alone they are
+
+
+@pytest.mark.parametrize(
+    ("question", "suggestion"),
+    [
+        ("diffusion but not language models?", 'diffusion -"language models"'),
+        ("diffusion, except in ink or video", "diffusion -ink -video"),
+        ("diffusion excluding the ink", "diffusion -ink"),
+        ("zebras but not ink", "zebras -ink"),
+        ("diffusion but not", ""),
+        ("diffusion does not read", ""),
+        ('"seen but not read"', ""),
+    ],
+)
+def test_a_question_that_leaves_something_out_is_suggested_so(
+    lips: None, question: str, suggestion: str
+) -> None:
+    """Not done unasked: a title may have these words."""
+    assert search(question).suggestion == suggestion
+
+
+def test_a_question_in_chinese_is_told_what_papers_are_written_in(client: Client) -> None:
+    stored(1, "Diffusion", "Of ink.")
+    told = "papers are in English"
+    assert told in client.get("/search", {"q": "扩散语言模型"}).content.decode()
+    assert told not in client.get("/search", {"q": "nowhere"}).content.decode()
 
 
 def test_of_many_papers_with_some_words_the_best_are_found_not_the_latest() -> None:

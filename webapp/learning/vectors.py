@@ -59,13 +59,6 @@ def cosines_with(vector: bytes, others: Mapping[int, bytes]) -> dict[int, float]
     return cosines
 
 
-def nearest(vector: bytes, others: Mapping[int, bytes]) -> tuple[int, float] | None:
-    """Which of the others, for instance of the papers that a reader liked, is nearest, and its
-    cosine; None without any."""
-    cosines = cosines_with(vector, others)
-    return max(cosines.items(), key=lambda pair: pair[1]) if cosines else None
-
-
 def fill(seconds: float) -> int:
     """Make vectors that are missing, new papers first, for about as long; how many were made.
 

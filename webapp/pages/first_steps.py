@@ -19,6 +19,7 @@ from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_settings
 from webapp.digests.profiles.views import MAX_PROFILES
 from webapp.digests.scoring.learned import SURE, paper_vector
+from webapp.learning.tfidf import dot
 from webapp.library.importing import (
     Named,
     ask_for,
@@ -27,7 +28,7 @@ from webapp.library.importing import (
     named_in,
     papers_by,
 )
-from webapp.library.learning import model_for, signals, train
+from webapp.library.learning import LEAST, model_for, signals, train
 from webapp.library.references import TooMuchError, references
 from webapp.limits import LimitReachedError
 from webapp.operate.connecting import forms_of
@@ -75,8 +76,10 @@ class FirstStepsForm(forms.Form):
 
     profile_settings: ProfileSettings
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: Any, saved: int, **named: Any) -> None:
+        """`saved` papers of the reader count as liked, too."""
         super().__init__(*args, **named)
+        self.saved = saved
         offered = self.fields["chosen"]
         assert isinstance(offered, forms.ModelMultipleChoiceField)
         recent = Announcement.objects.filter(listing__date__in=dates(DAYS)).values("paper")
@@ -114,7 +117,8 @@ class FirstStepsForm(forms.Form):
             self.profile_settings = whole.profile_settings
         for name, errors in whole.errors.items():
             self.add_error(name if name in self.fields else None, list(errors))
-        if not any(data.get(name) for name in ("keywords", "liked", "author", "chosen")):
+        is_empty = not any(data.get(name) for name in ("keywords", "liked", "author", "chosen"))
+        if is_empty and self.saved < LEAST:
             self.add_error("keywords", _("Write a phrase, or name papers you like."))
         return data
 
@@ -125,12 +129,13 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         return redirect("digests:profiles")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
-    form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="")
+    liked = signals(reader)
+    form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="", saved=liked.count)
     valid = form.is_bound and form.is_valid()
     if valid and "preview" not in request.POST:
         return redirect("digests:profile", _make(request, reader, form).slug)
     named = form.named if valid else None
-    learned = train(signals(reader).with_named(named)) if named else None
+    learned = train(liked.with_named(named)) if named else None
     context = {
         "form": form,
         "previewed": valid,
@@ -164,14 +169,8 @@ def different_papers() -> list[Paper]:
         papers.remove(paper)
         chosen.append(paper)
         for one in papers:
-            cosine = _cosine(vectors[paper.pk], vectors[one.pk])
-            nearest[one.pk] = max(nearest[one.pk], cosine)
+            nearest[one.pk] = max(nearest[one.pk], dot(vectors[paper.pk], vectors[one.pk]))
     return chosen
-
-
-def _cosine(one: dict[str, float], other: dict[str, float]) -> float:
-    """Of two vectors of length 1, over the terms of both."""
-    return sum(one[term] * value for term, value in other.items() if term in one)
 
 
 def _make(request: HttpRequest, reader: User, form: FirstStepsForm) -> Profile:

@@ -11,6 +11,7 @@ from tests.digests import seed_bot
 from webapp.digests.scoring.matchers import AutomatonMatcher, term_matchers
 from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order, total
 from webapp.digests.scoring.terms import Kind, fold, normalise, term
+from webapp.digests.scoring.texts import Text
 
 
 def rules(*keywords: str, **fields: object) -> Rules:
@@ -180,19 +181,23 @@ pieces = st.lists(
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
     terms = list(enumerate(map(term, keywords)))
     found = [
-        one.match(title, abstract) for one in term_matchers(list(map(term, keywords)), single=False)
+        one.match(Text(title), Text(abstract))
+        for one in term_matchers(list(map(term, keywords)), single=False)
     ]
     by_token = [set().union(*places) for places in zip(*found, strict=True)]
     automaton = AutomatonMatcher(Kind.WORDS, terms)
-    assert by_token == [set(found) for found in automaton.match(title, abstract)]
-    each = [{number for number, one in terms if one.stands_in(text)} for text in (title, abstract)]
+    assert by_token == [set(found) for found in automaton.match(Text(title), Text(abstract))]
+    each = [{number for number, one in terms if one.spans(text)} for text in (title, abstract)]
     assert by_token == [each[0], each[0] | each[1]]
 
 
 @given(st.lists(st.sampled_from(vocabulary), min_size=1, max_size=6, unique=True), pieces, pieces)
 def test_many_profiles_score_as_each_alone(keywords: list[str], title: str, abstract: str) -> None:
     paper = candidate(title, abstract)
-    many = [rules(*keywords), rules(*keywords[::-1], "/b.c/"), rules(*keywords, substring=True)]
+    many = [
+        *(rules(*keywords, by_place=place) for place in (False, True)),
+        *(rules(*keywords[::-1], "/b.c/"), rules(*keywords, substring=True)),
+    ]
     together = [scored(Scorer(many), paper, rule) for rule in range(len(many))]
     assert together == [scored(Scorer([one]), paper) for one in many]
     for score in together:
@@ -205,7 +210,7 @@ def test_an_automaton_out_of_memory_still_finds(monkeypatch: pytest.MonkeyPatch)
     automaton = AutomatonMatcher(
         Kind.WORDS, list(enumerate(map(term, ["sparse", "attention", "zebra"])))
     )
-    in_title, anywhere = automaton.match("Sparse attention", "")
+    in_title, anywhere = automaton.match(Text("Sparse attention"), Text(""))
     assert set(in_title) == set(anywhere) == {0, 1}
 
 
@@ -220,7 +225,7 @@ def test_an_expression_that_needs_many_states_is_harmless() -> None:
 
 def test_many_substrings_are_found_as_few() -> None:
     many = [term(f"q{number}", substring=True) for number in range(80)]
-    found = [one.match("xq7x", "Q79") for one in term_matchers(many, single=True)]
+    found = [one.match(Text("xq7x"), Text("Q79")) for one in term_matchers(many, single=True)]
     assert [set(title) for title, _ in found] == [{7}, set()]
     assert [set(everywhere) for _, everywhere in found] == [{7}, {79}]
 
@@ -233,8 +238,8 @@ def test_ascii_is_searched_as_if_it_were_folded(substring: bool) -> None:
     for text in ("SPARSE", "a Kernel", "naive", "A GPU"):
         folded = fold(text, terms[0].kind)
         expected = {number for number, one in enumerate(terms) if one.pattern.search(folded)}
-        assert set(automaton.match("", text)[1]) == expected
-        assert set(automaton.match(text, "")[0]) == expected
+        assert set(automaton.match(Text(""), Text(text))[1]) == expected
+        assert set(automaton.match(Text(text), Text(""))[0]) == expected
 
 
 def test_folding_is_the_same_for_words_and_texts() -> None:

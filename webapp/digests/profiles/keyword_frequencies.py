@@ -11,7 +11,8 @@ from webapp.digests.models import Profile
 from webapp.digests.profiles.defaults import KEYWORDS
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.scorer import author_of
-from webapp.digests.scoring.terms import normalise, term
+from webapp.digests.scoring.terms import term
+from webapp.digests.scoring.texts import Text
 from webapp.papers.models import Paper
 
 COUNTED_PERIOD = timedelta(weeks=4)
@@ -30,9 +31,11 @@ def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
     if len(papers) < LEAST_PAPERS:
         return {text: KEYWORDS[text] for text in words if text in KEYWORDS}
     found: Counter[int] = Counter()
-    for matcher in term_matchers([term(text) for text in words], single=True):
-        for title, abstract in papers:
-            found.update(matcher.match(normalise(title), normalise(abstract))[1])
+    matchers = term_matchers([term(text) for text in words], single=True)
+    for title, abstract in papers:
+        texts = Text(title), Text(abstract)
+        for matcher in matchers:
+            found.update(matcher.match(*texts)[1])
     return {text: round(1000 * found[number] / len(papers), 1) for number, text in enumerate(words)}
 
 

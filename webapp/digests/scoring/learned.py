@@ -9,13 +9,14 @@ as close: one paper in a hundred earns ln 100 = 4.6, as a keyword does that is t
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from webapp.learning.linear import Linear
-from webapp.learning.tfidf import Vector, vector
+from webapp.learning.tfidf import Vector, vector, vocabulary
 
 CLOSE = "learned:close to what was saved"  # as keywords in stored matches
 UNLIKE = "learned:close to what is not for the reader"
@@ -26,7 +27,29 @@ NEAR = 0.05  # cosine below which two papers share only common words
 NEAR_REFUSED = 0.2  # the same for a paper that is not for the reader: what it costs must be plain
 TERMS = 40  # of an example, the strongest, by which it is compared
 
-paper_vector = lru_cache(maxsize=4096)(vector)  # many readers have the same papers of a day
+
+def paper_vector(title: str, abstract: str) -> Vector:
+    """A paper's vector. Many readers have the same papers, and a preview those of some days: the
+    last are kept, in a tenth of a dictionary's room."""
+    numbers, values = _numbered_vector(title, abstract)
+    return dict(zip(map(_vocabulary().__getitem__, numbers), values, strict=True))
+
+
+@lru_cache(maxsize=1 << 14)
+def _numbered_vector(title: str, abstract: str) -> tuple[array[int], array[float]]:
+    """The numbers of its terms, and their values."""
+    known, numbers = vector(title, abstract), _numbers()
+    return array("I", map(numbers.__getitem__, known)), array("d", known.values())
+
+
+@cache
+def _vocabulary() -> tuple[str, ...]:
+    return tuple(vocabulary())
+
+
+@cache
+def _numbers() -> dict[str, int]:
+    return {term: number for number, term in enumerate(_vocabulary())}
 
 
 @dataclass(frozen=True)

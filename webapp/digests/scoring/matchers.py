@@ -7,20 +7,19 @@ with the text are searched for.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 import re2
 
-from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, options
+from webapp.digests.scoring.terms import Kind, Term, fold, options
+from webapp.digests.scoring.texts import Text
 
 SET_MEMORY = 64 << 20  # bytes of an automaton's states, which are discarded beyond that
 SET_TERMS = 64  # terms of one automaton
 
 _END = 0  # the index of the pattern that matches the text's end
 _FIELD_SEPARATOR = "\n\0\n"  # no phrase extends over it
-_ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 
 Numbered = Sequence[tuple[int, Term]]
 
@@ -73,15 +72,15 @@ class AutomatonMatcher:
             return None
         return made
 
-    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+    def match(self, title: Text, abstract: Text) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
         if self._kind is Kind.REGEX:  # `^` and `$` match the ends of a field
-            in_title = self._terms_in(title)
-            return in_title, {*in_title, *self._terms_in(abstract)}
+            in_title = self._terms_in(title.plain)
+            return in_title, {*in_title, *self._terms_in(abstract.plain)}
         # The seed bot reads both as one text.
         between = " " if self._kind is Kind.SUBSTRING else _FIELD_SEPARATOR
-        anywhere = self._terms_in(title + between + abstract)
-        return (self._terms_in(title) if anywhere else ()), anywhere
+        anywhere = self._terms_in(title.plain + between + abstract.plain)
+        return (self._terms_in(title.plain) if anywhere else ()), anywhere
 
     def _terms_in(self, text: str) -> Collection[int]:
         automaton = self._for_ascii
@@ -108,23 +107,15 @@ class TokenMatcher:
                 certain, possible = self._by_token[anchor]
                 (certain if term.exact else possible).add(number)
 
-    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+    def match(self, title: Text, abstract: Text) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
-        in_title = self._terms_in(fold(title))
-        return in_title, in_title | self._terms_in(fold(abstract))
+        in_title = self._terms_in(title)
+        return in_title, in_title | self._terms_in(abstract)
 
-    def _terms_in(self, text: str) -> set[int]:
-        sequence = (_ASCII_TOKEN if text.isascii() else TOKEN).findall(text)
+    def _terms_in(self, text: Text) -> set[int]:
         found: set[int] = set()
-        candidates: set[int] = set()
-        for token in self._by_token.keys() & set(sequence):
+        for token in self._by_token.keys() & text.tokens:
             certain, possible = self._by_token[token]
             found |= certain
-            candidates |= possible
-        if candidates:
-            joined = f" {' '.join(sequence)}"
-            for number in candidates:
-                term = self._terms[number]
-                if term.sequence in joined and term.pattern.search(text):
-                    found.add(number)
+            found.update(number for number in possible if self._terms[number] in text)
         return found

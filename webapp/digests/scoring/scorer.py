@@ -21,7 +21,7 @@ a paper marked "Not for me" takes points, from papers that are like it.
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,8 +36,8 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from webapp.digests.scoring import learned
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.terms import AUTHOR, SIGNS, TOKEN, Kind, Term, normalise, term
-from webapp.digests.scoring.terms import fold as fold_for
+from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, term
+from webapp.digests.scoring.texts import Text
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
 from webapp.papers.proposal import proposing_sentence
@@ -256,20 +256,19 @@ class Scorer:
 
     def matches(self, rule: int, candidate: Candidate) -> list[Match]:
         """The matches that make up a candidate's score, in the order of the rule's keywords."""
-        title, abstract = normalise(candidate.title), normalise(candidate.abstract)
-        rules, text = self.rules[rule], _Text(title, abstract)
+        rules, paper = self.rules[rule], _Paper(candidate)
         found: list[Match] = []
         has_own = False  # a keyword without a sign
         for keyword, sought in zip(rules.keywords, self._keywords[rule], strict=True):
             where: list[PaperField]
             if isinstance(sought, int):
-                where = _fields(self._terms[sought], title, abstract)
+                where = paper.fields(self._terms[sought])
             else:
                 where = ["authors"] if sought in _comparable_names(candidate.authors) else []
             given, has_sign = _keyword_points(keyword, rules), _has_sign(keyword, rules)
             place: Place = "title" if "title" in where else "repeated"
             if by_place := rules.by_place and isinstance(sought, int) and not has_sign:
-                place = place if place == "title" else text.place(self._terms[sought])
+                place = place if place == "title" else paper.place(self._terms[sought])
             points = given.at(place)
             if where and points:
                 has_own |= not has_sign
@@ -332,14 +331,13 @@ class Scorer:
 
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
         """What the keywords of a candidate say, by rule."""
-        title, abstract = normalise(candidate.title), normalise(candidate.abstract)
-        text = _Text(title, abstract)
+        paper = _Paper(candidate)
         points: dict[int, int] = {}
         moved: dict[int, int] = {}  # by keywords with a sign
         about: set[int] = set()
         excluded: set[int] = set()
         found: list[tuple[Collection[Sought], Collection[Sought]]] = [
-            matcher.match(title, abstract) for matcher in self._matchers
+            matcher.match(paper.title, paper.abstract) for matcher in self._matchers
         ]
         if self._has_authors:
             found.append(((), _comparable_names(candidate.authors)))
@@ -348,7 +346,7 @@ class Scorer:
                 place: Place | None = "title" if sought in in_title else None
                 for rule, given in self._points.get(sought, ()):
                     if place is None and given.by_place and isinstance(sought, int):
-                        place = text.place(self._terms[sought])
+                        place = paper.place(self._terms[sought])
                     points[rule] = points.get(rule, 0) + given.at(place or "repeated")
                     if not given.by_place or place != "mention":
                         about.add(rule)
@@ -362,62 +360,44 @@ class Scorer:
 
 
 class _Points(NamedTuple):
-    """What a keyword earns outside the title and in it, in millionths."""
+    """What a keyword earns outside the title, in it, and mentioned once, in millionths."""
 
     outside: int
     title: int
+    mention: int
     by_place: bool  # a single mention earns a part
 
     def at(self, place: Place) -> int:
         """In a place."""
         if place == "title":
             return self.title
-        single = self.by_place and place == "mention"
-        return round(MENTION * self.outside) if single else self.outside
+        return self.mention if place == "mention" else self.outside
 
 
-class _Text:
-    """A paper's title and abstract (normalised), asked for the places of keywords."""
+class _Paper:
+    """A candidate's title and abstract, asked for the places of keywords."""
 
-    def __init__(self, title: str, abstract: str) -> None:
-        self._title, self._abstract = title, abstract
-        self._folded: dict[Kind, tuple[str, str]] = {}
+    def __init__(self, candidate: Candidate) -> None:
+        self.title, self.abstract = Text(candidate.title), Text(candidate.abstract)
 
     @cached_property
-    def _tokens(self) -> Counter[str]:
-        return Counter(TOKEN.findall(self._folded[Kind.WORDS][1]))
+    def _proposal(self) -> Text:
+        return Text(proposing_sentence(self.abstract.plain))
 
-    @cached_property
-    def _proposal_tokens(self) -> frozenset[str]:
-        return frozenset(TOKEN.findall(self._folded[Kind.WORDS][0]))
+    def fields(self, sought: Term) -> list[PaperField]:
+        """The fields with the term."""
+        fields: dict[PaperField, Text] = {"title": self.title, "abstract": self.abstract}
+        where = [name for name, text in fields.items() if sought in text]
+        if not where and sought.kind is Kind.SUBSTRING:
+            both = Text(f"{self.title.plain} {self.abstract.plain}")
+            return ["abstract"] if sought in both else []
+        return where
 
     def place(self, sought: Term) -> Place:
-        """The weightiest place of a keyword that the title lacks."""
-        kind = sought.kind
-        if kind not in self._folded:
-            proposal = proposing_sentence(self._abstract)
-            self._folded[kind] = fold_for(proposal, kind), fold_for(self._abstract, kind)
-        proposal, abstract = self._folded[kind]
-        if sought.exact and sought.anchors:  # tokens are counted faster than patterns are matched
-            if any(token in self._proposal_tokens for token in sought.anchors):
-                return "proposal"
-            often = sum(self._tokens[token] for token in sought.anchors) > 1
-            return "repeated" if often else "mention"
-        if proposal and sought.pattern.search(proposal):
+        """The weightiest place of a term that the title lacks."""
+        if sought in self._proposal:
             return "proposal"
-        first = sought.pattern.search(abstract)
-        # The delimiter right of a word may also be the one left of the next word.
-        again = first and sought.pattern.search(abstract, max(first.end() - 1, first.start() + 1))
-        return "repeated" if again else "mention"
-
-
-def _fields(sought: Term, title: str, abstract: str) -> list[PaperField]:
-    """The fields with the term."""
-    fields: dict[PaperField, str] = {"title": title, "abstract": abstract}
-    where = [name for name, text in fields.items() if sought.stands_in(text)]
-    if not where and sought.kind is Kind.SUBSTRING and sought.stands_in(f"{title} {abstract}"):
-        return ["abstract"]
-    return where
+        return "repeated" if self.abstract.repeats(sought) else "mention"
 
 
 def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "") -> Match:
@@ -442,8 +422,9 @@ def _keyword_points(keyword: Keyword, rules: Rules) -> _Points:
         weight, bonus = round(weight * factor, 1), round(bonus * factor, 1)
     if has_sign and keyword.keyword.lstrip().startswith("-"):
         weight, bonus = -weight, -bonus
-    first = round(weight * _UNIT)
-    return _Points(first, first + round(bonus * _UNIT), rules.by_place and not as_written)
+    first, by_place = round(weight * _UNIT), rules.by_place and not as_written
+    mention = round(MENTION * first) if by_place else first
+    return _Points(first, first + round(bonus * _UNIT), mention, by_place)
 
 
 def rarity_factor(frequency: float | None) -> float:

@@ -109,10 +109,6 @@ class Term:
         """The compiled pattern."""
         return re2.compile(self.source, options(self.kind))
 
-    def stands_in(self, text: str) -> bool:
-        """Whether `text` (normalised) contains the term."""
-        return self.pattern.search(fold(text, self.kind)) is not None
-
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The ranges of the term in `text` (normalised), in order, not overlapping."""
         if self.kind is Kind.WORDS:

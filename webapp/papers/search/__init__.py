@@ -22,15 +22,17 @@ from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
 from webapp.papers.search.marking import MarkedPaper, marked
 from webapp.papers.search.query import (
+    UNSPACED,
     NamedField,
     Query,
     QueryError,
     QueryTerm,
     category_word,
+    excluding,
     parse,
 )
 from webapp.papers.search.ranking import by_rare_words, by_relevance
-from webapp.papers.search.words import STOP_WORDS, rarity, telling_sets
+from webapp.papers.search.words import IDLE, rarity, telling_sets
 from webapp.ui.hooks import Hook, NamedHooks
 
 PAGE = 25  # papers
@@ -67,8 +69,8 @@ class SearchResults:
     `some` papers follow that have only some of the words; they begin at place `some_from` of this
     page, if they do. `more`: there are more matches than `count`. `dropped`: words left out because
     no paper contains them. `loosened`: phrases were matched as separate words. `suggestion`: the
-    query with the dropped words corrected. `query` is None for an empty query, and for one that
-    is refused: `problem` says why.
+    query with the dropped words corrected, or without what "but not" names. `query` is None for an
+    empty query, and for one that is refused: `problem` says why.
     """
 
     papers: list[Paper] = field(default_factory=list)
@@ -83,6 +85,12 @@ class SearchResults:
     suggestion: str = ""
     query: Query | None = None
     problem: str = ""
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether it asks in Chinese or Japanese, as hardly any paper is written."""
+        terms = self.query.terms if self.query else ()
+        return any(UNSPACED.search(word) for term in terms for word in term.words)
 
     def marked(self) -> list[MarkedPaper]:
         """The papers with the words of the query marked in their texts."""
@@ -130,9 +138,10 @@ def search(
         query = replace(query, since=max(since, query.since or since))
     keys = _matches(query, page, order)
     if keys or not relax:
-        return _page(query, page, order, keys, _having_some(query, keys, order) if relax else [])
+        some = _having_some(query, keys, order) if relax else []
+        return replace(_page(query, page, order, keys, some), suggestion=excluding(text))
     relaxed, missing = _relaxed(query)
-    suggestion = spelling.corrected(text, missing)
+    suggestion = spelling.corrected(text, missing) or excluding(text)
     if relaxed != query:
         keys = _matches(relaxed, page, order)
     some = _having_some(query, keys, order)
@@ -163,7 +172,7 @@ def matching(text: str, keys: Sequence[int], reader: User) -> list[int]:
 
 def _matches(query: Query, page: int, order: Order) -> list[int]:
     """Keys of the papers that have every term, but for words such as "how" if it has others."""
-    telling = tuple(term for term in query.terms if term.exclude or not _is_idle(term))
+    telling = tuple(term for term in query.terms if term.exclude or not term.is_idle)
     if any(not term.exclude for term in telling):
         query = replace(query, terms=telling)
     look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
@@ -203,7 +212,7 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
         word: QueryTerm((word,), prefix=term.prefix and word == term.words[-1])
         for term in free
         for word in term.words
-        if word not in STOP_WORDS
+        if word not in IDLE
     }
     if len(words) < 2:
         return []
@@ -284,10 +293,6 @@ def _is_rankable(term: QueryTerm) -> bool:
 def _is_free(term: QueryTerm) -> bool:
     """Whether its words are words of a question, and no phrase, field or alternatives."""
     return _is_rankable(term) and not (term.quoted or term.column or term.others)
-
-
-def _is_idle(term: QueryTerm) -> bool:
-    return not (term.quoted or term.column or term.others) and STOP_WORDS.issuperset(term.words)
 
 
 def _resolved(query: Query, reader: User | None) -> Query:

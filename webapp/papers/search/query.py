@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from django.utils.translation import gettext, gettext_noop
 
 from webapp.papers import folding
+from webapp.papers.search.words import IDLE, other_spelling
 
 MAXTERMS = 16
 OR = "OR"
@@ -30,10 +31,12 @@ FIELDS = {
     "category": "categories",
 }
 TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,16}):)?(?P<text>"[^"]*"|[^\s"]+)')
+_BUT_NOT = re.compile(r',?\s+(?:but not|except(?: for)?|excluding)\s+([^"]+)$', re.IGNORECASE)
+_ONE_OF = re.compile(r",|\b(?:and|or|nor)\b", re.IGNORECASE)
 _CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
 _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
-_UNSPACED = re.compile(f"[{folding.UNSPACED}]")
+UNSPACED = re.compile(f"[{folding.UNSPACED}]")
 _DATE = re.compile(r"((?:19|2\d)\d\d)(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 # Written apart, with a hyphen or as one word; the index only has each paper's own spelling.
 PREFIXES = frozenset(
@@ -61,20 +64,29 @@ class QueryTerm:
         """The words of every alternative in every spelling; whether the last is only begun."""
         return [(words, term.prefix) for term in (self, *self.others) for words in term.spellings()]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it says nothing of a paper: "how", "please", outside quotes."""
+        return not (self.quoted or self.column or self.others) and IDLE.issuperset(self.words)
+
     def spellings(self) -> list[tuple[str, ...]]:
-        """The words as written, and with a leading prefix separated or joined."""
+        """The words as written, in the other spelling of English, and with a leading prefix
+        separated or joined."""
         first, *rest = self.words
         if self.column == "categories" or self.prefix:
             return [self.words]
-        if rest:
-            is_apart = len(rest) == 1 and first in PREFIXES
-            return [self.words, (first + rest[0],)] if is_apart else [self.words]
-        apart = [
-            (prefix, first.removeprefix(prefix))
-            for prefix in sorted(PREFIXES)
-            if first.startswith(prefix) and len(first) >= len(prefix) + 4
-        ]
-        return [self.words, *apart]
+        ways = [self.words]
+        if self.column != "authors":
+            ways.append(tuple(map(other_spelling, self.words)))
+        if not rest:
+            ways += [
+                (prefix, first.removeprefix(prefix))
+                for prefix in sorted(PREFIXES)
+                if first.startswith(prefix) and len(first) >= len(prefix) + 4
+            ]
+        elif len(rest) == 1 and first in PREFIXES:
+            ways.append((first + rest[0],))
+        return list(dict.fromkeys(ways))
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,28 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
         joins = False
     terms = [part for part in parts if isinstance(part, QueryTerm)]
     named = [part for part in parts if isinstance(part, NamedField)]
-    return Query(tuple(terms[:MAXTERMS]), since, until, tuple(named))
+    return Query(_first(terms), since, until, tuple(named))
+
+
+def _first(terms: list[QueryTerm]) -> tuple[QueryTerm, ...]:
+    """At most MAXTERMS of them; of a long question those that tell something."""
+    if len(terms) > MAXTERMS:
+        terms = [term for term in terms if not term.is_idle] or terms
+    return tuple(terms[:MAXTERMS])
+
+
+def excluding(text: str) -> str:
+    """A question that ends in "but not …" with that excluded: `… -"optical flow"`; "" for others.
+
+    A title may have these words, so this is for the reader to choose.
+    """
+    found = _BUT_NOT.search(text)
+    if not found:
+        return ""
+    parts = [words_of(part) for part in _ONE_OF.split(found[1])]
+    told = [" ".join(word for word in words if word not in IDLE) for words in parts]
+    left = [f'-"{words}"' if " " in words else f"-{words}" for words in told if words]
+    return " ".join([text[: found.start()], *left]) if left else ""
 
 
 def _joined(
@@ -174,7 +207,7 @@ def fold(text: str) -> str:
     text = folding.fold(text)
     for symbol, word in SPELLED.items():
         text = text.replace(symbol, word)
-    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+    return text if text.isascii() else UNSPACED.sub(r" \g<0> ", text)
 
 
 def words_of(text: str) -> list[str]:

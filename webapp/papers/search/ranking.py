@@ -11,7 +11,7 @@ from datetime import date
 
 from webapp.papers.models import Paper
 from webapp.papers.search.query import QueryTerm, words_of
-from webapp.papers.search.words import STOP_WORDS, rarity, stem
+from webapp.papers.search.words import IDLE, other_spelling, rarity, stem
 
 IN_TITLE, IN_AUTHORS, IN_ABSTRACT = 3.0, 2.0, 1.0
 TITLE_SHARE = 3.0  # for a title that is nothing but the query
@@ -30,7 +30,8 @@ def by_relevance(papers: Iterable[Paper], terms: Sequence[QueryTerm], today: dat
     """The papers, the most relevant first; ties by day announced, then by identifier."""
     wanted = [term for term in terms if not term.exclude and term.column != "categories"]
     sought = [
-        (term, [pattern(words, prefix=begun) for words, begun in term.ways()]) for term in wanted
+        (term, list(dict.fromkeys(pattern(words, prefix=begun) for words, begun in term.ways())))
+        for term in wanted
     ]
     phrase = _phrase(wanted)
 
@@ -77,14 +78,14 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
     `words` are folded, in the query's order: two that are neighbours there count for more where
     they are neighbours in a text.
     """
-    stems = list(dict.fromkeys(stem(word) for word in words))
-    rarities = [
-        rarity(word) for word in dict.fromkeys({stem(word): word for word in words}.values())
-    ]
+    stems = {stem(word): stem(other_spelling(word)) for word in words}
+    rarities = [rarity(word) for word in {stem(word): word for word in words}.values()]
     # Longer stems first: an alternative that is the beginning of another would hide it.
-    order = sorted(range(len(stems)), key=lambda n: -len(stems[n]))
-    ways = "|".join(rf"({re.escape(stems[n])}\w{{0,6}}\b)" for n in order)
-    seek = re.compile(f" (?:{ways})")
+    ways = [
+        rf"((?:{re.escape(one)}|{re.escape(other)})\w{{0,6}}\b)" for one, other in stems.items()
+    ]
+    order = sorted(range(len(ways)), key=lambda n: -len(ways[n]))
+    seek = re.compile(f" (?:{'|'.join(ways[n] for n in order)})")
     numbers = [order[group] for group in range(len(order))]
     neighbours = {(n, n + 1) for n in range(len(stems) - 1)}
 
@@ -146,7 +147,7 @@ def _phrase(terms: Sequence[QueryTerm]) -> re.Pattern[str] | None:
 
 def weight(term: QueryTerm) -> float:
     """The weight of a term: little if it has only stop words."""
-    return 0.1 if all(STOP_WORDS.issuperset(words) for words, _ in term.ways()) else 1.0
+    return 0.1 if all(IDLE.issuperset(words) for words, _ in term.ways()) else 1.0
 
 
 def _recency(paper: Paper, today: date) -> float:

@@ -24,6 +24,32 @@ STOP_WORDS = frozenset(
     your
     """.split()  # noqa: SIM905 - a list of them would take a hundred lines
 )
+# Words of a reader who asks somebody; alone they are sought as any others.
+ASKING = frozenset(
+    """
+    article articles arxiv could find latest looking might newest paper papers please preprint
+    preprints publication publications recent recently recommend would
+    """.split()  # noqa: SIM905 - as above
+)
+IDLE = STOP_WORDS | ASKING
+# Beginnings of words in British and in American spelling.
+_SPELLED = dict(
+    pair.split("/")
+    for pair in """
+    aeroplane/airplane ageing/aging aluminium/aluminum anaesthe/anesthe analogue/analog
+    armour/armor artefact/artifact behaviour/behavior calibre/caliber catalogue/catalog
+    centre/center colour/color defence/defense dialogue/dialog endeavour/endeavor favour/favor
+    fibre/fiber flavour/flavor foetal/fetal grey/gray haemo/hemo harbour/harbor honour/honor
+    humour/humor judgement/judgment labour/labor leukaemia/leukemia licence/license
+    manoeuvre/maneuver mould/mold neighbour/neighbor oesophag/esophag offence/offense
+    orthopaedic/orthopedic paediatric/pediatric programme/program rigour/rigor rumour/rumor
+    sceptic/skeptic sulph/sulf theatre/theater tumour/tumor vapour/vapor
+    """.split()  # noqa: SIM905 - as above
+)
+_OTHER = _SPELLED | {american: british for british, american in _SPELLED.items()}
+_BEGINNING = re.compile("|".join(sorted(_OTHER, key=len, reverse=True)))
+# optimise and optimize, tokenisation and tokenization, analyse and analyze
+_VERB = re.compile(r"(?<=[a-z]{3})([iy])([sz])(?=(?:ers?|e[ds]?|ing|able|ations?)$)")
 _ENDINGS = re.compile(r"(?:ization|isation|ations?|ings?|ized?|ised?|ers?|ed|es|ly|s|e|y)$")
 
 
@@ -31,6 +57,13 @@ def stem(word: str) -> str:
     """The word without its ending, if three letters remain."""
     short = _ENDINGS.sub("", word)
     return short if len(short) >= 3 else word
+
+
+def other_spelling(word: str) -> str:
+    """A folded word in American spelling if it is in British, or the reverse; else the word."""
+    if found := _BEGINNING.match(word):
+        word = _OTHER[found[0]] + word[found.end() :]
+    return _VERB.sub(lambda verb: verb[1] + ("z" if verb[2] == "s" else "s"), word)
 
 
 @cache
@@ -41,9 +74,13 @@ def _known() -> tuple[int, dict[str, int]]:
 
 
 def rarity(word: str) -> float:
-    """The inverse document frequency of a folded word or its stem: ln(papers / those with it)."""
+    """The inverse document frequency of a folded word or its stem: ln(papers / those with it).
+
+    Of two spellings, that of the more frequent.
+    """
     papers, stems = _known()
-    return math.log(papers / (stems.get(word) or stems.get(stem(word), 1)))
+    spellings = {word, other_spelling(word)}
+    return math.log(papers / max(stems.get(one) or stems.get(stem(one), 1) for one in spellings))
 
 
 def telling_sets(rarities: Sequence[float], enough: float, most: int) -> list[tuple[int, ...]]:

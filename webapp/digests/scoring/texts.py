@@ -1,0 +1,62 @@
+"""A text as terms are sought in it: folded and split into tokens once, for all of them."""
+
+import re
+from collections import Counter
+from functools import cached_property
+
+from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, normalise
+
+_ASCII_TOKEN = re.compile(r"[a-z0-9]+")
+
+
+class Text:
+    """A title, an abstract or a sentence; `term in text` is whether it contains the term."""
+
+    def __init__(self, text: str) -> None:
+        self.plain = normalise(text)
+
+    @cached_property
+    def _words(self) -> str:
+        return fold(self.plain)
+
+    def folded(self, kind: Kind) -> str:
+        """As terms of this kind see it."""
+        return self._words if kind is Kind.WORDS else fold(self.plain, kind)
+
+    @cached_property
+    def _sequence(self) -> list[str]:
+        return (_ASCII_TOKEN if self._words.isascii() else TOKEN).findall(self._words)
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """Its tokens."""
+        return frozenset(self._sequence)
+
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        return Counter(self._sequence)
+
+    @cached_property
+    def _joined(self) -> str:
+        return f" {' '.join(self._sequence)}"
+
+    # A sequence of tokens is looked for faster than a pattern is matched, and a token faster still.
+
+    def __contains__(self, term: Term) -> bool:
+        """Whether it contains the term."""
+        if term.exact and term.anchors:
+            return not term.anchors.isdisjoint(self.tokens)
+        if term.sequence and term.sequence not in self._joined:
+            return False
+        return term.pattern.search(self.folded(term.kind)) is not None
+
+    def repeats(self, term: Term) -> bool:
+        """Whether it contains the term twice."""
+        if term.exact and term.anchors:
+            return sum(self._counts[token] for token in term.anchors) > 1
+        if term.sequence and self._joined.count(term.sequence) < 2:
+            return False
+        text, search = self.folded(term.kind), term.pattern.search
+        first = search(text)
+        # The delimiter right of a word may also be the one left of the next word.
+        return bool(first and search(text, max(first.end() - 1, first.start() + 1)))
