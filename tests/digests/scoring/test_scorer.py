@@ -11,7 +11,7 @@ from tests.digests import seed_bot
 from webapp.digests.scoring.matchers import AutomatonMatcher, term_matchers
 from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order, total
 from webapp.digests.scoring.terms import Kind, fold, normalise, term
-from webapp.digests.scoring.texts import Text
+from webapp.digests.scoring.texts import FoldedText
 
 
 def rules(*keywords: str, **fields: object) -> Rules:
@@ -181,12 +181,14 @@ pieces = st.lists(
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
     terms = list(enumerate(map(term, keywords)))
     found = [
-        one.match(Text(title), Text(abstract))
+        one.match(FoldedText(title), FoldedText(abstract))
         for one in term_matchers(list(map(term, keywords)), single=False)
     ]
     by_token = [set().union(*places) for places in zip(*found, strict=True)]
     automaton = AutomatonMatcher(Kind.WORDS, terms)
-    assert by_token == [set(found) for found in automaton.match(Text(title), Text(abstract))]
+    assert by_token == [
+        set(found) for found in automaton.match(FoldedText(title), FoldedText(abstract))
+    ]
     each = [{number for number, one in terms if one.spans(text)} for text in (title, abstract)]
     assert by_token == [each[0], each[0] | each[1]]
 
@@ -210,7 +212,7 @@ def test_an_automaton_out_of_memory_still_finds(monkeypatch: pytest.MonkeyPatch)
     automaton = AutomatonMatcher(
         Kind.WORDS, list(enumerate(map(term, ["sparse", "attention", "zebra"])))
     )
-    in_title, anywhere = automaton.match(Text("Sparse attention"), Text(""))
+    in_title, anywhere = automaton.match(FoldedText("Sparse attention"), FoldedText(""))
     assert set(in_title) == set(anywhere) == {0, 1}
 
 
@@ -225,7 +227,9 @@ def test_an_expression_that_needs_many_states_is_harmless() -> None:
 
 def test_many_substrings_are_found_as_few() -> None:
     many = [term(f"q{number}", substring=True) for number in range(80)]
-    found = [one.match(Text("xq7x"), Text("Q79")) for one in term_matchers(many, single=True)]
+    found = [
+        one.match(FoldedText("xq7x"), FoldedText("Q79")) for one in term_matchers(many, single=True)
+    ]
     assert [set(title) for title, _ in found] == [{7}, set()]
     assert [set(everywhere) for _, everywhere in found] == [{7}, {79}]
 
@@ -238,8 +242,8 @@ def test_ascii_is_searched_as_if_it_were_folded(substring: bool) -> None:
     for text in ("SPARSE", "a Kernel", "naive", "A GPU"):
         folded = fold(text, terms[0].kind)
         expected = {number for number, one in enumerate(terms) if one.pattern.search(folded)}
-        assert set(automaton.match(Text(""), Text(text))[1]) == expected
-        assert set(automaton.match(Text(text), Text(""))[0]) == expected
+        assert set(automaton.match(FoldedText(""), FoldedText(text))[1]) == expected
+        assert set(automaton.match(FoldedText(text), FoldedText(""))[0]) == expected
 
 
 def test_folding_is_the_same_for_words_and_texts() -> None:

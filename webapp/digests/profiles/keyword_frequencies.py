@@ -12,7 +12,7 @@ from webapp.digests.profiles.defaults import KEYWORDS
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.scorer import author_of
 from webapp.digests.scoring.terms import term
-from webapp.digests.scoring.texts import Text
+from webapp.digests.scoring.texts import FoldedText
 from webapp.papers.models import Paper
 
 COUNTED_PERIOD = timedelta(weeks=4)
@@ -33,7 +33,7 @@ def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
     found: Counter[int] = Counter()
     matchers = term_matchers([term(text) for text in words], single=True)
     for title, abstract in papers:
-        texts = Text(title), Text(abstract)
+        texts = FoldedText(title), FoldedText(abstract)
         for matcher in matchers:
             found.update(matcher.match(*texts)[1])
     return {text: round(1000 * found[number] / len(papers), 1) for number, text in enumerate(words)}

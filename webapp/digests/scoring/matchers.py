@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import re2
 
 from webapp.digests.scoring.terms import Kind, Term, fold, options
-from webapp.digests.scoring.texts import Text
+from webapp.digests.scoring.texts import FoldedText
 
 SET_MEMORY = 64 << 20  # bytes of an automaton's states, which are discarded beyond that
 SET_TERMS = 64  # terms of one automaton
@@ -72,7 +72,9 @@ class AutomatonMatcher:
             return None
         return made
 
-    def match(self, title: Text, abstract: Text) -> tuple[Collection[int], Collection[int]]:
+    def match(
+        self, title: FoldedText, abstract: FoldedText
+    ) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
         if self._kind is Kind.REGEX:  # `^` and `$` match the ends of a field
             in_title = self._terms_in(title.plain)
@@ -107,12 +109,14 @@ class TokenMatcher:
                 certain, possible = self._by_token[anchor]
                 (certain if term.exact else possible).add(number)
 
-    def match(self, title: Text, abstract: Text) -> tuple[Collection[int], Collection[int]]:
+    def match(
+        self, title: FoldedText, abstract: FoldedText
+    ) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
         in_title = self._terms_in(title)
         return in_title, in_title | self._terms_in(abstract)
 
-    def _terms_in(self, text: Text) -> set[int]:
+    def _terms_in(self, text: FoldedText) -> set[int]:
         found: set[int] = set()
         for token in self._by_token.keys() & text.tokens:
             certain, possible = self._by_token[token]

@@ -37,7 +37,7 @@ from webapp.digests.scoring import learned
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, term
-from webapp.digests.scoring.texts import Text
+from webapp.digests.scoring.texts import FoldedText
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
 from webapp.papers.proposal import proposing_sentence
@@ -378,18 +378,18 @@ class _Paper:
     """A candidate's title and abstract, asked for the places of keywords."""
 
     def __init__(self, candidate: Candidate) -> None:
-        self.title, self.abstract = Text(candidate.title), Text(candidate.abstract)
+        self.title, self.abstract = FoldedText(candidate.title), FoldedText(candidate.abstract)
 
     @cached_property
-    def _proposal(self) -> Text:
-        return Text(proposing_sentence(self.abstract.plain))
+    def _proposal(self) -> FoldedText:
+        return FoldedText(proposing_sentence(self.abstract.plain))
 
     def fields(self, sought: Term) -> list[PaperField]:
         """The fields with the term."""
-        fields: dict[PaperField, Text] = {"title": self.title, "abstract": self.abstract}
+        fields: dict[PaperField, FoldedText] = {"title": self.title, "abstract": self.abstract}
         where = [name for name, text in fields.items() if sought in text]
         if not where and sought.kind is Kind.SUBSTRING:
-            both = Text(f"{self.title.plain} {self.abstract.plain}")
+            both = FoldedText(f"{self.title.plain} {self.abstract.plain}")
             return ["abstract"] if sought in both else []
         return where
 

@@ -9,7 +9,7 @@ from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, normalise
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 
 
-class Text:
+class FoldedText:
     """A title, an abstract or a sentence; `term in text` is whether it contains the term."""
 
     def __init__(self, text: str) -> None:
