@@ -24,6 +24,18 @@ LABELS = Path(__file__).with_suffix(".jsonl")
 PAPERS = {
     "2512.13961": ("Olmo 3", "We introduce Olmo 3, a family of open language models."),
     "2401.14680": ("MaLLaM – Malaysia Large Language Model", "We train MaLLaM from scratch."),
+    "2402.03053": (
+        "Multi-Lingual Malaysian Embedding: Leveraging Large Language Models for Semantic "
+        "Representations",
+        "We finetune Malaysian Llama2 and Mistral on embedding tasks and release two models.",
+    ),
+    "2501.13124": ("Debate Helps Weak-to-Strong Generalization", "We let models debate."),
+    "2502.06782": ("Lumina-Video: Efficient and Flexible Video Generation", "We introduce it."),
+    # A paper that is not on arXiv.
+    "0000.00000": (
+        "PhyST-Net: A Physics-Aware Differentiable Spatio-Temporal Transformer",
+        "We propose PhyST-Net, a transformer for constrained forecasts.",
+    ),
 }
 Table = dict[str, Any]
 
@@ -94,12 +106,11 @@ def _compared(label: Table, table: Table) -> Counter[str]:
         counts["values right"] += is_right
         if label["kind"] == "result":
             counts["result values"] += 1
-        told, said = label.get("tuples", {}), value["quantity"]
-        is_told = row in told.get("rows", ())
-        counts["values whose table says every field"] += is_told
+        told, said = _told(label, row, column), value["quantity"]
+        counts["values whose table says every field"] += told is not None
         if said is not None:
             counts["tuples shown"] += 1
-            counts["tuples right"] += is_told and _is_tuple_right(value, told)
+            counts["tuples right"] += told is not None and _is_tuple_right(value, told)
         place = (value["row"], value["column"])
         if value["own"]:
             own["said"].add(place)
@@ -114,11 +125,20 @@ def _compared(label: Table, table: Table) -> Counter[str]:
     return counts
 
 
+def _told(label: Table, row: str, column: str) -> Table | None:
+    """The benchmark and the metric that a table names for a value; None where it does not."""
+    for told in label.get("tuples", ()):
+        if row in told.get("rows", label["rows"]) and column in told.get("columns", (column,)):
+            return dict(told)
+    return None
+
+
 def _is_tuple_right(value: Table, told: Table) -> bool:
     """Whether benchmark and metric are the labelled ones, and the rest is the cell's own path."""
     said = value["quantity"]
     words = {*value["row_label"], *value["head_path"]}
-    rest = {said["subject"], *said["setting"].split(", ")} - {""}
+    setting = {part.rpartition(" = ")[2] for part in said["setting"].split(", ")}
+    rest = {said["subject"], *setting} - {""}
     names = (said["benchmark"], said["metric"]) == (told["benchmark"], told["metric"])
     return names and rest <= words and said["subject"] in words
 

@@ -138,3 +138,23 @@ def test_the_own_row() -> None:
     assert is_own_head(["Open Models", "Lark 3.1 8B"], ["Lark 3"])
     assert not is_own_head(["Open Models", "Lark 2 8B"], ["Lark 3"])
     assert names_of("On the cost of attention", "We study LLMs and GSM8K.") == []
+
+
+def test_a_number_beside_a_data_set_is_a_setting_and_no_subject() -> None:
+    rows = (
+        row("Dataset", "H", "Heron MAE", "MAE"),
+        row("Wind", "432", "2.1", "2.0"),
+        row("Wind", "1440", "2.4", "2.3"),
+    )
+    assert told("Forecasts.", *rows) == [], "nobody's number has no tuple"
+    heads = "<tr class='ltx_tr'><td class='ltx_td' rowspan='2'>Dataset</td>"
+    heads += "<td class='ltx_td' rowspan='2'>H</td><td class='ltx_td' colspan='2'>Heron</td></tr>"
+    assert told("Forecasts.", heads, row("MAE", "RMSE"), *[row(*cells) for cells in (
+        ("Wind", "432", "2.1", "2.0"), ("Wind", "1440", "2.4", "2.3"))])[:2] == [
+        ("Heron", "Wind", "mean absolute error", "H = 432", "2.1"),
+        ("Heron", "Wind", "RMSE", "H = 432", "2.0"),
+    ]  # fmt: skip
+
+
+def test_a_metric_with_a_blank_before_its_cut_off() -> None:
+    assert metric("Recall @1") == metric("R@1")

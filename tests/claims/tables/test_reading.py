@@ -240,3 +240,10 @@ def test_powers_of_ten() -> None:
     math = r"<math alttext='3.0\\times 10^{-4}'></math>".replace("\\\\", "\\")
     table = grid("Rate | A", f"Peak | {math}", "Low | 2.5·10^3")
     assert [v.value for v in table.values] == [Decimal("0.00030"), Decimal("2500")]
+
+
+def test_whole_numbers_that_tell_no_rows_apart_are_values() -> None:
+    design = grid("Dataset | N | H", "=Wind | 21 | 432", "Wind | 21 | 1440")
+    assert told(design)[:2] == [("Wind", "N", "21"), ("Wind", "H", "432")], "N is the same of both"
+    results = grid("Dataset | H | MAE", "=Wind | 432 | 2.1", "Wind | 1440 | 2.4")
+    assert told(results) == [("Wind/432", "MAE", "2.1"), ("Wind/1440", "MAE", "2.4")]

@@ -92,7 +92,7 @@ def benchmark(text: str) -> str | None:
 @cache
 def metric(text: str) -> Metric | None:
     """The metric that a head or label names; None for any other text."""
-    bare = _bare(text)
+    bare = _bare(text).replace(" @", "@")
     return _metrics().get(bare) or _metrics().get(bare.casefold())
 
 
@@ -158,7 +158,7 @@ def reported(read: Table) -> list[Reported]:
         None if any(is_metric_head) else by_caption,
     )
     named = {text for text in _data_sets(read) if not _parts(text)[1]}
-    results = (_reported(value, named, *default) for value in read.values)
+    results = (_reported(value, read.stub_heads, named, *default) for value in read.values)
     return [result for result in results if result is not None]
 
 
@@ -172,10 +172,11 @@ def _data_sets(read: Table) -> set[str]:
     for value in read.values:
         if len(value.head_path) == 2 and _DATA_SET.fullmatch(_bare(value.head_path[0])):
             named.add(value.head_path[1])
-    return {text for text in named if re.search("[A-Za-z]{2}", text) and not _TOTAL.match(text)}
+    return {text for text in named if _WORDS.search(text) and not _TOTAL.match(text)}
 
 
 T = TypeVar("T")
+_WORDS = re.compile("[A-Za-z]{2}")  # a name, not a number
 
 
 def _only(known: set[T]) -> T | None:
@@ -216,7 +217,11 @@ def _parts(text: str) -> tuple[str | None, Metric | None, str]:
 
 
 def _reported(
-    value: Value, named: set[str], benchmark_: str | None, metric_: Metric | None
+    value: Value,
+    stub_heads: Sequence[str],
+    named: set[str],
+    benchmark_: str | None,
+    metric_: Metric | None,
 ) -> Reported | None:
     texts = [*value.row_label, *value.head_path]
     parts = {text: _parts(text) for text in texts}
@@ -231,13 +236,21 @@ def _reported(
     # heads the outermost, unless it only says of what kind those under it are.
     if len(heads) > 1 and _KIND.fullmatch(heads[0]):
         heads = [*heads[1:], heads[0]]
-    subject = labels.pop() if labels else heads.pop(0) if heads else ""
+    worded = [text for text in labels if _WORDS.search(text)] or heads[:1]
+    subject = worded[-1] if worded else ""
+    labels, heads = ([text for text in kept if text != subject] for kept in (labels, heads))
     is_result = not any(_DIFFERENCE.search(text) for text in texts) and not any(
         _ATTRIBUTE.fullmatch(_bare(text)) for text in heads
     )
-    if name is None or measure is None or not is_result or not re.search("[A-Za-z]{2}", subject):
+    if name is None or measure is None or not is_result or not _WORDS.search(subject):
         return None
     besides = [said for text in texts if (said := parts[text][2])]
+    # A number beside a label is a setting of what its own head says: "H = 1440".
+    over = dict(zip(value.row_label[len(value.block) :], stub_heads, strict=False))
+    labels = [
+        f"{over[text]} = {text}" if text in over and not _WORDS.search(text) else text
+        for text in labels
+    ]
     setting = ", ".join([*labels, *heads, *besides])
     return Reported(value, subject, name[:80], measure, setting)
 

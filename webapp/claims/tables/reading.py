@@ -181,10 +181,7 @@ class Table:
             column += 1  # a column that says nothing, before the labels
         if not self._is_wordy(column - 1) and not self._counts(column - 1):
             return column
-        while column < last and (
-            self._is_wordy(column)
-            or (self._is_whole(column) and not self._are_distinct(start, column))
-        ):
+        while column < last and (self._is_wordy(column) or self._tells_apart(start, column)):
             column += 1
         return column
 
@@ -206,18 +203,24 @@ class Table:
         """Whether a column numbers the rows: 1, 2, 3."""
         return [cell.text for cell in self._body(column)][:3] == ["1", "2", "3"]
 
-    def _are_distinct(self, start: int, end: int) -> bool:
-        """Whether the columns from `start` to `end` alone tell the rows of each block apart."""
-        labels: set[tuple[str, ...]] = set()
+    def _tells_apart(self, start: int, column: int) -> bool:
+        """Whether whole numbers tell rows apart that the columns before them, from `start`, do not.
+
+        A column that says the same of all rows of one label is no part of it, but a value.
+        """
+        return self._is_whole(column) and len(self._labels(start, column)) < len(
+            self._labels(start, column + 1)
+        )
+
+    def _labels(self, start: int, end: int) -> set[tuple[int | str, ...]]:
+        """What the columns from `start` to `end` call the rows, each with its block."""
+        labels: set[tuple[int | str, ...]] = set()
+        block = 0
         for row in range(self.head_rows, len(self.grid.rows)):
-            if self.is_block(row):
-                labels.clear()
-                continue
-            label = tuple(cell.text if cell else "" for cell in self.grid.rows[row][start:end])
-            if label in labels:
-                return False
-            labels.add(label)
-        return True
+            block += self.is_block(row)
+            cells = self.grid.rows[row][start:end]
+            labels.add((block, *(cell.text if cell else "" for cell in cells)))
+        return labels
 
     @cached_property
     def _beside_blocks(self) -> set[int]:
