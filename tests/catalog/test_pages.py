@@ -16,7 +16,8 @@ from django.test import Client
 
 from methods import registry
 from tests import databases
-from webapp.catalog import chips, labels, linking
+from tests.catalog import train_links
+from webapp.catalog import chips, linking
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.digests.build import build
@@ -150,7 +151,7 @@ def test_an_operator_rejects_a_link_once_and_for_all(client: Client, paper: Pape
     link.refresh_from_db()
     assert link.confirmed is False
     assert "related method" not in body(client, f"/papers/{paper.arxiv_id}/")
-    found, texts = labels.decisions()
+    found, texts = train_links.decided_here()
     assert [(one.id, one.relation) for one in found] == [(paper.arxiv_id, "none")]
     assert texts[paper.arxiv_id].title == paper.title
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 
+from tests.catalog import train_links
 from webapp.catalog.evidence import links
-from webapp.catalog.management.commands import train_links
 from webapp.catalog.models import MethodLink
-from webapp.learning import linear, tfidf, training
+from webapp.learning import linear, tfidf
 from webapp.papers.models import Paper
 
 ABOUT = "We propose a sparse attention in which each query sees few blocks of keys number {n}."
@@ -31,7 +29,7 @@ def _sklearn() -> None:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of weights of its own: the committed ones stay as they are."""
-    for module in (tfidf, linear, training):
+    for module in (tfidf, linear, train_links):
         monkeypatch.setattr(module, "DATA", tmp_path)
     for kept in (tfidf.vocabulary, linear.models):
         kept.cache_clear()
@@ -60,11 +58,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def train(files: tuple[Path, Path], **options: bool) -> float:
     """The score that a further paper on kangaroos gets from the weights as they are trained."""
-    out = StringIO()
-    call_command("train_links", papers=files[0], labels=files[1], stdout=out, **options)
+    said = "\n".join(train_links.main(*files, **options))
     linear.models.cache_clear()
-    assert "sparse_attention: " in out.getvalue()
-    assert "seps: too few" in out.getvalue()
+    assert "sparse_attention: " in said
+    assert "seps: too few" in said
     found = links("2601.00001", "A paper", ZOO.format(n=99))
     return next((one.score for one in found if one.method == "sparse_attention"), 0.0)
 
@@ -105,18 +102,18 @@ def test_what_is_said_again_says_less() -> None:
 
 
 def test_methods_share_what_evidence_counts_and_keep_their_own_intercept(data: Path) -> None:
-    def examples(among: int) -> list[training.LabelledPaper]:
+    def examples(among: int) -> list[train_links.LabelledPaper]:
         return [
-            training.LabelledPaper("A paper", text.format(n=n), (said, *3 * (0.0,)), about)
+            train_links.LabelledPaper("A paper", text.format(n=n), (said, *3 * (0.0,)), about)
             for n in range(16)
             for text, said, about in ((ABOUT, 2.0, True), *[(OTHER, n % 2, False)] * among)
         ]
 
-    training.write_vocabulary(
-        training.build_vocabulary((("A paper", ABOUT.format(n=n)) for n in range(20)), [])
+    train_links.write_vocabulary(
+        train_links.build_vocabulary((("A paper", ABOUT.format(n=n)) for n in range(20)), [])
     )
     both = {"common": examples(1), "rare": examples(5)}
-    models, scores = training.fit(both, {"common": [], "rare": [("A paper", ZOO)]})
+    models, scores = train_links.fit(both, {"common": [], "rare": [("A paper", ZOO)]})
     common, rare = (models[slug]["combination"] for slug in both)
     assert common[1:] == rare[1:]
     assert common[0] > rare[0], "where fewer papers are about it, it takes more to be about it"

@@ -41,7 +41,7 @@ OF_A_SITE = {
 # What they write is what they are for; their help is for reading.
 WRITING = {
     *("backup", "export", "extract_claims", "fetch", "import", "import_profile", "import_results"),
-    *("link_papers", "restore", "sign_in_link", "summarise", "tidy", "train_links"),
+    *("link_papers", "restore", "sign_in_link", "summarise", "tidy"),
 }
 MAY_FAIL = {"digest", "doctor", "findstatic"}  # it finds nothing, or has a problem to tell
 # The index of SQLite's log, in memory that its readers share: its bytes say who reads.

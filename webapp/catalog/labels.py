@@ -5,11 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel
 
-from webapp.catalog.models import MethodLink
 from webapp.claims.shares import precision_and_recall
-from webapp.learning.tfidf import DATA
 
-LABELS = str(DATA / "links.jsonl")
 Folded = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
@@ -42,17 +39,6 @@ class Label(BaseModel):
     def about(self) -> bool:
         """Whether the paper is about the method."""
         return self.relation in {"about", "source"}
-
-
-def decisions() -> tuple[list[Label], dict[str, Text]]:
-    """Labels from the links that operators confirmed or rejected on this site, and the papers."""
-    rows = MethodLink.objects.exclude(confirmed=None).select_related("paper")
-    labels, texts = [], {}
-    for row in rows:
-        paper, relation = row.paper, "about" if row.confirmed else "none"
-        labels.append(Label(id=paper.arxiv_id, method=row.method, relation=relation))
-        texts[paper.arxiv_id] = Text(id=paper.arxiv_id, title=paper.title, abstract=paper.abstract)
-    return labels, texts
 
 
 def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A linear model applied from a dictionary of weights; `manage.py train_links` writes it."""
+"""A linear model applied from a dictionary of weights; `tests/catalog/train_links.py` writes it."""
 
 import json
 import math

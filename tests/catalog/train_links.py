@@ -1,15 +1,41 @@
-"""Training of the linear models with scikit-learn; `linear` applies them without it."""
+"""Train what links papers to methods, from labels and, if asked, operators' decisions.
 
+    python -m tests.catalog.train_links --papers FILE.jsonl [--decisions]
+
+Needs scikit-learn, which the site has not: `webapp.learning.linear` applies the weights, which are
+committed as its data. Papers whose identifier ends in 3 to 9 are held out and never read.
+"""
+
+import argparse
 import json
 import math
+import os
+import random
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import django
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    django.setup()
+
+from methods import registry
+from methods.spec import Method
+from webapp.catalog import labels, phrases
+from webapp.catalog.labels import Label, Text
+from webapp.catalog.models import MethodLink
 from webapp.learning import linear, tfidf
 from webapp.learning.tfidf import DATA
+from webapp.ui.json_lines import read_lines
 
+LABELS = Path(__file__).parents[1] / "learning" / "readings" / "links.jsonl"
+BACKGROUND = 1500  # papers without a sign of a method that count as negative
+QUIET = 3.0  # what the phrases may say of such a paper
 FOLDS = 8
 SMALLEST = 0.02  # a weight below this share of the largest is left out
 TRUST = 0.7  # factor of the phrases' weights: they were chosen with these labels in view
@@ -138,3 +164,84 @@ def _terms(
 def write_models(models: Mapping[str, Mapping[str, Any]]) -> None:
     """Store the trained models as the site's data."""
     (DATA / "weights.json").write_text(json.dumps(models, indent=0) + "\n")
+
+
+def main(papers: Path, given: Path = LABELS, *, decisions: bool = False) -> Iterator[str]:
+    """Train and store vocabulary and weights; yields how well they agree with the labels."""
+    lines = read_lines(str(papers), Text)
+    texts = {paper.id: paper for paper in lines if labels.is_trained_on(paper.id)}
+    rows = [row for row in read_lines(str(given), Label) if row.id in texts]
+    if decisions:
+        decided, those = decided_here()
+        texts |= those
+        rows += decided
+    positive = [texts[row.id] for row in rows if row.about]
+    write_vocabulary(
+        build_vocabulary((p.pair for p in texts.values()), (p.pair for p in positive))
+    )
+    labelled: dict[str, dict[str, bool]] = {}
+    for method in registry.all_methods():
+        mine = {row.id: row.about for row in rows if row.method == method.slug}
+        if sum(mine.values()) < FOLDS:
+            yield f"{method.slug}: too few labelled papers about it, skipped."
+        else:
+            labelled[method.slug] = mine
+    trained, scores = _train(labelled, texts)
+    about = {
+        (key, slug)
+        for slug, mine in labelled.items()
+        for key, score in zip(mine, scores[slug], strict=True)
+        if score >= registry.get(slug).family.threshold
+    }
+    write_models(trained)
+    yield from labels.agreement((row for row in rows if row.method in trained), about)
+
+
+def decided_here() -> tuple[list[Label], dict[str, Text]]:
+    """Labels from the links that operators confirmed or rejected on this site, and the papers."""
+    rows = MethodLink.objects.exclude(confirmed=None).select_related("paper")
+    found, texts = [], {}
+    for row in rows:
+        paper, relation = row.paper, "about" if row.confirmed else "none"
+        found.append(Label(id=paper.arxiv_id, method=row.method, relation=relation))
+        texts[paper.arxiv_id] = Text(id=paper.arxiv_id, title=paper.title, abstract=paper.abstract)
+    return found, texts
+
+
+def _train(
+    labelled: dict[str, dict[str, bool]], papers: dict[str, Text]
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
+    examples, background = {}, {}
+    for slug, mine in labelled.items():
+        method = registry.get(slug)
+        examples[slug] = [_example(method, papers[key], label) for key, label in mine.items()]
+        background[slug] = _background(method, papers, mine)
+    return fit(examples, background)
+
+
+def _example(method: Method, paper: Text, about: bool) -> LabelledPaper:
+    places = phrases.summary(phrases.find(method.family, *paper.pair))
+    return LabelledPaper(*paper.pair, places, about)
+
+
+def _background(
+    method: Method, papers: dict[str, Text], labelled: dict[str, bool]
+) -> list[tuple[str, str]]:
+    """Some papers without a label, less those that say the method's words."""
+    keys = sorted(papers.keys() - labelled.keys())
+    chosen = random.Random(1).sample(keys, min(BACKGROUND, len(keys)))
+    return [
+        papers[key].pair
+        for key in chosen
+        if sum(_example(method, papers[key], False).phrases[:3]) < QUIET
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--papers", type=Path, required=True)
+    parser.add_argument("--labels", type=Path, default=LABELS)
+    parser.add_argument("--decisions", action="store_true")
+    options = parser.parse_args()
+    for line in main(options.papers, options.labels, decisions=options.decisions):
+        sys.stdout.write(f"{line}\n")
