@@ -60,7 +60,7 @@ def _name(field: str) -> str:
     return f"ASSAY_{field.upper()}"
 
 
-class Settings(BaseSettings):
+class CommonSettings(BaseSettings):
     """What every process reads. A variable that is empty counts as unset."""
 
     model_config = SettingsConfigDict(
@@ -92,7 +92,7 @@ def without_password(url: str) -> str:
     return f"{scheme}{slashes}{user.split(':')[0]}:***@{rest}" if at and ":" in user else url
 
 
-AnySettings = TypeVar("AnySettings", bound=Settings)
+AnySettings = TypeVar("AnySettings", bound=CommonSettings)
 
 
 def read_as(kind: type[AnySettings]) -> AnySettings:
@@ -104,12 +104,12 @@ def read_as(kind: type[AnySettings]) -> AnySettings:
 
 
 @cache
-def read() -> Settings:
+def read() -> CommonSettings:
     """The settings of this process that every process has. Raises SettingError."""
-    return read_as(Settings)
+    return read_as(CommonSettings)
 
 
-def _text_of(error: ValidationError, kind: type[Settings]) -> str:
+def _text_of(error: ValidationError, kind: type[CommonSettings]) -> str:
     """The first error as text: `ASSAY_DEBUG='perhaps': Input should be a valid boolean`."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])

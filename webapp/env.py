@@ -58,7 +58,7 @@ LogLevel = Annotated[
 ]
 
 
-class Settings(env.Settings):
+class Settings(env.CommonSettings):
     """All settings."""
 
     static: OptionalPath = variable("")

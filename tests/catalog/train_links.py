@@ -86,8 +86,8 @@ def fit(
     are papers without a sign of the method, which count as negative.
     """
     # scikit-learn is one of the ML requirements, which the site itself does not have.
-    import numpy as np  # noqa: PLC0415
-    from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
+    import numpy as np
+    from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     terms = {slug: _terms(mine, background[slug], folds) for slug, mine in examples.items()}
@@ -118,8 +118,8 @@ def _weigh(features: Any, about: Any, method: Any) -> Any:
     With its own slopes a method would overfit its phrases to these labels. The phrases get TRUST of
     their best weights here; a second fit sets the scale and the intercepts.
     """
-    import numpy as np  # noqa: PLC0415
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
 
     own = np.eye(method.max() + 1)[method]
     model = LogisticRegression(C=1, max_iter=2000)
@@ -133,10 +133,10 @@ def _terms(
     examples: Sequence[LabelledPaper], background: Sequence[tuple[str, str]], folds: Any
 ) -> tuple[dict[str, Any], Any]:
     """The linear model over the terms, and its out-of-fold log-odds of the examples."""
-    import numpy as np  # noqa: PLC0415
-    from scipy.sparse import vstack  # type: ignore[import-untyped]  # noqa: PLC0415
-    from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    import numpy as np
+    from scipy.sparse import vstack  # type: ignore[import-untyped]
+    from sklearn.feature_extraction import DictVectorizer
+    from sklearn.linear_model import LogisticRegression
 
     columns = DictVectorizer(sort=False).fit([tfidf.vocabulary()])
     papers = [*((example.title, example.abstract) for example in examples), *background]
@@ -176,9 +176,7 @@ def main(papers: Path, given: Path = LABELS, *, decisions: bool = False) -> Iter
         texts |= those
         rows += decided
     positive = [texts[row.id] for row in rows if row.about]
-    write_vocabulary(
-        build_vocabulary((p.pair for p in texts.values()), (p.pair for p in positive))
-    )
+    write_vocabulary(build_vocabulary((p.pair for p in texts.values()), (p.pair for p in positive)))
     labelled: dict[str, dict[str, bool]] = {}
     for method in registry.all_methods():
         mine = {row.id: row.about for row in rows if row.method == method.slug}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.claims import inventions
-from webapp.claims.grounding import GroundTruth, State
+from webapp.claims.grounding import GroundingState, GroundTruth
 from webapp.claims.numbers import fold, numbers
 
 TEXT = """We improve accuracy from 74.97 to 79.66 on MNLI, cut memory by 83.6\u2009% (15.2 → 2.5 GB)
@@ -47,7 +47,7 @@ of 88.1 ± 1.5 % on the test set and an error of $1.2 \\times 10^{-3}$ at the en
 )
 def test_what_stands_is_verified(value: str, unit: str, quote: str) -> None:
     finding = GroundTruth(TEXT).ground(value, unit, quote)
-    assert finding.state == State.UNIT, finding.reason
+    assert finding.state == GroundingState.UNIT, finding.reason
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_stands_is_verified(value: str, unit: str, quote: str) -> None:
 def test_a_unit_that_is_not_written_there_is_said_to_be_so(
     value: str, unit: str, quote: str
 ) -> None:
-    assert GroundTruth(TEXT).ground(value, unit, quote).state == State.NUMBER
+    assert GroundTruth(TEXT).ground(value, unit, quote).state == GroundingState.NUMBER
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_unit_that_is_not_written_there_is_said_to_be_so(
 )
 def test_ranges_words_and_other_spellings_are_found(value: str, unit: str, quote: str) -> None:
     finding = GroundTruth(TEXT).ground(value, unit, quote)
-    assert finding.state == State.UNIT, finding.reason
+    assert finding.state == GroundingState.UNIT, finding.reason
 
 
 @pytest.mark.parametrize(
@@ -112,64 +112,75 @@ def test_characters_that_nobody_sees_change_nothing(hidden: str) -> None:
         ("01.48", "%"),
     ]
     states = [GroundTruth(sentence).ground(v, u, sentence).state for v, u in claims]
-    assert states == [State.UNIT, State.UNIT, State.NUMBER, State.MISSING, State.MISSING]
+    assert states == [
+        GroundingState.UNIT,
+        GroundingState.UNIT,
+        GroundingState.NUMBER,
+        GroundingState.MISSING,
+        GroundingState.MISSING,
+    ]
     for at in range(0, len(sentence), 3):
         text = sentence[:at] + hidden + sentence[at:]
         for quote in (sentence, text):
             assert [GroundTruth(text).ground(v, u, quote).state for v, u in claims] == states
     value = f"84{hidden}.10"
-    assert GroundTruth(sentence).ground(value, "%", sentence).state == State.UNIT
+    assert GroundTruth(sentence).ground(value, "%", sentence).state == GroundingState.UNIT
 
 
 @pytest.mark.parametrize(
     ("text", "value", "unit", "state"),
     [
-        ("The time falls to 10 ms a step.", "10^3", "ms", State.MISSING),
-        ("It runs 2x faster on long inputs.", "2^10", "x", State.MISSING),
-        ("It has room for $2^{10}$ tokens in all.", "2", "", State.MISSING),
-        ("It has room for $2^{10}$ tokens in all.", "2^10", "tokens", State.UNIT),
-        ("It keeps a ratio of 8:1 at the end.", "8:1", "", State.UNIT),
-        ("It keeps a ratio of 8:1 at the end.", "8:3", "", State.MISSING),
-        ("It keeps a ratio of 8:1 at the end.", "8", "", State.MISSING),
-        ("It serves $12\\,345$ tokens a second.", "12345", "tokens", State.UNIT),
-        ("It serves $12\\,345$ tokens a second.", "345", "tokens", State.MISSING),
-        ("It serves $12{,}345$ tokens a second.", "12345", "tokens", State.UNIT),
-        ("The loss is 0,123 at the end.", "123", "", State.MISSING),
-        ("It makes 5'000 steps at most.", "5000", "steps", State.UNIT),
-        ("It has an error of 1.5 × 10−3 left.", "1.5e-3", "", State.UNIT),
-        ("It has an error of 1.5 × 10−3 left.", "1.5", "", State.MISSING),
-        ("It needs two-thirds of the time.", "66.7", "%", State.UNIT),
-        ("It needs 1.5·10^3 steps to learn.", "1500", "steps", State.UNIT),
-        ("It needs 1.5·10^3 steps to learn.", "1.5", "", State.MISSING),
-        ("语料一共有5万亿个词元之多", "50000", "", State.MISSING),
-        ("语料一共有5万亿个词元之多", "5e12", "", State.UNIT),
-        ("It reaches 61.3%, up from 47.9%, there.", "61.3 -> 47.9", "%", State.MISSING),
-        ("It reaches 61.3%, up from 47.9%, there.", "47.9 -> 61.3", "%", State.UNIT),
-        ("It reaches 84.2^1 in the table below.", "84.2", "", State.UNIT),  # a footnote
-        ("It reaches 61.3%, of all, up from 47.9%.", "47.9 -> 61.3", "%", State.UNIT),
-        (f"It is 61.3%{', and so' * 20}, up from 47.9%.", "47.9 -> 61.3", "%", State.MISSING),
-        ("It gains 2.4 pp on average there.", "2.4", "points", State.UNIT),
-        ("It halves the cost of training.", "50", "ms", State.MISSING),
-        ("From 88.1 ± 1.5 to 90.2 ± 1.1 % there.", "88.1 -> 90.2", "%", State.UNIT),
-        ("It cuts memory by 40% in all runs.", "40", "% accuracy", State.NUMBER),
-        ("It takes crops of 256 x 256 px here.", "256", "px", State.UNIT),
-        ("It is for batch 1 and 0.9x as fast.", "1", "x", State.NUMBER),
+        ("The time falls to 10 ms a step.", "10^3", "ms", GroundingState.MISSING),
+        ("It runs 2x faster on long inputs.", "2^10", "x", GroundingState.MISSING),
+        ("It has room for $2^{10}$ tokens in all.", "2", "", GroundingState.MISSING),
+        ("It has room for $2^{10}$ tokens in all.", "2^10", "tokens", GroundingState.UNIT),
+        ("It keeps a ratio of 8:1 at the end.", "8:1", "", GroundingState.UNIT),
+        ("It keeps a ratio of 8:1 at the end.", "8:3", "", GroundingState.MISSING),
+        ("It keeps a ratio of 8:1 at the end.", "8", "", GroundingState.MISSING),
+        ("It serves $12\\,345$ tokens a second.", "12345", "tokens", GroundingState.UNIT),
+        ("It serves $12\\,345$ tokens a second.", "345", "tokens", GroundingState.MISSING),
+        ("It serves $12{,}345$ tokens a second.", "12345", "tokens", GroundingState.UNIT),
+        ("The loss is 0,123 at the end.", "123", "", GroundingState.MISSING),
+        ("It makes 5'000 steps at most.", "5000", "steps", GroundingState.UNIT),
+        ("It has an error of 1.5 × 10−3 left.", "1.5e-3", "", GroundingState.UNIT),
+        ("It has an error of 1.5 × 10−3 left.", "1.5", "", GroundingState.MISSING),
+        ("It needs two-thirds of the time.", "66.7", "%", GroundingState.UNIT),
+        ("It needs 1.5·10^3 steps to learn.", "1500", "steps", GroundingState.UNIT),
+        ("It needs 1.5·10^3 steps to learn.", "1.5", "", GroundingState.MISSING),
+        ("语料一共有5万亿个词元之多", "50000", "", GroundingState.MISSING),
+        ("语料一共有5万亿个词元之多", "5e12", "", GroundingState.UNIT),
+        ("It reaches 61.3%, up from 47.9%, there.", "61.3 -> 47.9", "%", GroundingState.MISSING),
+        ("It reaches 61.3%, up from 47.9%, there.", "47.9 -> 61.3", "%", GroundingState.UNIT),
+        ("It reaches 84.2^1 in the table below.", "84.2", "", GroundingState.UNIT),  # a footnote
+        ("It reaches 61.3%, of all, up from 47.9%.", "47.9 -> 61.3", "%", GroundingState.UNIT),
+        (
+            f"It is 61.3%{', and so' * 20}, up from 47.9%.",
+            "47.9 -> 61.3",
+            "%",
+            GroundingState.MISSING,
+        ),
+        ("It gains 2.4 pp on average there.", "2.4", "points", GroundingState.UNIT),
+        ("It halves the cost of training.", "50", "ms", GroundingState.MISSING),
+        ("From 88.1 ± 1.5 to 90.2 ± 1.1 % there.", "88.1 -> 90.2", "%", GroundingState.UNIT),
+        ("It cuts memory by 40% in all runs.", "40", "% accuracy", GroundingState.NUMBER),
+        ("It takes crops of 256 x 256 px here.", "256", "px", GroundingState.UNIT),
+        ("It is for batch 1 and 0.9x as fast.", "1", "x", GroundingState.NUMBER),
         *(
-            (text, "5", unit, State.NUMBER)
+            (text, "5", unit, GroundingState.NUMBER)
             for text in ("The time falls to 5 ms a step.", "It is worth 5 of the others.")
             for unit in ("V", "A", "€", "‰", "F1", "R@1", "$", "US$", "Ω")
         ),
-        ("It feeds on 5 V at most.", "5", "V", State.UNIT),
-        ("It costs \\$5 an hour to run.", "5", "$", State.UNIT),
-        ("It costs €5 an hour to run.", "5", "€", State.UNIT),
-        ("It reaches an F1 of 84.2 on SQuAD.", "84.2", "F1", State.UNIT),
-        ("It reaches 84.2 R@1 on Flickr.", "84.2 R@1", "", State.UNIT),
-        ("It reaches 84.2 approximately there.", "84.2", "AP", State.NUMBER),
-        ("It reaches 84.2 AP50 on COCO.", "84.2", "AP", State.UNIT),
+        ("It feeds on 5 V at most.", "5", "V", GroundingState.UNIT),
+        ("It costs \\$5 an hour to run.", "5", "$", GroundingState.UNIT),
+        ("It costs €5 an hour to run.", "5", "€", GroundingState.UNIT),
+        ("It reaches an F1 of 84.2 on SQuAD.", "84.2", "F1", GroundingState.UNIT),
+        ("It reaches 84.2 R@1 on Flickr.", "84.2 R@1", "", GroundingState.UNIT),
+        ("It reaches 84.2 approximately there.", "84.2", "AP", GroundingState.NUMBER),
+        ("It reaches 84.2 AP50 on COCO.", "84.2", "AP", GroundingState.UNIT),
     ],
 )
 def test_what_is_written_at_a_number_makes_it_another(
-    text: str, value: str, unit: str, state: State
+    text: str, value: str, unit: str, state: GroundingState
 ) -> None:
     assert GroundTruth(text).ground(value, unit, text).state == state
 
@@ -192,15 +203,15 @@ def test_hostile_claims_are_judged_as_by_hand() -> None:
 @pytest.mark.parametrize(
     ("quote", "value", "unit", "state"),
     [
-        ("234 ms on one core", "234", "ms", State.MISSING),
-        ("takes 1 234", "1234", "ms", State.UNIT),
-        ("takes 1 234", "234", "ms", State.MISSING),
-        ("and then 1/2", "2", "ms", State.MISSING),
-        ("and then 1/2", "0.5", "ms", State.UNIT),
+        ("234 ms on one core", "234", "ms", GroundingState.MISSING),
+        ("takes 1 234", "1234", "ms", GroundingState.UNIT),
+        ("takes 1 234", "234", "ms", GroundingState.MISSING),
+        ("and then 1/2", "2", "ms", GroundingState.MISSING),
+        ("and then 1/2", "0.5", "ms", GroundingState.UNIT),
     ],
 )
 def test_a_quote_that_cuts_a_number_makes_no_other(
-    quote: str, value: str, unit: str, state: State
+    quote: str, value: str, unit: str, state: GroundingState
 ) -> None:
     text = "The pass takes 1 234 ms on one core and then 1/2 ms on all of them."
     assert GroundTruth(text).ground(value, unit, quote).state == state
@@ -242,7 +253,7 @@ def test_inventions_made_of_true_claims_are_told_from_them() -> None:
 )
 def test_what_does_not_stand_is_not_verified(value: str, unit: str, quote: str, why: str) -> None:
     finding = GroundTruth(TEXT).ground(value, unit, quote)
-    assert finding.state == State.MISSING
+    assert finding.state == GroundingState.MISSING
     assert why in finding.reason
 
 
@@ -291,8 +302,8 @@ def test_a_dash_is_no_minus() -> None:
         assert [one.value for one in numbers(text)] == [90]
         for quoted in ("--", "–", "—"):
             quote = text.replace("\\", "").replace(dash, quoted)
-            assert GroundTruth(text).ground("90", "%", quote).state == State.UNIT
-            assert GroundTruth(text).ground("-90", "%", quote).state == State.MISSING
+            assert GroundTruth(text).ground("90", "%", quote).state == GroundingState.UNIT
+            assert GroundTruth(text).ground("-90", "%", quote).state == GroundingState.MISSING
 
 
 def test_folding_twice_is_folding_once() -> None:
@@ -328,7 +339,7 @@ def test_no_invented_number_is_verified(
     cut_figures = {n.value for n in numbers(fold(quote))}  # 23.52 may have become 3.5
     truth = GroundTruth(text)
     for value in {invented, *cut_figures}:
-        if truth.ground(str(value), "", quote).state != State.MISSING:
+        if truth.ground(str(value), "", quote).state != GroundingState.MISSING:
             assert value in true_figures
 
 
@@ -337,7 +348,7 @@ def test_no_invented_number_is_verified(
 def test_a_wrong_unit_is_not_verified(paper: tuple[str, str, str], unit: str) -> None:
     sentence, figure, true_unit = paper
     state = GroundTruth(sentence).ground(figure, unit, sentence).state
-    assert state == (State.UNIT if true_unit == unit else State.NUMBER)
+    assert state == (GroundingState.UNIT if true_unit == unit else GroundingState.NUMBER)
 
 
 @settings(max_examples=200)
@@ -372,19 +383,21 @@ def test_numbers_in_words_have_their_value(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "state"),
     [
-        ("12", "ms", State.UNIT),
-        ("12", "images", State.NUMBER),
-        ("8", "GPUs", State.UNIT),
-        ("8", "images", State.NUMBER),
-        ("27.3", "BLEU", State.UNIT),
-        ("1\u202e2", "ms", State.UNIT),
-        ("-30", "%", State.MISSING),
-        ("30", "percentage points", State.NUMBER),
-        ("100000", "samples", State.UNIT),
-        ("100", "samples", State.MISSING),
+        ("12", "ms", GroundingState.UNIT),
+        ("12", "images", GroundingState.NUMBER),
+        ("8", "GPUs", GroundingState.UNIT),
+        ("8", "images", GroundingState.NUMBER),
+        ("27.3", "BLEU", GroundingState.UNIT),
+        ("1\u202e2", "ms", GroundingState.UNIT),
+        ("-30", "%", GroundingState.MISSING),
+        ("30", "percentage points", GroundingState.NUMBER),
+        ("100000", "samples", GroundingState.UNIT),
+        ("100", "samples", GroundingState.MISSING),
     ],
 )
-def test_a_number_counts_what_stands_behind_it(value: str, unit: str, state: State) -> None:
+def test_a_number_counts_what_stands_behind_it(
+    value: str, unit: str, state: GroundingState
+) -> None:
     text = (
         "It takes 12 ms per image on 8 GPUs, with a BLEU of 27.3 on news, 100K samples and a "
         "reduction of 30 % in energy."

@@ -145,7 +145,7 @@ def test_a_day_of_broken_entries_alone_is_no_empty_day(arxiv: ArxivServer) -> No
 def test_the_next_page_begins_where_the_broken_one_ended(
     arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webapp.papers.api.PAGE", 25)
+    monkeypatch.setattr("webapp.papers.arxiv_api.PAGE", 25)
     whole = papers_of(arxiv)
     arxiv.spoil = spoiler({whole[2]: FATAL["published: away"]}, also_by_id=True)
     fetch(["cs.CL"], since=TUESDAY, at=noon(WEDNESDAY))

@@ -43,7 +43,7 @@ def test_an_unchanged_feed_is_304(arxiv: ArxivServer) -> None:
 @pytest.mark.parametrize("scenario", ["huge", "bomb"])
 def test_a_body_of_50_mb_is_refused_on_the_way(arxiv: ArxivServer, scenario: str) -> None:
     arxiv.then(scenario)
-    with pytest.raises(fetch.RefusedError, match="more than 20 MB"):
+    with pytest.raises(fetch.BadAnswerError, match="more than 20 MB"):
         fetch.get(url(arxiv))
     assert len(arxiv.log) == 1
 
@@ -62,7 +62,7 @@ def test_a_slow_drip_ends_at_the_deadline(
 
 def test_a_redirect_to_another_host_is_not_followed(arxiv: ArxivServer) -> None:
     arxiv.then("redirect")
-    with pytest.raises(fetch.RefusedError, match=r"another host, localhost\.invalid"):
+    with pytest.raises(fetch.BadAnswerError, match=r"another host, localhost\.invalid"):
         fetch.get(url(arxiv))
 
 
@@ -137,11 +137,11 @@ def test_without_retry_after_the_wait_doubles(
 
 def test_an_error_that_lasts_is_said(arxiv: ArxivServer) -> None:
     arxiv.behave("broken")
-    with pytest.raises(fetch.RefusedError, match="answers HTTP 500"):
+    with pytest.raises(fetch.BadAnswerError, match="answers HTTP 500"):
         fetch.get(url(arxiv))
     assert len(arxiv.log) == fetch.ATTEMPTS
     arxiv.behave("feed-error")
-    with pytest.raises(fetch.RefusedError, match=r"HTTP 400: Feed error for query: /rss/cs\.CL"):
+    with pytest.raises(fetch.BadAnswerError, match=r"HTTP 400: Feed error for query: /rss/cs\.CL"):
         fetch.get(url(arxiv))
     assert len(arxiv.log) == fetch.ATTEMPTS + 1  # a wrong question stays wrong
 

@@ -185,7 +185,7 @@ def test_the_schema_is_of_the_strict_subset() -> None:
                 check(item)
 
     check(strict_schema())
-    assert "title" in strict_schema()["$defs"]["Table"]["properties"]
+    assert "title" in strict_schema()["$defs"]["SummaryTable"]["properties"]
 
 
 def test_numbers_where_texts_were_asked_for_are_texts() -> None:

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from methods.spec import Benchmark
 from webapp.catalog.queries import PaperMethod, beside, methods_of
-from webapp.claims.grounding import State
+from webapp.claims.grounding import GroundingState
 from webapp.claims.numbers_across import links_of
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.queries import digest_entries
@@ -202,7 +202,7 @@ class WholePaper(PaperSchema):
             {name: getattr(claim, name) for name in always}
             | {"relation": claim.relation or "", "direction": claim.direction}
             | {"number": f"number-{claim.start}", "listed": links.get(claim.start, "")}
-            | {"state": State.UNIT.value, "read_by": "rules", "measured_here": ours}
+            | {"state": GroundingState.UNIT.value, "read_by": "rules", "measured_here": ours}
             for claim, (_, ours) in zip(rules, beside(rules, methods), strict=True)
         ]
         read = ("hardware", "section", "state", "not_given", "contradicted_by")

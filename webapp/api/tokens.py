@@ -34,7 +34,7 @@ def make(
 ) -> str:
     """A new token of `reader`, of which only the hash is stored; None of `days` is for ever.
 
-    Raises RefusedError.
+    Raises TokenRefusedError.
     """
     if not scopes:
         raise TokenRefusedError(_("Choose what the token may do."))

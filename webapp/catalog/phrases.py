@@ -13,13 +13,13 @@ from typing import NamedTuple
 import re2
 
 from methods.spec import Family
+from webapp.papers.proposal import SENTENCE_END
 
 TITLE = 2.0  # a phrase of the title counts double
 OWN = 1.5  # and one in a sentence on the paper's own work half as much again
 _OWN_WORK = re.compile(
     r"\b(we|our|this (paper|work|study)|is (proposed|introduced|presented))\b", re.IGNORECASE
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
 
 
 class Found(NamedTuple):
@@ -79,7 +79,7 @@ def sentences(title: str, abstract: str) -> list[PaperSentence]:
         PaperSentence(title, "title"),
         *(
             PaperSentence(text, "own work" if _OWN_WORK.search(text) else "abstract")
-            for text in _SENTENCE.split(abstract)
+            for text in SENTENCE_END.split(abstract)
         ),
     ]
 

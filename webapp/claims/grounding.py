@@ -28,7 +28,7 @@ from .numbers import (
 )
 
 
-class State(models.TextChoices):
+class GroundingState(models.TextChoices):
     """How much of a claim stands in the text. Only the first may get a verdict."""
 
     UNIT = "number and unit", "number and unit found in the text"
@@ -62,7 +62,7 @@ _MARK = re.compile(r"[^\W\d_]|[€£¥₩₹‰″]")  # of a unit that is no wo
 class Grounding:
     """The finding, the reason where it is not the best one, and the words around the number."""
 
-    state: State
+    state: GroundingState
     reason: str = ""
     context: str = ""  # of the folded text, where the number was found
 
@@ -136,12 +136,12 @@ class GroundTruth:
         """
         claimed = _claimed(value, unit)
         if claimed is None:
-            return Grounding(State.MISSING, "the value is not a number")
+            return Grounding(GroundingState.MISSING, "the value is not a number")
         if why := _unusable(fold(quote)):
-            return Grounding(State.MISSING, why)
+            return Grounding(GroundingState.MISSING, why)
         found = (self._at(claimed, *place) for place in self.places_of(quote))
-        nowhere = Grounding(State.MISSING, "the quote does not stand in the text")
-        best_first = list(State)
+        nowhere = Grounding(GroundingState.MISSING, "the quote does not stand in the text")
+        best_first = list(GroundingState)
         return min(found, key=lambda one: best_first.index(one.state), default=nowhere)
 
     def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
@@ -152,11 +152,11 @@ class GroundTruth:
             first -= 1
         found = list(self._matches(claimed, self._numbers[first:last]))
         if not found:
-            return Grounding(State.MISSING, "the value does not stand in the quote")
+            return Grounding(GroundingState.MISSING, "the value does not stand in the quote")
         context = self._text[max(0, start - 20) : end + 20]
         if any(self._has_unit(claimed, standing, context) for standing in found):
-            return Grounding(State.UNIT, context=context)
-        return Grounding(State.NUMBER, "its unit is not written there", context)
+            return Grounding(GroundingState.UNIT, context=context)
+        return Grounding(GroundingState.NUMBER, "its unit is not written there", context)
 
     def _matches(self, claimed: _Claimed, here: list[Number]) -> Iterator[Number]:
         """The number behind which the claim's unit must stand, for each way to find the claim."""

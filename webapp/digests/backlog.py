@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from webapp.digests.batch import Batch
+from webapp.digests.batch import Day
 from webapp.digests.build import rows_of
 from webapp.digests.models import BestSince, Digest, Profile
 from webapp.digests.profiles.validation import rules_of
@@ -51,23 +51,23 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
     scoring, began = 0.0, time.perf_counter()
     for start in range(0, len(keys), CHUNK):
         papers = Paper.objects.filter(pk__in=keys[start : start + CHUNK]).only(*READ)
-        chunk = Batch(since, [_as_new(paper) for paper in papers])
+        chunk = Day(since, [_as_new(paper) for paper in papers])
         candidates = chunk.candidates
         read = time.perf_counter()
-        kept = [one for one in scorer.kept(candidates)[0] if one.standing is Standing.ABOUT]
+        kept = [paper for paper in scorer.kept(candidates)[0] if paper.standing is Standing.ABOUT]
         digest.matched += len(kept)
         digest.considered += chunk.considered(rules)
         # Rank the best so far again with the best of these, so that memory holds no more than both.
         ranked = in_order(rules, kept, candidates)[: rules.size]
-        contenders = Batch(since, [*best, *(chunk.announced[one.at] for one in ranked)])
-        scored = [one._replace(at=at) for at, one in enumerate([*scored, *ranked])]
+        contenders = Day(since, [*best, *(chunk.announced[paper.at] for paper in ranked)])
+        scored = [paper._replace(at=at) for at, paper in enumerate([*scored, *ranked])]
         scored = in_order(rules, scored, contenders.candidates)[: rules.size]
-        best = [contenders.announced[one.at] for one in scored]
+        best = [contenders.announced[paper.at] for paper in scored]
         scoring += time.perf_counter() - read
         on_progress(start + len(candidates), len(keys))
     reading = time.perf_counter() - began - scoring
-    day = Batch(since, best)
-    rows = rows_of(day, (one._replace(at=at) for at, one in enumerate(scored)), scorer, 0)
+    day = Day(since, best)
+    rows = rows_of(day, (paper._replace(at=at) for at, paper in enumerate(scored)), scorer, 0)
     return Backlog(digest, rows, reading, scoring)
 
 

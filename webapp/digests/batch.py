@@ -25,7 +25,7 @@ SETTINGS = [name for name in ProfileSettings.model_fields if name != "name"]
 
 
 @dataclass(frozen=True)
-class Batch:
+class Day:
     """A day's papers, in the order of identifiers."""
 
     date: Date
@@ -36,27 +36,30 @@ class Batch:
         """As scoring reads them."""
         return [
             Candidate(
-                one.paper.arxiv_id,
-                one.paper.title,
-                one.paper.abstract,
-                one.categories,
-                one.announce_type.value,
-                one.paper.submitted_at,
-                tuple(one.paper.author_names),
+                announced.paper.arxiv_id,
+                announced.paper.title,
+                announced.paper.abstract,
+                announced.categories,
+                announced.announce_type.value,
+                announced.paper.submitted_at,
+                tuple(announced.paper.author_names),
             )
-            for one in self.announced
+            for announced in self.announced
         ]
 
     def considered(self, rules: Rules) -> int:
         """How many of them the rules look at."""
         if rules.admits_all:
             return len(self.announced)
-        return sum(rules.admits(one.categories, one.announce_type) for one in self.candidates)
+        return sum(
+            rules.admits(candidate.categories, candidate.announce_type)
+            for candidate in self.candidates
+        )
 
     @cached_property
     def is_sample(self) -> bool:
         """Whether these are the sample's papers."""
-        return any(one.paper.is_sample for one in self.announced)
+        return any(announced.paper.is_sample for announced in self.announced)
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
     return found
 
 
-def fingerprints(day: Batch, profiles: Mapping[int, Setting]) -> dict[int, str]:
+def fingerprints(day: Day, profiles: Mapping[int, Setting]) -> dict[int, str]:
     """A hash of all inputs of each profile's digest of `day`, by profile; two queries for all."""
     papers = _of_papers(day)
     before = shown_before(day, profiles)
@@ -118,24 +121,28 @@ def few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
     return {lookup: list(keys)} if len(keys) <= FEW else {}
 
 
-def _of_papers(day: Batch) -> str:
+def _of_papers(day: Day) -> str:
     """A hash of all that a digest shows or scores of the day's papers."""
     seen = sha256(repr((ENTRY_FORMAT, day.is_sample)).encode())
-    for one, candidate in zip(day.announced, day.candidates, strict=True):
-        paper = one.paper
-        shown = (one.version, paper.categories, paper.comment, paper.doi, paper.journal_ref)
+    for announced, candidate in zip(day.announced, day.candidates, strict=True):
+        paper = announced.paper
+        shown = (announced.version, paper.categories, paper.comment, paper.doi, paper.journal_ref)
         seen.update(repr((candidate, shown)).encode())
     return seen.hexdigest()
 
 
-def shown_before(day: Batch, profiles: Collection[int]) -> Mapping[int, set[int]]:
+def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
     """Which of the day's papers are in an earlier digest of these profiles, by profile.
 
     Without replacements, which are shown again anyway. Only papers that an earlier day announced
     are looked up, few of a day's: every profile's digest of the day itself has the others.
     """
     again = Announcement.objects.filter(
-        paper__in=[one.paper.pk for one in day.announced if one.announce_type not in REPLACEMENTS],
+        paper__in=[
+            announced.paper.pk
+            for announced in day.announced
+            if announced.announce_type not in REPLACEMENTS
+        ],
         listing__date__lt=day.date,
     )
     papers = set(again.values_list("paper", flat=True))

@@ -15,7 +15,7 @@ from django.utils import timezone
 from webapp.digests.batch import (
     ENTRY_FORMAT,
     REPLACEMENTS,
-    Batch,
+    Day,
     Setting,
     few,
     fingerprints,
@@ -74,7 +74,7 @@ def build(
     while to_build:
         date = min(to_build)
         asked = to_build.pop(date)
-        day = Batch(date, announced_on(date))
+        day = Day(date, announced_on(date))
         inputs = fingerprints(day, {key: own[key] for key in own if key in asked})
         standing = unchanged(date, inputs) if day.announced else {}
         changed = {key: own[key] for key in inputs if key not in standing}
@@ -105,7 +105,7 @@ def _in_batches(profiles: Mapping[int, Setting]) -> Iterator[list[int]]:
 
 
 def _build_some(
-    day: Batch, keys: Sequence[int], inputs: Mapping[int, str]
+    day: Day, keys: Sequence[int], inputs: Mapping[int, str]
 ) -> Iterator[tuple[int, set[int]]]:
     """The papers added to each profile's digest or removed from it, by profile."""
     rules = _valid_rules(Profile.objects.filter(pk__in=keys))
@@ -133,17 +133,17 @@ def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
 
 
 def rank_unseen(
-    day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]
+    day: Day, rules: Rules, kept: Iterable[Kept], shown: set[int]
 ) -> tuple[list[Kept], list[Kept]]:
     """A digest's papers and its further ones, in order.
 
     Without papers `shown` earlier, unless they are replacements.
     """
     unseen = [
-        one
-        for one in kept
-        if day.announced[one.at].announce_type in REPLACEMENTS
-        or day.announced[one.at].paper.pk not in shown
+        paper
+        for paper in kept
+        if day.announced[paper.at].announce_type in REPLACEMENTS
+        or day.announced[paper.at].paper.pk not in shown
     ]
     return select(rules, unseen, day.candidates)
 
@@ -157,26 +157,26 @@ def _announced_later(profile: int, date: Date, papers: set[int]) -> list[Date]:
     return list(mine.values_list("date", flat=True))
 
 
-def rows_of(day: Batch, ranked: Iterable[Kept], scorer: Scorer, rule: int) -> list[dict[str, Any]]:
+def rows_of(day: Day, ranked: Iterable[Kept], scorer: Scorer, rule: int) -> list[dict[str, Any]]:
     """The ranked papers of a day as the rows of FurtherMatches."""
     rows = []
-    for one in ranked:
-        announced = day.announced[one.at]
+    for paper in ranked:
+        announced = day.announced[paper.at]
         row = {
             "paper": announced.paper.pk,
-            "score": one.score,
-            "also_mentioned": one.standing is not Standing.ABOUT,
+            "score": paper.score,
+            "also_mentioned": paper.standing is not Standing.ABOUT,
             "announce_type": announced.announce_type.value,
             "version": announced.version,
-            "matches": scorer.matches(rule, day.candidates[one.at]),
+            "matches": scorer.matches(rule, day.candidates[paper.at]),
         }
         rows.append(row)
     return rows
 
 
-def _entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -> list[DigestEntry]:
+def _entries_of(day: Day, ranked: Sequence[Kept], scorer: Scorer, rule: int) -> list[DigestEntry]:
     """The ranked papers of a day as entries that are not stored yet."""
-    papers = [day.announced[one.at].paper for one in ranked]
+    papers = [day.announced[paper.at].paper for paper in ranked]
     entries = []
     for rank, row in enumerate(rows_of(day, ranked, scorer, rule), start=1):
         entry = DigestEntry(rank=rank, **row | {"paper": papers[rank - 1]})
@@ -205,7 +205,7 @@ def _visible_fields(entry: DigestEntry) -> list[object]:
 
 
 def _write_digest(
-    profile: Profile, day: Batch, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
+    profile: Profile, day: Day, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
 ) -> set[int]:
     """Write one digest if it changed; returns the papers added to it or removed.
 
@@ -232,7 +232,10 @@ def _write_digest(
         _add_chips(entries)
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
-        rest = [(day.announced[one.at].paper.arxiv_id, one.score, one.standing) for one in further]
+        rest = [
+            (day.announced[paper.at].paper.arxiv_id, paper.score, paper.standing)
+            for paper in further
+        ]
         visible = [ENTRY_FORMAT, [considered, matched, liked, day.is_sample, seen, rest]]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing visible changed: feeds and cached pages stay valid.

@@ -68,7 +68,7 @@ def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
         day_address(profile, date) if date else profile_address(profile),
         lambda site: _digest_items(site, digests, profile.language),
-        max((one.changed_at for one in digests), default=profile.created_at or NEVER),
+        max((digest.changed_at for digest in digests), default=profile.created_at or NEVER),
         profile.is_private,
     )
 
@@ -118,7 +118,7 @@ def _category_source(category: str, date: Date | None) -> FeedSource:
         f"All papers arXiv announced in {category}{day}.",
         reverse("digests:category", args=[category]) + (f"?date={date}" if date else ""),
         lambda site: _category_items(site, listings),
-        max((one.changed_at for one in listings), default=NEVER),
+        max((listing.changed_at for listing in listings), default=NEVER),
     )
 
 
@@ -129,11 +129,11 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
     return _without_duplicates(
         paper_item(
             site,
-            DigestEntry(paper=one.paper, announce_type=one.type, version=one.version),
-            f"Announced as {AnnounceType(one.type).label} in {one.listing.category}",
-            one.listing.date,
+            DigestEntry(paper=row.paper, announce_type=row.type, version=row.version),
+            f"Announced as {AnnounceType(row.type).label} in {row.listing.category}",
+            row.listing.date,
         )
-        for one in rows
+        for row in rows
     )
 
 
@@ -152,7 +152,7 @@ def _search_source(request: HttpRequest) -> FeedSource:
     results = find(q, category or None, order="newest", relax=False)
     if results.query is None:  # a feed has no reader, so a reader's own fields are refused, too
         raise Http404(results.problem or NO_LIST)
-    name = " in ".join(one for one in (q, category) if one)
+    name = " in ".join(word for word in (q, category) if word)
     reason = f"Found by “{name}”"
     if not results.papers:
         results = find(q, category or None, order="newest")
@@ -186,14 +186,14 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
 def _subscriptions(request: HttpRequest, reader: User | AnonymousUser) -> HttpResponse:
     site = feed_http.site(request)
     profiles = list(Profile.visible_to(reader).order_by("-is_site", "name", "pk"))
-    changed = max((one.updated_at for one in profiles), default=NEVER)
+    changed = max((profile.updated_at for profile in profiles), default=NEVER)
     digests = [
         (
-            one.name,
-            f"{site.base}{feed_address(one)}.rss{one.feed_query}",
-            site.base + profile_address(one),
+            profile.name,
+            f"{site.base}{feed_address(profile)}.rss{profile.feed_query}",
+            site.base + profile_address(profile),
         )
-        for one in profiles
+        for profile in profiles
     ]
     listed = [
         (name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")

@@ -56,7 +56,7 @@ def find_profile(name: str | None, visitor: User | AnonymousUser | None = None) 
     )
     if found is None:
         site_profile()  # so that there is one to suggest
-        known = {one for pair in seen.values_list("slug", "name") for one in pair}
+        known = {word for pair in seen.values_list("slug", "name") for word in pair}
         raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(known))}")
     return found
 
@@ -93,8 +93,8 @@ def day(text: str) -> Date:
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
-    folded = {one.casefold(): one for one in known}
-    close = [folded[one] for one in get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
+    folded = {other.casefold(): other for other in known}
+    close = [folded[other] for other in get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
     if close:
         return f"Did you mean {' or '.join(close)}?"
     listed = ", ".join(known[:10])

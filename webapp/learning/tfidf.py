@@ -59,7 +59,7 @@ def weights(title: str, abstract: str) -> tuple[Vector, float]:
     return weighed, math.hypot(*weighed.values()) or 1.0
 
 
-def dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+def dot(vector: Mapping[str, float], other: Mapping[str, float]) -> float:
     """The inner product of two sparse vectors; of two vectors of length 1 their cosine."""
-    small, large = sorted((one, other), key=len)
+    small, large = sorted((vector, other), key=len)
     return sum(value * large[term] for term, value in small.items() if term in large)

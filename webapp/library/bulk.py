@@ -21,7 +21,7 @@ from webapp.ui.pages import back, for_readers
 MOST = 50  # papers: those of one page
 
 
-class RefusedError(ValueError):
+class BulkError(ValueError):
     """An action that cannot be done; nothing is changed. The message is for the reader."""
 
 
@@ -37,17 +37,17 @@ def bulk(request: HttpRequest, reader: User) -> HttpResponse:
         return citations.download(papers, "assay", suffix)
     try:
         messages.success(request, _act(request, reader, papers))
-    except RefusedError as error:
+    except BulkError as error:
         messages.error(request, f"{error} " + _("Nothing was changed."))
     return back(request, "/library/", "#cards")
 
 
 @transaction.atomic
 def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
-    """What was done, in words. Raises RefusedError."""
+    """What was done, in words. Raises BulkError."""
     action = request.POST.get("do", "")
     if not papers:
-        raise RefusedError(_("Choose papers first."))
+        raise BulkError(_("Choose papers first."))
     counted = {"count": len(papers)}
     if action == "tag":
         tags = _tag(reader, papers, request.POST.get("tags", ""))
@@ -62,21 +62,21 @@ def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
         _remove(reader, papers, part)
         done = ngettext("One paper is", "%(count)d papers are", len(papers)) % counted
         return _("%(papers)s no longer in “%(name)s”.") % {"papers": done, "name": _(part.title)}
-    raise RefusedError(_("There is no such action."))
+    raise BulkError(_("There is no such action."))
 
 
 def _tag(reader: User, papers: Sequence[Paper], text: str) -> list[str]:
     form = EntryForm({"tags": text})
     if not form.is_valid() or not form.cleaned_data["tags"]:
         wrong = " ".join(map(str, form.errors.get("tags", [])))
-        raise RefusedError(wrong or _("Write a tag."))
+        raise BulkError(wrong or _("Write a tag."))
     tags: list[str] = form.cleaned_data["tags"]
     for paper in papers:
         entry = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
         entry.tags = list(dict.fromkeys([*entry.tags, *tags]))
         if len(entry.tags) > MAX_TAGS:
             most = _("%(paper)s would have more than %(most)d tags.")
-            raise RefusedError(most % {"paper": paper.arxiv_id, "most": MAX_TAGS})
+            raise BulkError(most % {"paper": paper.arxiv_id, "most": MAX_TAGS})
         entry.save(update_fields=["tags", "changed_at"])
     return tags
 
@@ -85,10 +85,10 @@ def _list(reader: User, papers: Sequence[Paper], text: str) -> str:
     name = " ".join(text.split())
     mine = ReadingList.objects.filter(reader=reader)
     if not name or len(name) > 80:
-        raise RefusedError(_("Write the name of a list, at most 80 characters."))
+        raise BulkError(_("Write the name of a list, at most 80 characters."))
     if mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():
         most = _("The limit is %(most)d lists. Delete one to create another.")
-        raise RefusedError(most % {"most": MAX_LISTS})
+        raise BulkError(most % {"most": MAX_LISTS})
     mine.get_or_create(reader=reader, name=name)[0].papers.add(*papers)
     return name
 
@@ -110,5 +110,5 @@ def _remove(reader: User, papers: Sequence[Paper], part: Choice) -> None:
             elif part.show == "left":
                 entry.not_for_me = False
             else:
-                raise RefusedError(_("A note is deleted on its paper’s page."))
+                raise BulkError(_("A note is deleted on its paper’s page."))
             entry.save()

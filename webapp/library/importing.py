@@ -11,7 +11,7 @@ from webapp import limits, tasks
 from webapp.digests.scoring.scorer import wrote
 from webapp.library.models import LikedText, Star
 from webapp.library.references import MAX_REFERENCES, references
-from webapp.papers.api import IDS, by_author, lookup
+from webapp.papers.arxiv_api import IDS, by_author, lookup
 from webapp.papers.models import Paper
 from webapp.papers.names import parse_name
 from webapp.papers.search import search
@@ -41,15 +41,15 @@ class Named:
 def named_in(text: str) -> Named:
     """The papers in a text of any of the formats. Raises TooMuchError."""
     named = references(text)
-    here = Paper.objects.in_bulk([one.arxiv_id for one in named], field_name="arxiv_id")
+    here = Paper.objects.in_bulk([reference.arxiv_id for reference in named], field_name="arxiv_id")
     papers, texts, unknown = {}, {}, []
-    for one in named:
-        if paper := here.get(one.arxiv_id):
+    for reference in named:
+        if paper := here.get(reference.arxiv_id):
             papers[paper.pk] = paper
-        elif one.title.strip():
-            texts[" ".join(one.title.split())[:500]] = one.abstract[:5_000]
-        elif one.arxiv_id:
-            unknown.append(one.arxiv_id)
+        elif reference.title.strip():
+            texts[" ".join(reference.title.split())[:500]] = reference.abstract[:5_000]
+        elif reference.arxiv_id:
+            unknown.append(reference.arxiv_id)
     return Named(list(papers.values()), texts, list(dict.fromkeys(unknown)))
 
 
@@ -101,7 +101,9 @@ def save_by(reader_id: int, name: str) -> int:
 
     Raises FetchError, with nothing changed.
     """
-    entries = [one for one in by_author(name) if wrote(name, [who.name for who in one.authors])]
+    entries = [
+        entry for entry in by_author(name) if wrote(name, [who.name for who in entry.authors])
+    ]
     rendered = prepare(entries)
     with transaction.atomic():
         papers = store_papers(entries, None, rendered, known_at=timezone.now())

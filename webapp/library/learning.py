@@ -30,8 +30,7 @@ from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
-from webapp.digests.scoring.learned import Example as Known
-from webapp.digests.scoring.learned import Learned, paper_vector
+from webapp.digests.scoring.learned import Learned, LearnedPaper, paper_vector
 from webapp.learning.linear import pruned
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import Vector, vector
@@ -104,10 +103,10 @@ def signals(reader: User, source: str = ALL) -> Signals:
         )
         weights = dict.fromkeys(listed.values_list("paper_id", flat=True)[:MAX_SIGNALS], 1.0)
     elif kind == "tag":
-        weights = {one.paper_id: 1.0 for one in entries if name in one.tags}
+        weights = {entry.paper_id: 1.0 for entry in entries if name in entry.tags}
     else:
-        weights = {one.paper_id: READ for one in entries if one.read_at}
-        weights |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
+        weights = {entry.paper_id: READ for entry in entries if entry.read_at}
+        weights |= {entry.paper_id: 1.0 for entry in entries if entry.note or entry.tags}
         stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
         listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
         kept = [*stars[:MAX_SIGNALS], *listed.values_list("paper_id", flat=True)[:MAX_SIGNALS]]
@@ -116,14 +115,14 @@ def signals(reader: User, source: str = ALL) -> Signals:
         texts = tuple(known.values_list("title", "abstract"))
         from_zotero = zotero_reading.liked(reader)[:MAX_SIGNALS]
         here = Paper.objects.in_bulk(
-            [one.arxiv_id for one, _ in from_zotero if one.arxiv_id], field_name="arxiv_id"
+            [item.arxiv_id for item, _ in from_zotero if item.arxiv_id], field_name="arxiv_id"
         )
-        for one, weight in from_zotero:
-            if paper := here.get(one.arxiv_id):
+        for item, weight in from_zotero:
+            if paper := here.get(item.arxiv_id):
                 weights[paper.pk] = max(weight, weights.get(paper.pk, 0.0))
             else:
-                zotero.append((one.title, one.abstract, round(weight, 3)))
-    weights |= {one.paper_id: -LEFT for one in entries if one.not_for_me}
+                zotero.append((item.title, item.abstract, round(weight, 3)))
+    weights |= {entry.paper_id: -LEFT for entry in entries if entry.not_for_me}
     return Signals(weights, texts, tuple(zotero))
 
 
@@ -135,7 +134,7 @@ def sources(owner: int | None) -> list[tuple[str, str]]:
     tagged = LibraryEntry.objects.filter(reader=owner).exclude(tags=[])
     tags = sorted({tag for entry in tagged for tag in entry.tags})
     return [
-        *((f"list:{one.pk}", gettext("the list “%s”") % one.name) for one in lists),
+        *((f"list:{listed.pk}", gettext("the list “%s”") % listed.name) for listed in lists),
         *((f"tag:{tag}", gettext("the tag “%s”") % tag) for tag in tags),
     ]
 
@@ -205,8 +204,13 @@ def _learn_from(reader: User, source: str) -> bool:
             "weights": trained.model.weights,
             "reference": trained.reference,
             "examples": [
-                {"title": one.title, "id": one.arxiv_id, "liked": one.liked, "terms": one.terms}
-                for one in trained.examples
+                {
+                    "title": example.title,
+                    "id": example.arxiv_id,
+                    "liked": example.liked,
+                    "terms": example.terms,
+                }
+                for example in trained.examples
             ],
             "liked": trained.liked,
             "disliked": feedback.disliked,
@@ -237,14 +241,14 @@ def train(feedback: Signals) -> Learned | None:
         examples.append(Example(vector(title, abstract), True, weight))
         names.append((title, "", True))
     background, reference = _others(set(feedback.weights))
-    if not background and all(one.liked for one in examples):
+    if not background and all(example.liked for example in examples):
         return None
-    model = pruned(fit([*examples, *(Example(one, False) for one in background)]), TERMS)
+    model = pruned(fit([*examples, *(Example(other, False) for other in background)]), TERMS)
     return Learned(
         model,
-        tuple(sorted(round(model.log_odds(one), 4) for one in reference or background)),
+        tuple(sorted(round(model.log_odds(other), 4) for other in reference or background)),
         tuple(
-            Known(title, identifier, liked, _strongest(example.vector))
+            LearnedPaper(title, identifier, liked, _strongest(example.vector))
             for (title, identifier, liked), example in zip(names, examples, strict=False)
         )[:NAMED],
         len(rated) - feedback.disliked + len(feedback.texts) + len(feedback.zotero),

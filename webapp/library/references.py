@@ -86,8 +86,8 @@ def references(text: str) -> list[Reference]:
         found = map(Reference, identifiers_in(text))
     # Escapes such as \\u0000 or \\ud800 in JSON hold what no text and no database takes.
     return [
-        Reference(one.arxiv_id, clean(one.title), clean(one.abstract))
-        for one in islice(found, MAX_REFERENCES)
+        Reference(reference.arxiv_id, clean(reference.title), clean(reference.abstract))
+        for reference in islice(found, MAX_REFERENCES)
     ]
 
 
@@ -111,7 +111,9 @@ def _csl_items(text: str) -> list[dict[str, Any]]:
     for name in _CSL_LISTS:
         if isinstance(items, dict) and isinstance(items.get(name), dict | list):
             items = items[name]
-    return [one for one in (items if isinstance(items, list) else [items]) if isinstance(one, dict)]
+    return [
+        item for item in (items if isinstance(items, list) else [items]) if isinstance(item, dict)
+    ]
 
 
 def _object_in(line: str) -> list[Any]:

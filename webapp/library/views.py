@@ -101,8 +101,8 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     elif name:
         ReadingList.objects.get_or_create(reader=reader, name=name)[0].papers.add(paper)
     chosen = set(map(number_in, request.POST.getlist("lists")))
-    for one in mine.exclude(name=name):
-        (one.papers.add if one.pk in chosen else one.papers.remove)(paper)
+    for listed in mine.exclude(name=name):
+        (listed.papers.add if listed.pk in chosen else listed.papers.remove)(paper)
     messages.success(request, "Saved in your library.")
     return back(request, "/library/", "#library")
 
@@ -177,7 +177,7 @@ def _read_zotero(request: HttpRequest, reader: User) -> None:
     spend("imports", visitor(request))
     for name in ("include", "exclude"):
         known = ZoteroReading.objects.filter(reader=reader).first()
-        keys = {one["key"] for one in known.collections} if known else set()
+        keys = {collection["key"] for collection in known.collections} if known else set()
         chosen = [key for key in request.POST.getlist(name) if key in keys]
         ZoteroReading.objects.filter(reader=reader).update(**{name: chosen})
     try:

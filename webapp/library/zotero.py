@@ -88,7 +88,7 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
         server.write("collections", [{"key": collection, "version": 0, "name": name[:255]}])
         there: list[str] = []
         for at in range(0, len(papers), AT_ONCE):
-            batch = [_item(one, collection) for one in papers[at : at + AT_ONCE]]
+            batch = [_item(paper, collection) for paper in papers[at : at + AT_ONCE]]
             there += server.write("items", batch)
         for at in range(0, len(there), AT_ONCE):
             server.add_to(collection, there[at : at + AT_ONCE])
@@ -96,14 +96,14 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
 
 
 @contextmanager
-def connected(to: Account) -> "Iterator[Server]":
+def connected(to: Account) -> "Iterator[ZoteroServer]":
     """The server, with the account's library and key."""
     headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
     with httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http:
-        yield Server(http)
+        yield ZoteroServer(http)
 
 
-class Server:
+class ZoteroServer:
     """Zotero's server, with the pauses between requests that it asks for."""
 
     def __init__(self, http: httpx.Client) -> None:
@@ -118,9 +118,9 @@ class Server:
     def write(self, kind: str, objects: Sequence[dict[str, Any]]) -> list[str]:
         """Write objects; returns the keys of those that exist in another version."""
         failed = self._ask("POST", f"/{kind}", content=json.dumps(objects)).json()["failed"]
-        for one in failed.values():
-            if one["code"] != 412:
-                raise ZoteroError(f"Zotero refused an object: {one['message']}")
+        for error in failed.values():
+            if error["code"] != 412:
+                raise ZoteroError(f"Zotero refused an object: {error['message']}")
         return [objects[int(place)]["key"] for place in failed]
 
     def add_to(self, collection: str, keys: Sequence[str]) -> None:
@@ -128,10 +128,10 @@ class Server:
         for _ in range(TRIES):
             found = self._ask("GET", "/items", params={"itemKey": ",".join(keys)}).json()
             changed = [
-                {"key": one["key"], "version": one["version"],
-                 "collections": [*one["data"]["collections"], collection]}
-                for one in found
-                if collection not in one["data"]["collections"]
+                {"key": item["key"], "version": item["version"],
+                 "collections": [*item["data"]["collections"], collection]}
+                for item in found
+                if collection not in item["data"]["collections"]
             ]  # fmt: skip
             if not changed or not (keys := self.write("items", changed)):
                 return

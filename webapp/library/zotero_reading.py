@@ -46,8 +46,8 @@ def read(reader: User) -> int:
             if known.version and version != known.version
             else []
         )
-    gone += [one["key"] for one in changed if not _is_paper(one["data"])]
-    papers = [_item(reader, one) for one in changed if _is_paper(one["data"])]
+    gone += [item["key"] for item in changed if not _is_paper(item["data"])]
+    papers = [_item(reader, item) for item in changed if _is_paper(item["data"])]
     with transaction.atomic():
         ZoteroReading.objects.filter(pk=known.pk).update(
             version=version, collections=collections, read_at=timezone.now(), error=""
@@ -62,7 +62,7 @@ def read(reader: User) -> int:
     return len(papers) + len(gone)
 
 
-def _changed_since(server: zotero.Server, since: int) -> tuple[list[dict[str, Any]], int]:
+def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[dict[str, Any]], int]:
     """The top-level items that changed, and the library's version.
 
     Read again where the library changes between two pages.
@@ -84,21 +84,21 @@ def _changed_since(server: zotero.Server, since: int) -> tuple[list[dict[str, An
     raise zotero.ZoteroError(zotero.CHANGING)
 
 
-def _collections(server: zotero.Server) -> list[dict[str, str]]:
+def _collections(server: zotero.ZoteroServer) -> list[dict[str, str]]:
     """[{"key", "name", "parent"}], where `parent` is "" at the top."""
     found: list[dict[str, str]] = []
     while page := _said(server.read("/collections", start=len(found))):
         found += [
             {
-                "key": one["key"],
-                "name": str(one["data"]["name"]),
-                "parent": one["data"].get("parentCollection") or "",
+                "key": collection["key"],
+                "name": str(collection["data"]["name"]),
+                "parent": collection["data"].get("parentCollection") or "",
             }
-            for one in page
+            for collection in page
         ]
         if len(page) < PAGE:
             break
-    return sorted(found, key=lambda one: one["name"].casefold())
+    return sorted(found, key=lambda collection: collection["name"].casefold())
 
 
 def _said(answer: Response) -> Any:
@@ -111,11 +111,11 @@ def _is_paper(data: dict[str, Any]) -> bool:
     return bool(data.get("title")) and data["itemType"] not in NO_PAPERS and not in_trash
 
 
-def _item(reader: User, one: dict[str, Any]) -> ZoteroItem:
-    data = one["data"]
+def _item(reader: User, item: dict[str, Any]) -> ZoteroItem:
+    data = item["data"]
     return ZoteroItem(
         reader=reader,
-        key=one["key"],
+        key=item["key"],
         title=" ".join(str(data["title"]).split())[:500],
         abstract=str(data.get("abstractNote") or "")[:5_000],
         arxiv_id=_arxiv_id(data),
@@ -141,12 +141,13 @@ def liked(reader: User) -> list[tuple[ZoteroItem, float]]:
     included = with_children(reading.collections, reading.include)
     excluded = with_children(reading.collections, reading.exclude)
     items = [
-        one
-        for one in ZoteroItem.objects.filter(reader=reader)
-        if (not included or included & {*one.collections}) and not excluded & {*one.collections}
+        item
+        for item in ZoteroItem.objects.filter(reader=reader)
+        if (not included or included & {*item.collections}) and not excluded & {*item.collections}
     ]
     return [
-        (one, max(LEAST, 0.5 ** ((items[0].added_at - one.added_at).days / HALF))) for one in items
+        (item, max(LEAST, 0.5 ** ((items[0].added_at - item.added_at).days / HALF)))
+        for item in items
     ]
 
 
@@ -154,7 +155,9 @@ def with_children(collections: Iterable[dict[str, str]], chosen: Iterable[str]) 
     """The keys of the chosen collections and of all below them."""
     found = {*chosen}
     known = list(collections)
-    while more := {one["key"] for one in known if one["parent"] in found} - found:
+    while (
+        more := {collection["key"] for collection in known if collection["parent"] in found} - found
+    ):
         found |= more
     return found
 

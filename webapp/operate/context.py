@@ -14,12 +14,15 @@ CONCERNS: Sequence[Mapping[str, str | list[str]]] = table(__file__, "context.tom
 
 def failing_here(request: HttpRequest) -> dict[str, object]:
     """`failing_here` for templates: what does not happen since when, looked up on first use."""
-    here = [one for one in CONCERNS if request.path.startswith(tuple(one["pages"]))]
+    here = [concern for concern in CONCERNS if request.path.startswith(tuple(concern["pages"]))]
     return {"failing_here": SimpleLazyObject(lambda: _failing(here)) if here else []}
 
 
 def _failing(concerns: Sequence[Mapping[str, str | list[str]]]) -> list[object]:
-    since = {one.task: one.since for one in failing(*(t for c in concerns for t in c["tasks"]))}
+    since = {
+        failure.task: failure.since
+        for failure in failing(*(t for c in concerns for t in c["tasks"]))
+    }
     return [
         {"what": gettext(str(concern["what"])), "since": min(moments)}
         for concern in concerns

@@ -165,11 +165,12 @@ def different_papers() -> list[Paper]:
     nearest = dict.fromkeys(vectors, 0.0)  # the cosine to the nearest one that is chosen
     chosen: list[Paper] = []
     while papers and len(chosen) < OFFERED:
-        paper = min(papers, key=lambda one: nearest[one.pk])
+        paper = min(papers, key=lambda paper: nearest[paper.pk])
         papers.remove(paper)
         chosen.append(paper)
-        for one in papers:
-            nearest[one.pk] = max(nearest[one.pk], dot(vectors[paper.pk], vectors[one.pk]))
+        for other in papers:
+            near = dot(vectors[paper.pk], vectors[other.pk])
+            nearest[other.pk] = max(nearest[other.pk], near)
     return chosen
 
 

@@ -116,10 +116,10 @@ def keys(papers: Sequence[Paper]) -> list[str]:
     """
     named: dict[str, str] = {}
     taken: set[str] = set()
-    for paper in sorted(papers, key=lambda one: one.arxiv_id):
+    for paper in sorted(papers, key=lambda paper: paper.arxiv_id):
         bare = _key(paper)
         if paper.arxiv_id not in named:
-            endings = (f"{one}{two}" for one in ("", *ascii_lowercase) for two in ascii_lowercase)
+            endings = (f"{a}{b}" for a in ("", *ascii_lowercase) for b in ascii_lowercase)
             numbers = map(str, count(1))
             key = next(k for e in chain([""], endings, numbers) if (k := bare + e) not in taken)
             named[paper.arxiv_id] = key
@@ -188,7 +188,7 @@ def _tex(text: str) -> str:
 
 
 def _formula(source: str) -> str:
-    escaped = _UNESCAPED.sub(lambda one: one[1] or f"\\{one[2]}", source)
+    escaped = _UNESCAPED.sub(lambda sign: sign[1] or f"\\{sign[2]}", source)
     braces = re.findall(r"[{}]", escaped)
     depths = [0, *accumulate(1 if brace == "{" else -1 for brace in braces)]
     return escaped if min(depths) == depths[-1] == 0 else re.sub(r"\\?[{}]", "", escaped)

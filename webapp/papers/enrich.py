@@ -4,7 +4,7 @@ from datetime import date, datetime
 
 from django.db.models import F
 
-from webapp.papers import api
+from webapp.papers import arxiv_api
 from webapp.papers.days import now
 from webapp.papers.models import Listing, Paper
 from webapp.papers.store import prepare, store_papers
@@ -12,7 +12,7 @@ from webapp.papers.store import prepare, store_papers
 MOST_TRIES = 24  # the API is sometimes hours behind the feeds, and lacks some papers
 
 
-def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set[date]]:
+def enrich(most: int = arxiv_api.IDS, *, at: datetime | None = None) -> tuple[int, set[date]]:
     """Look up to `most` papers without the API's data up in the API, the latest first.
 
     Returns how many it has, and the days on which these were announced. Papers that it does not
@@ -25,7 +25,7 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set
     ).filter(enriched_at=None, enrich_tries__lt=MOST_TRIES)
     waiting = waiting.order_by("enrich_tries", "-pk")
     asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
-    entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in asked]
+    entries = [entry for entry in arxiv_api.lookup(asked) if entry.arxiv_id in asked]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     # Of a paper just replaced the API may still have the previous version.
     answered = [paper for paper in papers.values() if paper.enriched_at]

@@ -66,7 +66,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Problem:
+class BadEntry:
     """An entry that was rejected or repaired, as `Listing.problems` keeps it."""
 
     item: str
@@ -87,7 +87,7 @@ class Batch:
     category: str
     date: date
     entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[BadEntry, ...] = ()
     note: str = ""  # for the audit: a remark on the batch as a whole
     etag: str = field(default="", compare=False)
     last_modified: str = field(default="", compare=False)

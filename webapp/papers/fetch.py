@@ -43,7 +43,7 @@ class AskedToWaitError(FetchError):
     """arXiv, or the rate limit, asks for a longer wait than PATIENCE."""
 
 
-class RefusedError(FetchError):
+class BadAnswerError(FetchError):
     """An unusable answer: an error status, another host, too large, an unknown encoding."""
 
 
@@ -65,7 +65,7 @@ def get(
     A failure that may be temporary pauses all requests to arXiv, for as long as Retry-After says
     (seconds or a date), else with exponential back-off and jitter. `check` may raise FetchError for
     a bad body, which is retried in the same way.
-    Raises OutOfReachError, AskedToWaitError or RefusedError.
+    Raises OutOfReachError, AskedToWaitError or BadAnswerError.
     """
     for attempt in range(ATTEMPTS):
         last = attempt == ATTEMPTS - 1
@@ -108,9 +108,9 @@ def _follow(url: str, headers: dict[str, str]) -> HttpAnswer:
             return answer
         target = urljoin(url, answer.headers.get("location", ""))
         if not _same_place(url, target):
-            raise RefusedError(f"{_host(url)} redirects to another host, {_host(target)}")
+            raise BadAnswerError(f"{_host(url)} redirects to another host, {_host(target)}")
         url = target
-    raise RefusedError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
+    raise BadAnswerError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
 
 
 def _request(url: str, headers: dict[str, str]) -> HttpAnswer:
@@ -139,13 +139,13 @@ def _request(url: str, headers: dict[str, str]) -> HttpAnswer:
 
 def _read(response: httpx.Response, url: str) -> bytes:
     """The body, decompressed; refused as soon as it exceeds MAX_BODY either way."""
-    too_large = RefusedError(f"{_host(url)} sent more than {MAX_BODY // 2**20} MB")
+    too_large = BadAnswerError(f"{_host(url)} sent more than {MAX_BODY // 2**20} MB")
     with suppress(ValueError):
         if int(response.headers.get("content-length", "0")) > MAX_BODY:
             raise too_large
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"identity", "gzip", "x-gzip", ""}:
-        raise RefusedError(f"{_host(url)} sent an unwanted encoding, {encoding[:40]!r}")
+        raise BadAnswerError(f"{_host(url)} sent an unwanted encoding, {encoding[:40]!r}")
     unpack = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
     body = bytearray()
     for chunk in response.iter_raw():
@@ -155,7 +155,7 @@ def _read(response: httpx.Response, url: str) -> bytes:
             try:
                 body += unpack.decompress(chunk, MAX_BODY + 1 - len(body))
             except zlib.error as error:
-                raise RefusedError(f"{_host(url)} sent a broken gzip body: {error}") from None
+                raise BadAnswerError(f"{_host(url)} sent a broken gzip body: {error}") from None
         if len(body) > MAX_BODY:
             raise too_large
     if unpack is not None and body and not unpack.eof:
@@ -176,7 +176,7 @@ def _refusal(answer: HttpAnswer, wait: float | None) -> FetchError:
     if wait is not None:
         return AskedToWaitError(f"{host} asks us to wait {wait:.0f} s (HTTP {status})")
     text = error_title(answer.body)
-    return RefusedError(f"{host} answers HTTP {status}" + (f": {text}" if text else ""))
+    return BadAnswerError(f"{host} answers HTTP {status}" + (f": {text}" if text else ""))
 
 
 def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:

@@ -105,7 +105,9 @@ def folded(text: str) -> tuple[str, Sequence[int]]:
             at = match.end()
         kept += range(at, len(low))
         low, places = "".join(low[at] for at in kept), [places[at] for at in kept]
-    bare = [(char, place) for one, place in zip(low, places, strict=True) for char in _bare(one)]
+    bare = [
+        (char, place) for letter, place in zip(low, places, strict=True) for char in _bare(letter)
+    ]
     return "".join(char for char, _ in bare), [place for _, place in bare]
 
 

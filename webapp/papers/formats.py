@@ -1,7 +1,7 @@
 """arXiv's RSS and Atom feeds, from bytes to a `Batch`. No network and no database here.
 
-A feed is untrusted: a bad entry is a `Problem` and never costs the others, while a feed that is cut
-off, or no feed at all, is a `BrokenFeedError`.
+A feed is untrusted: a bad entry is a `BadEntry` and never costs the others, while a feed that is
+cut off, or no feed at all, is a `BrokenFeedError`.
 """
 
 import re
@@ -18,7 +18,7 @@ import feedparser
 
 from assay_common.text import one_line
 from webapp.papers.days import eastern_date
-from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
+from webapp.papers.entries import Author, BadEntry, BadEntryError, Batch, Entry, merged, paragraph
 from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
 from webapp.papers.names import unicode_name
@@ -69,7 +69,7 @@ def parse_feed(body: bytes, category: str, today: date) -> Batch:
             entries.append(_entry(item, category))
         except (BadEntryError, ValueError) as error:
             name = str(item.get("id") or item.get("link") or f"entry {number}")
-            problems.append(Problem(one_line(name)[:120], str(error)))
+            problems.append(BadEntry(one_line(name)[:120], str(error)))
     if problems and not entries:
         raise BrokenFeedError(f"none of its entries can be read; the first: {problems[0].reason}")
     return Batch(category, _day(parsed.feed, today), merged(entries), tuple(problems))
@@ -129,7 +129,7 @@ def _day(feed: Any, today: date) -> date:
     return today
 
 
-def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | Problem]:
+def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | BadEntry]:
     """Each entry's name with a feed of that entry alone, or its problem. Raises BrokenFeedError.
 
     For a parser that loses the whole feed to one bad entry.
@@ -142,7 +142,7 @@ def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | Problem]:
         yield item.problem or (item.name, item.feed.encode())
 
 
-def _well_formed(body: bytes) -> tuple[str, list[Problem]]:
+def _well_formed(body: bytes) -> tuple[str, list[BadEntry]]:
     """The feed as well-formed XML, and the entries left out or repaired for that."""
     text, problems = _decode(body)
     if _syntax_error(text) is None:
@@ -158,7 +158,7 @@ class _Item(NamedTuple):
     name: str
     text: str
     feed: str
-    problem: Problem | None
+    problem: BadEntry | None
 
 
 def _split_feed(text: str) -> tuple[str, list[_Item], str]:
@@ -180,12 +180,12 @@ def _split_feed(text: str) -> tuple[str, list[_Item], str]:
         item = f"<{part}"
         name, feed = _name(item, number), f"{opening}{item}</{root[1]}>"
         error = _syntax_error(feed)
-        problem = Problem(name, f"it is not well-formed XML: {error}") if error else None
+        problem = BadEntry(name, f"it is not well-formed XML: {error}") if error else None
         items.append(_Item(name, item, feed, problem))
     return before, items, after
 
 
-def _decode(body: bytes) -> tuple[str, list[Problem]]:
+def _decode(body: bytes) -> tuple[str, list[BadEntry]]:
     """The body decoded by its byte-order mark or declaration, else as UTF-8, without illegal XML.
 
     Undecodable bytes are read as Windows-1252, which they nearly always are, and reported as a
@@ -206,7 +206,7 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
         raise BrokenFeedError(f"the feed is not valid {encoding.upper()}") from None
     reason = f"not valid {encoding.removesuffix('-sig')}: read as Windows-1252 and kept"
     problems = [
-        Problem(_name(part, number) if number else "feed", reason)
+        BadEntry(_name(part, number) if number else "feed", reason)
         for number, part in enumerate(_ITEM.split(text))
         if _ESCAPED.search(part)
     ]

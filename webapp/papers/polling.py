@@ -11,8 +11,7 @@ from datetime import date, datetime
 from django.conf import settings
 from django.db.models import F
 
-from webapp.papers import api, listings
-from webapp.papers import fetch as http
+from webapp.papers import arxiv_api, fetch, listings
 from webapp.papers.days import DAY, eastern_date, has_batch
 from webapp.papers.entries import Batch, Entry
 from webapp.papers.formats import BrokenFeedError, parse_feed
@@ -60,9 +59,9 @@ class Poller:
             try:
                 self._poll(category, source)
                 return
-            except (http.OutOfReachError, http.AskedToWaitError) as error:
+            except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
                 self.away = str(error)
-            except (http.RefusedError, BrokenFeedError) as error:
+            except (fetch.BadAnswerError, BrokenFeedError) as error:
                 reasons.append(f"{source.label}: {error}")
         reason = "; ".join(filter(None, [*reasons, self.away]))
         self._failed(category, self.today, Listing.Source.RSS, reason)
@@ -72,10 +71,10 @@ class Poller:
         known = polled.exclude(etag="", last_modified="").first() or Listing()
         conditions = {"if-none-match": known.etag, "if-modified-since": known.last_modified}
         headers = {name: value for name, value in conditions.items() if value}
-        answer = http.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", headers)
+        answer = fetch.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", headers)
         if answer.status == 304:
             if not known.pk:
-                raise http.RefusedError("arXiv answers 304 to a request without conditions")
+                raise fetch.BadAnswerError("arXiv answers 304 to a request without conditions")
             # Another process may have stored more of the day while this one waited.
             Listing.objects.filter(pk=known.pk).update(polls=F("polls") + 1, polled_at=self.at)
             known.refresh_from_db()
@@ -98,8 +97,8 @@ class Poller:
         if not versions:
             return batch
         try:
-            found = api.lookup(list(versions)[: api.PAGE])
-        except http.FetchError as error:
+            found = arxiv_api.lookup(list(versions)[: arxiv_api.PAGE])
+        except fetch.FetchError as error:
             message = "%d entries of %s were rejected and the API failed: %s"
             log.warning(message, len(versions), batch.category, error)
             return batch
@@ -137,10 +136,10 @@ class Poller:
         failure = self.away
         if not failure:
             try:
-                found = api.submitted(category, days[0], days[-1])
-            except http.FetchError as error:
+                found = arxiv_api.submitted(category, days[0], days[-1])
+            except fetch.FetchError as error:
                 failure = str(error)
-                self.away = "" if isinstance(error, http.RefusedError) else failure
+                self.away = "" if isinstance(error, fetch.BadAnswerError) else failure
         for day in days:
             batch = found.get(day)
             if batch:

@@ -2,7 +2,7 @@
 
 import re
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
 _OWN = (
     r"\b(?:we|our (?:work|paper|study|approach|method)|this (?:paper|work|study|article|report))\b"
 )
@@ -24,7 +24,7 @@ _FINDS = re.compile(
 
 def proposing_sentence(abstract: str) -> str:
     """The first sentence in which the authors say what they do; "" if none does."""
-    return next(filter(_PROPOSES.search, _SENTENCE.split(abstract)), "")
+    return next(filter(_PROPOSES.search, SENTENCE_END.split(abstract)), "")
 
 
 def informative_sentence(abstract: str) -> str:
@@ -33,6 +33,6 @@ def informative_sentence(abstract: str) -> str:
     The sentence in which the authors say what they do, else the first in which something is done
     or found, else the second: the first tells what everybody knows.
     """
-    sentences = _SENTENCE.split(abstract.strip())
+    sentences = SENTENCE_END.split(abstract.strip())
     telling = (proposing_sentence(abstract), *filter(_FINDS.search, sentences), *sentences[1:2])
     return next(filter(None, telling), sentences[0])

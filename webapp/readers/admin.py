@@ -44,6 +44,6 @@ class ReaderAdmin(UserAdmin):  # type: ignore[type-arg]
     ) -> Any:
         """What would be deleted; "protected" where no administrator would remain."""
         found, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
-        if not links.lock_administrators() - {one.pk for one in objs}:
+        if not links.lock_administrators() - {reader.pk for reader in objs}:
             protected = [*protected, _("This is the only administrator.")]
         return found, counts, perms_needed, protected

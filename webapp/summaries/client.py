@@ -106,7 +106,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ServerProfile:
     """What a server says of itself; None where it says nothing."""
 
     context: int | None = None  # tokens that prompt and answer share
@@ -170,7 +170,7 @@ class Server:
         host = urlsplit(self.base_url).hostname or ""
         return host in {"localhost", "::1"} or host.startswith("127.")
 
-    def profile(self) -> Profile:
+    def profile(self) -> ServerProfile:
         """What it says of itself: llama.cpp `meta.n_ctx` and its slots, vLLM `max_model_len`.
 
         Both take `max_tokens` and `temperature`, and vLLM takes many requests at once.
@@ -179,13 +179,13 @@ class Server:
             listed = self._said(f"{self.base_url}/models")["data"]
             model = next((model for model in listed if model["id"] == self.model), listed[0])
             if of_vllm := _count(model.get("max_model_len")):
-                return Profile(of_vllm if of_vllm >= LEAST_CONTEXT else None)
+                return ServerProfile(of_vllm if of_vllm >= LEAST_CONTEXT else None)
             context = _count((model.get("meta") or {}).get("n_ctx"))
         except _SAYS_NOTHING:
-            return Profile(slots=1 if self.is_here else None)
+            return ServerProfile(slots=1 if self.is_here else None)
         if context < LEAST_CONTEXT:
-            return Profile(slots=1 if self.is_here else None)
-        return Profile(context, takes_bounds=True, slots=self._slots())
+            return ServerProfile(slots=1 if self.is_here else None)
+        return ServerProfile(context, takes_bounds=True, slots=self._slots())
 
     def _slots(self) -> int:
         """The requests that llama.cpp takes at once."""

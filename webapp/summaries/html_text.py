@@ -9,6 +9,7 @@ from lxml.etree import ParserError
 
 from webapp.claims.tables.grid import grids_of
 from webapp.claims.tables.reading import Table
+from webapp.papers.proposal import SENTENCE_END
 from webapp.papers.repositories import offered
 
 _DROP = {"script", "style", "nav", "footer", "button", "svg", "form", "noscript", "iframe"}
@@ -69,7 +70,6 @@ def sections_of_html(body: bytes) -> list[Section]:
     return sections
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 MAX_PARAGRAPHS = 5_000
 
 
@@ -90,7 +90,7 @@ def code_of_html(body: bytes) -> str:
             del node[:]
     paragraphs = islice(root.iter("p"), MAX_PARAGRAPHS)
     texts = (" ".join(paragraph.text_content().split()) for paragraph in paragraphs)
-    return offered(sentence for text in texts for sentence in _SENTENCE.split(text))
+    return offered(sentence for text in texts for sentence in SENTENCE_END.split(text))
 
 
 def _write_rows(tabular: lxml_html.HtmlElement, rows: str) -> None:

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from webapp.claims.grounding import State
+from webapp.claims.grounding import GroundingState
 from webapp.leases import Leased
 from webapp.papers.models import Paper
 
@@ -97,7 +97,7 @@ class Summary(Leased):
 class Claim(models.Model):
     """A number the paper reports, as the summary's model read it, held against the text."""
 
-    State = State
+    State = GroundingState
     summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="claims")
     position = models.PositiveSmallIntegerField()
     metric = models.CharField(max_length=200)

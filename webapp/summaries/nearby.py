@@ -25,7 +25,7 @@ def look() -> list[Nearby]:
     """The servers that answer at their usual ports, all asked at once."""
     with ThreadPoolExecutor(len(PORTS)) as pool:
         found = pool.map(_ask, PORTS, PORTS.values())
-    return [one for one in found if one is not None]
+    return [server for server in found if server is not None]
 
 
 def _ask(name: str, port: int) -> Nearby | None:
@@ -35,7 +35,7 @@ def _ask(name: str, port: int) -> Nearby | None:
     try:
         answer = httpx2.get(f"{address}/models", timeout=SECONDS, follow_redirects=False)
         listed = answer.json()["data"]
-        models = tuple(clean(str(one["id"]))[:128] for one in listed[:MAX_MODELS])
+        models = tuple(clean(str(model["id"]))[:128] for model in listed[:MAX_MODELS])
     except (httpx2.HTTPError, ValueError, LookupError, TypeError):
         return None
     return Nearby(name, address, models)

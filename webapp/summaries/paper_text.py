@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
-from webapp.claims.grounding import Grounding, GroundTruth, State
+from webapp.claims.grounding import Grounding, GroundingState, GroundTruth
 from webapp.claims.numbers import fold, numbers, unit_named
 
 NEAR = 300  # characters on either side of a quote whose words are about the same
@@ -58,7 +58,7 @@ class PaperText(GroundTruth):
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
         """As for any text; in a row of a table, a unit may stand in the head of its cell."""
         found = super().ground(value, unit, quote)
-        if found.state is not State.NUMBER:
+        if found.state is not GroundingState.NUMBER:
             return found
         rows = (
             line
@@ -66,7 +66,7 @@ class PaperText(GroundTruth):
             for line in range(self._line_at(start), self._line_at(end - 1) + 1)
         )
         says = any(self._head_says(value, unit, row) for row in rows if self._is_row(row))
-        return replace(found, state=State.UNIT, reason="") if says else found
+        return replace(found, state=GroundingState.UNIT, reason="") if says else found
 
     def _head_says(self, value: str, unit: str, line: int) -> bool:
         """Whether the cell of the value, in a row, stands under its unit."""

@@ -12,7 +12,7 @@ from webapp.ui.markup import plain, sanitise_blocks
 
 from .agreement import contradicting
 from .paper_text import PaperText
-from .schema import PaperSummary, Table
+from .schema import PaperSummary, SummaryTable
 
 _HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-8"))
 
@@ -42,7 +42,7 @@ class _Marking:
         )
         return html + says
 
-    def table(self, table: Table) -> dict[str, object]:
+    def table(self, table: SummaryTable) -> dict[str, object]:
         width = len(table.columns)
         return {
             "title": self.line(table.title),

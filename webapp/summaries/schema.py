@@ -116,7 +116,7 @@ class _Answer(BaseModel):
         return clean_json(value)
 
 
-class Table(_Answer):
+class SummaryTable(_Answer):
     """A table of the paper, cells as written there."""
 
     title: ShortText
@@ -147,7 +147,9 @@ class Results(_Answer):
     key_numbers: Sentences = []
     against_baselines: Sentences = []
     ablations: Sentences = []
-    tables: Annotated[list[Table], Field(max_length=4), BeforeValidator(_listed(4, Table))] = []
+    tables: Annotated[
+        list[SummaryTable], Field(max_length=4), BeforeValidator(_listed(4, SummaryTable))
+    ] = []
 
 
 class Conclusions(_Answer):

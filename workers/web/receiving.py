@@ -45,7 +45,7 @@ class RequestRefusedError(Exception):
 
 
 def body_length(head: bytes) -> int:
-    """The bytes of the body that a head announces. Raises RefusedError."""
+    """The bytes of the body that a head announces. Raises RequestRefusedError."""
     if _CODING.search(head):
         raise RequestRefusedError(
             HTTPStatus.LENGTH_REQUIRED, "Send the body with a Content-Length."
@@ -166,7 +166,7 @@ class ReceivingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
         self.enqueue_req(conn)
 
     def _read_head(self, conn: TConn, request: Incoming) -> None:
-        """Learn the request's length, once its head is there. Raises RefusedError."""
+        """Learn the request's length, once its head is there. Raises RequestRefusedError."""
         end = request.received.find(b"\r\n\r\n", 0, MAX_HEAD)
         if end < 0:
             if len(request.received) >= MAX_HEAD:

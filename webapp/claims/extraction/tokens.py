@@ -37,7 +37,7 @@ MAX_METRIC_WORDS = 7
 
 
 @dataclass(frozen=True)
-class Token:
+class TextToken:
     """A word class at `start:end` of a folded text; `number` is the index of a reported number."""
 
     kind: str
@@ -48,9 +48,9 @@ class Token:
 
 def tokens(
     folded: Folded, sentence: tuple[int, int], reported: Sequence[Expression]
-) -> list[Token]:
+) -> list[TextToken]:
     """The tokens of a sentence in which the numbers `reported` stand, in order."""
-    found: list[Token] = []
+    found: list[TextToken] = []
     words: list[tuple[int, int]] = []  # of the noun phrase under way
     for token in _words(folded, sentence, reported):
         if token.kind == NOUN:
@@ -74,14 +74,14 @@ def tokens(
 
 def _words(
     folded: Folded, sentence: tuple[int, int], reported: Sequence[Expression]
-) -> Iterator[Token]:
+) -> Iterator[TextToken]:
     at, end = sentence
     text = folded.text[:end]
     numbers = iter([*enumerate(reported), (-1, None)])
     index, number = next(numbers)
     while at < end:
         if number is not None and at >= number.start:
-            yield Token(NUMBER, number.start, number.end, index)
+            yield TextToken(NUMBER, number.start, number.end, index)
             at = max(at, number.end)
             index, number = next(numbers)
             continue
@@ -93,7 +93,7 @@ def _words(
             at = closing
             continue
         if text[at] in _SIGNS:
-            yield Token(_SIGNS[text[at]], at, at + 1)
+            yield TextToken(_SIGNS[text[at]], at, at + 1)
             at += 1
             continue
         word = _word(text, at, limit)
@@ -107,33 +107,33 @@ def _aside(text: str, at: int, limit: int) -> int:
     return closing + 1 if closing >= 0 else 0
 
 
-def _word(text: str, at: int, limit: int) -> Token:
+def _word(text: str, at: int, limit: int) -> TextToken:
     for kind, pattern in _CLASSES:
         # A class may look ahead to the number ("over 5 %"): the end is that of the sentence.
         found = pattern.match(text, at)
         if found and found.end() <= limit:
-            return Token(kind, at, found.end())
+            return TextToken(kind, at, found.end())
     found = _WORD.match(text, at, limit)
     if found is None:
-        return Token("x", at, at + 1)
+        return TextToken("x", at, at + 1)
     end = found.end()
     while end > at + 1 and text[end - 1] in ".,:!?":
         end -= 1
-    return Token(NOUN, at, end)
+    return TextToken(NOUN, at, end)
 
 
-def _phrase(folded: Folded, start: int, end: int) -> Token:
+def _phrase(folded: Folded, start: int, end: int) -> TextToken:
     """A noun phrase, or the metric or the acronym that it is."""
     first, start = start, without_edges(folded.text, start, end)
     written = folded.text[start:end]
     is_short = written.count(" ") < MAX_METRIC_WORDS
     metric = _METRIC.search(written) if is_short else None
     if metric and not _NO_METRIC.search(written):
-        return Token(METRIC, start, end - len(metric["points"] or ""))
+        return TextToken(METRIC, start, end - len(metric["points"] or ""))
     *others, last = folded.cased[start:end].split(" ")
     if sum(map(str.isupper, last)) > 1 and set(others) <= _OF_SEVERAL:
-        return Token(ACRONYM, first, end)
-    return Token(NOUN, first, end)
+        return TextToken(ACRONYM, first, end)
+    return TextToken(NOUN, first, end)
 
 
 def without_edges(text: str, start: int, end: int) -> int:

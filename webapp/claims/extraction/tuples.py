@@ -17,7 +17,7 @@ from webapp.ui.tables import table
 
 from .expressions import Expression
 from .factors import VERBS
-from .tokens import ACRONYM, METRIC, NOUN, NUMBER, Token, tokens, without_edges
+from .tokens import ACRONYM, METRIC, NOUN, NUMBER, TextToken, tokens, without_edges
 from .vocabulary import KINDS, one_of
 
 Relation = Literal["level", "gain", "loss", "share", "within", "ratio"]
@@ -224,13 +224,13 @@ class Sentence:
                 name = Phrase(start, metric.end)
                 yield token.number, Reading(name, *relation, None, baseline, setting)
 
-    def _kind(self, number: Token) -> tuple[str, bool]:
+    def _kind(self, number: TextToken) -> tuple[str, bool]:
         """What numbers of one list share: the unit, and whether they are changes."""
         expression = self._reported[number.number]
         return expression.unit, expression.is_change
 
     def _relation(
-        self, form: str, how: str, word: str, expression: Expression, metric: Token
+        self, form: str, how: str, word: str, expression: Expression, metric: TextToken
     ) -> tuple[Relation, Direction] | None:
         """Relation and direction that a form and its word say; None where they say none."""
         if form in {"share", "within"}:
@@ -266,7 +266,7 @@ class Sentence:
         return "level", ""
 
     def _direction(
-        self, form: str, how: str, word: str, expression: Expression, metric: Token
+        self, form: str, how: str, word: str, expression: Expression, metric: TextToken
     ) -> Direction | None:
         name = self._words(metric)
         if how == "c" and (name.startswith("per ") or name == "often"):
@@ -291,7 +291,7 @@ class Sentence:
         is_silent = form == "from to" or (is_aside and not is_sign)
         return None if is_silent else _said_direction(how, word)
 
-    def _is_amount(self, metric: Token, how: str, word: str) -> bool:
+    def _is_amount(self, metric: TextToken, how: str, word: str) -> bool:
         """Whether words that are no known metric name what rises or falls.
 
         "Reduces explanation size", "a gain in factual correctness"; not "boosts GPT-4", "a gain
@@ -304,17 +304,17 @@ class Sentence:
         is_said |= bool(_QUALITY.search(name))
         return is_said and is_plain and is_word and not _EMPTY_METRIC.search(name)
 
-    def _is_bounded(self, metric: Token, expression: Expression) -> bool:
+    def _is_bounded(self, metric: TextToken, expression: Expression) -> bool:
         """Whether a number limits a level: "F1 scores exceeding 0.8"."""
         before = self.classes[: self._tokens.index(metric)]
         is_change = re.search("[UDgl][^xh(]*$", before)
         return not is_change and bool(_BOUND.match(self._text, metric.end, expression.start))
 
-    def _is_noun(self, metric: Token, _: Expression) -> bool:
+    def _is_noun(self, metric: TextToken, _: Expression) -> bool:
         """Whether a metric before "90 % less" is no verb: "Heron costs 90 % less"."""
         return not self._words(metric).endswith("costs")
 
-    def _is_named(self, metric: Token, expression: Expression) -> bool:
+    def _is_named(self, metric: TextToken, expression: Expression) -> bool:
         """Whether words that are no known metric name a level: "achieves 81 % validity"."""
         name = self._folded.cased[metric.start : metric.end]
         if expression.unit not in {"%", ""} or expression.is_change or re.search(r"\d", name):
@@ -377,7 +377,7 @@ class Sentence:
 
     def _compared(self, sure: dict[int, Reading]) -> dict[int, Reading]:
         """ "71 % accuracy compared to 68 %": the second is a level of the same, of another."""
-        last: Token | None = None
+        last: TextToken | None = None
         for token in self._tokens:
             if token.kind != NUMBER:
                 continue
@@ -447,7 +447,7 @@ class Sentence:
         is_by = self.classes[last.start : last.end].endswith("b#M")
         return is_level and is_by and _AGAIN.fullmatch(joint) is not None
 
-    def _also(self, reading: Reading, metric: Token, index: int) -> Reading | None:
+    def _also(self, reading: Reading, metric: TextToken, index: int) -> Reading | None:
         """ "memory by 4.7 GB and code size by 3x": the same relation of another metric."""
         how = "D" if reading.direction == "less" else "U"
         is_amount = reading.direction in {"more", "less"} and self._is_amount(metric, how, "")
@@ -637,7 +637,7 @@ class Sentence:
         between = self._text[setting.end : expression.start] if setting else ""
         return bool(between.strip() == "(" and setting and _SIZE.search(self._words(setting)))
 
-    def _at(self, match: re.Match[str], group: str) -> list[Token]:
+    def _at(self, match: re.Match[str], group: str) -> list[TextToken]:
         parts = self._tokens[slice(*match.span(group))]
         return [token for token in parts if token.kind not in ",&/"]
 
@@ -645,9 +645,9 @@ class Sentence:
         first, last = match.span(group)
         if first < 0:
             return None
-        return self._clean(Token(NOUN, self._tokens[first].start, self._tokens[last - 1].end))
+        return self._clean(TextToken(NOUN, self._tokens[first].start, self._tokens[last - 1].end))
 
-    def _clean(self, token: Token) -> Phrase | None:
+    def _clean(self, token: TextToken) -> Phrase | None:
         """The words of a phrase that a page may show; None for too many, or for words without
         content."""
         words = self._words(token)
@@ -657,7 +657,7 @@ class Sentence:
             return None
         return Phrase(token.start, token.end)
 
-    def _words(self, part: Token | Phrase) -> str:
+    def _words(self, part: TextToken | Phrase) -> str:
         return self._text[part.start : part.end]
 
 

@@ -21,4 +21,4 @@ MIN_SCORE: float = _READ["min_score"]
 def default_keywords() -> list[Keyword]:
     """Those of a new site, and the words with a sign."""
     sought = [Keyword(text, frequency=frequency) for text, frequency in KEYWORDS.items()]
-    return sought + [Keyword(**one) for one in _READ["signed"]]
+    return sought + [Keyword(**keyword) for keyword in _READ["signed"]]

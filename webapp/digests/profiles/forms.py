@@ -131,7 +131,7 @@ class ProfileForm(forms.Form):
     def initial_of(profile: Profile | None) -> dict[str, Any]:
         """The initial values for a profile, or for a new one."""
         shown = profile or Profile(
-            announce_types=[one.value for one in DEFAULT_TYPES],
+            announce_types=[kind.value for kind in DEFAULT_TYPES],
             matching=Profile.Matching.RARITY,
             ranking=Profile.Ranking.BOTH,
             language=current_language(),
@@ -139,7 +139,7 @@ class ProfileForm(forms.Form):
         return {
             **{name: getattr(shown, name) for name in AS_STORED},
             "categories": " ".join(shown.categories),
-            "keywords": "\n".join(_keyword_line(one) for one in shown.keywords),
+            "keywords": "\n".join(_keyword_line(keyword) for keyword in shown.keywords),
             "exclude": "\n".join(shown.exclude),
         }
 
@@ -158,9 +158,9 @@ class ProfileForm(forms.Form):
             self.profile_settings = checked_settings(data)
             if self.profile_settings.matching == Profile.Matching.RARITY:
                 keywords = self.profile_settings.keywords
-                known = count_frequencies([one.keyword for one in keywords])
+                known = count_frequencies([keyword.keyword for keyword in keywords])
                 self.profile_settings.keywords = [
-                    replace(one, frequency=known.get(one.keyword)) for one in keywords
+                    replace(keyword, frequency=known.get(keyword.keyword)) for keyword in keywords
                 ]
         except ProfileError as error:
             # Fields that failed before are missing from `data`, and have their errors already.
@@ -186,10 +186,10 @@ def _keyword(line: str) -> dict[str, Any]:
 
 
 def _keyword_line(stored: dict[str, Any]) -> str:
-    one = Keyword(**stored)
-    if one.title_bonus != 0.5:
-        return f"{one.keyword} ; {one.weight:g} ; {one.title_bonus:g}"
-    return one.keyword if one.weight == 1.0 else f"{one.keyword} ; {one.weight:g}"
+    keyword = Keyword(**stored)
+    if keyword.title_bonus != 0.5:
+        return f"{keyword.keyword} ; {keyword.weight:g} ; {keyword.title_bonus:g}"
+    return keyword.keyword if keyword.weight == 1.0 else f"{keyword.keyword} ; {keyword.weight:g}"
 
 
 def initial_of_search(q: str, category: str) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _parsed(q: str) -> Query:
 
 def lost_of_search(q: str) -> list[str]:
     """The parts of a search that a profile cannot express: it has no fields but authors."""
-    parts = {one[0]: _parsed(one[0]) for one in TERM.finditer(q[:MAX_QUERY])}
+    parts = {match[0]: _parsed(match[0]) for match in TERM.finditer(q[:MAX_QUERY])}
     return [
         part
         for part, meant in parts.items()

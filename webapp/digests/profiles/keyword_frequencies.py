@@ -53,10 +53,10 @@ def recount_stale_frequencies(today: Date) -> None:
     """Count again for every profile weighted by rarity whose count is a week old."""
     old = Q(counted_on=None) | Q(counted_on__lte=today - RECOUNT_AFTER)
     for profile in Profile.objects.filter(old, matching=Profile.Matching.RARITY):
-        known = count_frequencies([one["keyword"] for one in profile.keywords])
+        known = count_frequencies([keyword["keyword"] for keyword in profile.keywords])
         profile.keywords = [
-            {**one, "frequency": known.get(one["keyword"], one.get("frequency"))}
-            for one in profile.keywords
+            {**keyword, "frequency": known.get(keyword["keyword"], keyword.get("frequency"))}
+            for keyword in profile.keywords
         ]
         profile.counted_on = today
         profile.save(update_fields=["keywords", "counted_on", "updated_at"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date as Date
 from typing import NamedTuple
 
-from webapp.digests.batch import Batch, shown_before
+from webapp.digests.batch import Day, shown_before
 from webapp.digests.build import rank_unseen
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing
@@ -44,7 +44,7 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 
     A new profile has no `old` rules.
     """
-    days = [Batch(date, announced_on(date)) for date in sorted(dates(DAYS))]
+    days = [Day(date, announced_on(date)) for date in sorted(dates(DAYS))]
     # Papers of the first day that were in an earlier digest.
     shown = (
         shown_before(days[0], [profile.pk]).get(profile.pk, set()) if profile and days else set()
@@ -61,15 +61,15 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 
 
 def _ranked(
-    day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
+    day: Day, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> tuple[dict[int, DigestEntry], int]:
     """The papers of the list, by primary key, and the number of those behind it."""
     ranked, _further = rank_unseen(day, rules, kept, shown)
-    shown.update(day.announced[one.at].paper.pk for one in ranked)
+    shown.update(day.announced[paper.at].paper.pk for paper in ranked)
     entries = [
-        DigestEntry(paper=day.announced[one.at].paper, rank=rank, score=one.score)
-        for rank, one in enumerate(ranked, 1)
-        if one.standing is Standing.ABOUT
+        DigestEntry(paper=day.announced[paper.at].paper, rank=rank, score=paper.score)
+        for rank, paper in enumerate(ranked, 1)
+        if paper.standing is Standing.ABOUT
     ]
     return {entry.paper_id: entry for entry in entries}, len(ranked) - len(entries)
 

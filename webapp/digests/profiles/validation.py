@@ -20,7 +20,7 @@ from pydantic import (
 
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.defaults import EXCLUDE, MIN_SCORE, default_keywords
-from webapp.digests.scoring.learned import Example, Learned
+from webapp.digests.scoring.learned import Learned, LearnedPaper
 from webapp.digests.scoring.scorer import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
@@ -76,7 +76,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
     @field_validator("keywords", "exclude")
     @classmethod
     def _valid_terms(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
-        texts = [one if isinstance(one, str) else one.keyword for one in value]
+        texts = [keyword if isinstance(keyword, str) else keyword.keyword for keyword in value]
         if messages := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
             raise ValueError(" ".join(messages))
         if info.field_name == "keywords" and not value and info.data.get("ranking") != "learned":
@@ -114,7 +114,7 @@ def checked_settings(data: Mapping[str, Any]) -> ProfileSettings:
         raise ProfileError(errors_by_field(error, "profile")) from None
     # Duplicates count once, in the order given.
     checked.categories = list(dict.fromkeys(checked.categories))
-    checked.announce_types = [one for one in AnnounceType if one in checked.announce_types]
+    checked.announce_types = [kind for kind in AnnounceType if kind in checked.announce_types]
     return checked
 
 
@@ -147,10 +147,10 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
 def errors_by_field(error: ValidationError, whole: str) -> dict[str, list[str]]:
     """pydantic's messages by field, with the place in a list; those of no field under `whole`."""
     errors: dict[str, list[str]] = {}
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
-        name, *place = one["loc"] or (whole,)
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        name, *place = problem["loc"] or (whole,)
         where = ".".join(str(part + 1 if isinstance(part, int) else part) for part in place)
-        message = one["msg"].removeprefix("Value error, ")
+        message = problem["msg"].removeprefix("Value error, ")
         errors.setdefault(str(name), []).append(f"{where}: {message}" if where else message)
     return errors
 
@@ -170,7 +170,7 @@ def learned_of(model: LearnedModel) -> Learned:
     return Learned(
         Linear(model.intercept, model.weights),
         tuple(model.reference),
-        tuple(Example(e["title"], e["id"], e["liked"], e["terms"]) for e in model.examples),
+        tuple(LearnedPaper(e["title"], e["id"], e["liked"], e["terms"]) for e in model.examples),
         model.liked,
         model.fingerprint,
     )
@@ -184,8 +184,12 @@ def known_model(owner: int | None, source: str) -> Learned | None:
 
 def known_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
     """What was learned for profiles, by reader and source; one query."""
-    learning = [one for one in profiles if one.owner_id and one.ranking != Profile.Ranking.RULES]
-    wanted = {(one.owner_id, one.learn_from) for one in learning}
+    learning = [
+        profile
+        for profile in profiles
+        if profile.owner_id and profile.ranking != Profile.Ranking.RULES
+    ]
+    wanted = {(profile.owner_id, profile.learn_from) for profile in learning}
     models = (
         LearnedModel.objects.filter(reader__in={owner for owner, _ in wanted}) if wanted else ()
     )
@@ -221,6 +225,6 @@ def site_profile() -> Profile:
             "exclude": list(EXCLUDE),
             "min_score": MIN_SCORE,
             "matching": Profile.Matching.RARITY,
-            "announce_types": [one.value for one in DEFAULT_TYPES],
+            "announce_types": [kind.value for kind in DEFAULT_TYPES],
         },
     )[0]

@@ -94,14 +94,14 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         learned = model_for(owner, asked.learn_from) if asked.ranking != "rules" else None
         changes = preview_profile(profile, _rules(profile), asked.rules(learned))
     # How often each occurs in 1,000 papers, if it was counted.
-    stored = [Keyword(**one) for one in profile.keywords] if profile else []
+    stored = [Keyword(**keyword) for keyword in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored
     context = {
         "profile": profile,
         "form": form,
         "previewed": valid,
         "lost": lost_of_search(q),
-        "frequencies": {one.keyword: one.frequency for one in keywords},
+        "frequencies": {keyword.keyword: keyword.frequency for keyword in keywords},
         "changes": changes,
     }
     status = 422 if form.is_bound and not valid else 200

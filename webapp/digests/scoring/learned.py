@@ -53,7 +53,7 @@ def _numbers() -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Example:
+class LearnedPaper:
     """A paper that a reader saved or refused. `terms` has length 1; no `arxiv_id`: not stored."""
 
     title: str
@@ -68,7 +68,7 @@ class Learned:
 
     model: Linear
     reference: tuple[float, ...]  # log-odds of recent papers, ascending
-    examples: tuple[Example, ...]
+    examples: tuple[LearnedPaper, ...]
     liked: int  # papers it was learned from
     fingerprint: str
 
@@ -96,7 +96,7 @@ class Learned:
     def _tail(self) -> float:
         """The mean by which the closest tenth exceeds the rest, for an exponential tail."""
         least = self.reference[int(0.9 * len(self.reference))]
-        above = [one - least for one in self.reference if one > least]
+        above = [value - least for value in self.reference if value > least]
         return max(sum(above) / len(above) if above else 0.0, 1e-3)
 
     @cached_property
@@ -113,7 +113,7 @@ class Learned:
         """Whether a paper is known that is not for the reader."""
         return not all(example.liked for example in self.examples)
 
-    def nearest(self, paper: Vector, *, liked: bool) -> tuple[float, Example | None]:
+    def nearest(self, paper: Vector, *, liked: bool) -> tuple[float, LearnedPaper | None]:
         """The example on that side with the largest cosine to a paper, and that."""
         cosines: dict[int, float] = defaultdict(float)
         for term, value in paper.items():
@@ -123,7 +123,7 @@ class Learned:
         cosine, number = max(sided, default=(0.0, 0))
         return cosine, self.examples[-number] if sided else None
 
-    def push(self, paper: Vector) -> tuple[float, Example | None]:
+    def push(self, paper: Vector) -> tuple[float, LearnedPaper | None]:
         """The points, 0 or less, for being nearer to a refused paper than to any saved one."""
         if self.refuses:
             cosine, example = self.nearest(paper, liked=False)

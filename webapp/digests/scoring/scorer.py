@@ -173,28 +173,32 @@ class Scorer:
         self._signed: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._excluded: dict[Sought, list[int]] = defaultdict(list)
         self._keywords: list[list[Sought]] = []  # by rule and position
-        for index, one in enumerate(self.rules):
-            self._keywords.append([self._sought(keyword.keyword, one) for keyword in one.keywords])
-            for sought, keyword in zip(self._keywords[index], one.keywords, strict=True):
-                given = self._signed if _has_sign(keyword, one) else self._points
-                given[sought].append((index, _keyword_points(keyword, one)))
-            for text in one.exclude:
-                self._excluded[self._sought(text, one)].append(index)
+        for index, ruleset in enumerate(self.rules):
+            self._keywords.append(
+                [self._sought(keyword.keyword, ruleset) for keyword in ruleset.keywords]
+            )
+            for sought, keyword in zip(self._keywords[index], ruleset.keywords, strict=True):
+                given = self._signed if _has_sign(keyword, ruleset) else self._points
+                given[sought].append((index, _keyword_points(keyword, ruleset)))
+            for text in ruleset.exclude:
+                self._excluded[self._sought(text, ruleset)].append(index)
         everything = [*self._points, *self._signed, *self._excluded]
         self._has_authors = any(isinstance(sought, str) for sought in everything)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
-        self._minima = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
+        self._minima = [max(1, ceil(ruleset.min_score * _UNIT)) for ruleset in self.rules]
         self._least = [
-            1 if one.by_place else least
-            for one, least in zip(self.rules, self._minima, strict=True)
+            1 if ruleset.by_place else least
+            for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
-        self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
+        self._learned = {
+            rule: ruleset.learned for rule, ruleset in enumerate(self.rules) if ruleset.learned
+        }
         self._weights: dict[str, list[tuple[int, float]]] = defaultdict(list)  # of rules, by term
         for rule, known in self._learned.items():
             for word, weight in known.model.weights.items():
                 self._weights[word].append((rule, weight))
-        everyone = all(one.admits_all for one in self.rules)
+        everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
 
@@ -218,8 +222,8 @@ class Scorer:
                     standing = self._standing(rule, found)
                     keeping[rule].append(Kept(index, points / _UNIT, standing=standing))
             if self._learned and (close := admitted & self._learned.keys() - found.excluded):
-                for rule, one in self._closeness(index, candidate, close, found):
-                    keeping[rule].append(one)
+                for rule, paper in self._closeness(index, candidate, close, found):
+                    keeping[rule].append(paper)
         return keeping
 
     def _standing(self, rule: int, found: _ByRule) -> Standing:
@@ -308,9 +312,9 @@ class Scorer:
         numbers = {keyword: number for number, keyword in enumerate(keywords)}
         rules = self.rules[rule].keywords
         return [
-            (start, end, numbers[one.keyword])
-            for one, sought in zip(rules, self._keywords[rule], strict=True)
-            if isinstance(sought, int) and one.keyword in numbers
+            (start, end, numbers[keyword.keyword])
+            for keyword, sought in zip(rules, self._keywords[rule], strict=True)
+            if isinstance(sought, int) and keyword.keyword in numbers
             for start, end in self._terms[sought].spans(text)
         ]
 
@@ -327,7 +331,9 @@ class Scorer:
     def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
         """The rules that consider a paper announced like this."""
         rules = enumerate(self.rules)
-        return frozenset(index for index, one in rules if one.admits(categories, announce_type))
+        return frozenset(
+            index for index, ruleset in rules if ruleset.admits(categories, announce_type)
+        )
 
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
         """What the keywords of a candidate say, by rule."""
@@ -472,7 +478,7 @@ def _comparable_names(authors: Iterable[str]) -> set[str]:
 
 def total(matches: Iterable[Match]) -> float:
     """The score that the matches add up to."""
-    return sum(round(one["points"] * _UNIT) for one in matches) / _UNIT
+    return sum(round(match["points"] * _UNIT) for match in matches) / _UNIT
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
@@ -481,17 +487,17 @@ def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]
     With the seed bot's rule papers of the same score stay in the order of their announcement.
     """
 
-    def place(one: Kept) -> tuple[Standing, float, float, datetime, str]:
-        candidate = candidates[one.at]
+    def place(paper: Kept) -> tuple[Standing, float, float, datetime, str]:
+        candidate = candidates[paper.at]
         return (
-            one.standing,
-            -one.score,
-            -one.log_odds,
+            paper.standing,
+            -paper.score,
+            -paper.log_odds,
             candidate.submitted_at or _LAST,
             candidate.id,
         )
 
-    return sorted(kept, key=(lambda one: -one.score) if rules.substring else place)
+    return sorted(kept, key=(lambda paper: -paper.score) if rules.substring else place)
 
 
 def select(
@@ -507,22 +513,30 @@ def select(
     ordered, size = in_order(rules, kept, candidates), rules.size
     if rules.learned is None:
         return _cut(ordered, size)
-    matching = [one._replace(score=one.by_rules, log_odds=0.0) for one in ordered if one.matches]
-    about = [one for one in matching if one.standing is Standing.ABOUT]
-    chosen = {one.at for one in in_order(rules, about, candidates)[:size]}
-    others = sorted((one for one in ordered if one.at not in chosen), key=lambda one: -one.log_odds)
+    matching = [
+        paper._replace(score=paper.by_rules, log_odds=0.0) for paper in ordered if paper.matches
+    ]
+    about = [paper for paper in matching if paper.standing is Standing.ABOUT]
+    chosen = {paper.at for paper in in_order(rules, about, candidates)[:size]}
+    others = sorted(
+        (paper for paper in ordered if paper.at not in chosen), key=lambda paper: -paper.log_odds
+    )
     room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
-    chosen |= {one.at for one in others[:room]}
-    further = {one.at for one in others[room : room + FURTHER * size]}
-    listed = [one._replace(standing=Standing.ABOUT) for one in ordered if one.at in chosen]
-    rest = [one for one in ordered if one.at not in chosen and (one.matches or one.at in further)]
-    apart, beyond = _cut([one for one in rest if one.standing is not Standing.ABOUT], size)
-    more = [one for one in rest if one.standing is Standing.ABOUT]
+    chosen |= {paper.at for paper in others[:room]}
+    further = {paper.at for paper in others[room : room + FURTHER * size]}
+    listed = [paper._replace(standing=Standing.ABOUT) for paper in ordered if paper.at in chosen]
+    rest = [
+        paper
+        for paper in ordered
+        if paper.at not in chosen and (paper.matches or paper.at in further)
+    ]
+    apart, beyond = _cut([paper for paper in rest if paper.standing is not Standing.ABOUT], size)
+    more = [paper for paper in rest if paper.standing is Standing.ABOUT]
     return in_order(rules, listed, candidates) + apart, more + beyond
 
 
 def _cut(ordered: list[Kept], size: int) -> tuple[list[Kept], list[Kept]]:
     """The first that are about it and the first that only mention it; then the rest of both."""
-    about = [one for one in ordered if one.standing is Standing.ABOUT]
-    apart = [one for one in ordered if one.standing is not Standing.ABOUT]
+    about = [paper for paper in ordered if paper.standing is Standing.ABOUT]
+    apart = [paper for paper in ordered if paper.standing is not Standing.ABOUT]
     return about[:size] + apart[:size], about[size:] + apart[size:]

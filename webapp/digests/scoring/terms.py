@@ -160,7 +160,7 @@ def term(keyword: str, *, substring: bool = False) -> Term:
     if keyword.startswith("/"):
         return _regex(keyword)
     _check_length(keyword, MAX_KEYWORD)
-    synonyms = [_words(one.strip()) for one in keyword.split("|")]
+    synonyms = [_words(part.strip()) for part in keyword.split("|")]
     return synonyms[0] if len(synonyms) == 1 else _any_of(synonyms)
 
 
@@ -205,10 +205,10 @@ def _regex(keyword: str) -> Term:
 
 def _any_of(terms: list[Term]) -> Term:
     """One term for several synonyms."""
-    anchors = [one.anchors for one in terms]
+    anchors = [synonym.anchors for synonym in terms]
     return Term(
         Kind.WORDS,
-        "(?:" + "|".join(one.source for one in terms) + ")",
+        "(?:" + "|".join(synonym.source for synonym in terms) + ")",
         frozenset().union(*anchors) if all(anchors) else frozenset(),
     )
 

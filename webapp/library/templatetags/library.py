@@ -25,7 +25,7 @@ def shelf(context: RequestContext, shown: Iterable[Any]) -> Shelf:
     """The signed-in reader's marks on these papers, or on the papers of these entries."""
     if is_shared(context["request"]) or not context["user"].is_authenticated:
         return Shelf()  # a shared page gets each reader's marks later
-    papers = [one if isinstance(one, Paper) else one.paper for one in shown]
+    papers = [entry if isinstance(entry, Paper) else entry.paper for entry in shown]
     return queries.shelf_of(context["user"], [paper.pk for paper in papers])
 
 

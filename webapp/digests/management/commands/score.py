@@ -70,7 +70,7 @@ def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
     of papers that are about it, and `also_mentioned` of the others that have a keyword.
     """
     matches, kept = scorer.matches(0, paper), scorer.kept([paper])[0]
-    about = [one for one in kept if one.standing is Standing.ABOUT]
+    about = [paper for paper in kept if paper.standing is Standing.ABOUT]
     row = {"id": paper.id, "score": total(matches), "kept": bool(about), "matches": matches}
     return row | {"also_mentioned": bool(kept and not about)} if scorer.rules[0].by_place else row
 

@@ -20,7 +20,7 @@ from django.conf import settings
 from assay_common.text import one_line
 from webapp.papers import fetch
 from webapp.papers.days import DAY, batch_day_of, now, submission_window
-from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
+from webapp.papers.entries import Author, BadEntry, BadEntryError, Batch, Entry, merged, paragraph
 from webapp.papers.formats import BrokenFeedError, one_by_one
 from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
@@ -56,7 +56,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
         sort_order=arxiv.SortOrder.Ascending,
     )
     day = first
-    found: dict[date, list[Entry | Problem]] = defaultdict(list)
+    found: dict[date, list[Entry | BadEntry]] = defaultdict(list)
     for answer in _answers(search, category):
         if isinstance(answer, Entry) and answer.submitted_at:
             # What the API gives beyond the days asked for counts to the nearest of them.
@@ -65,7 +65,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     batches = {}
     for day, answers in found.items():
         entries = merged([answer for answer in answers if isinstance(answer, Entry)])
-        problems = tuple(answer for answer in answers if isinstance(answer, Problem))
+        problems = tuple(answer for answer in answers if isinstance(answer, BadEntry))
         batches[day] = Batch(category, day, entries, problems, NOTE)
     return batches
 
@@ -98,7 +98,7 @@ def by_author(name: str) -> tuple[Entry, ...]:
     ]
 
 
-def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
+def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | BadEntry]:
     """The entries that `search` finds, page by page, and those that cannot be read.
 
     Raises FetchError.
@@ -114,9 +114,9 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
             body = fetch.get(url, check=check).body
         try:
             for item in one_by_one(body):
-                yield item if isinstance(item, Problem) else _read(*item, category)
+                yield item if isinstance(item, BadEntry) else _read(*item, category)
         except BrokenFeedError as error:
-            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
+            raise fetch.BadAnswerError(f"the API's answer cannot be read: {error}") from error
         total = _total(body)
         start += len(_ENTRY.findall(body))
 
@@ -125,23 +125,23 @@ def _check(start: int, body: bytes) -> None:
     """Raise FetchError for a page that cannot be right; `start` papers came before it."""
     total = _total(body)
     if total > MAX_RESULTS:
-        raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
+        raise fetch.BadAnswerError(f"the API finds {total} papers, more than it can list")
     if start < total and not _ENTRY.search(body):
-        raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
+        raise fetch.BadAnswerError(f"the API says {total} papers and sends an empty page")
     if start and not total:
-        raise fetch.RefusedError("the API sends an empty page")
+        raise fetch.BadAnswerError("the API sends an empty page")
 
 
 def _total(body: bytes) -> int:
     match = _TOTAL.search(body)
     if match is None:
-        raise fetch.RefusedError("the API's answer is not a list of papers")
+        raise fetch.BadAnswerError("the API's answer is not a list of papers")
     if not body.rstrip().endswith(b"</feed>"):
         raise fetch.OutOfReachError("the API's answer is cut off before its end")
     return int(match[1])
 
 
-def _read(name: str, feed: bytes, category: str) -> Entry | Problem:
+def _read(name: str, feed: bytes, category: str) -> Entry | BadEntry:
     """The single entry of a feed, or why it cannot be read."""
     try:
         results = _feed.parse(feed).results
@@ -150,7 +150,7 @@ def _read(name: str, feed: bytes, category: str) -> Entry | Problem:
         return _entry(results[0], category)
     # The latter two: of invalid dates, and of dates out of range in some time zone.
     except (BadEntryError, ValueError, OverflowError) as error:
-        return Problem(name, str(error))
+        return BadEntry(name, str(error))
 
 
 def _entry(result: arxiv.Result, category: str) -> Entry:
