@@ -51,10 +51,7 @@ class Day:
         """How many of them the rules look at."""
         if rules.admits_all:
             return len(self.announced)
-        return sum(
-            rules.admits(candidate.categories, candidate.announce_type)
-            for candidate in self.candidates
-        )
+        return sum(rules.admits(c.categories, c.announce_type) for c in self.candidates)
 
     @cached_property
     def is_sample(self) -> bool:
@@ -138,11 +135,7 @@ def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
     are looked up, few of a day's: every profile's digest of the day itself has the others.
     """
     again = Announcement.objects.filter(
-        paper__in=[
-            announced.paper.pk
-            for announced in day.announced
-            if announced.announce_type not in REPLACEMENTS
-        ],
+        paper__in=[a.paper.pk for a in day.announced if a.announce_type not in REPLACEMENTS],
         listing__date__lt=day.date,
     )
     papers = set(again.values_list("paper", flat=True))

@@ -232,10 +232,7 @@ def _write_digest(
         _add_chips(entries)
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
-        rest = [
-            (day.announced[paper.at].paper.arxiv_id, paper.score, paper.standing)
-            for paper in further
-        ]
+        rest = [(day.announced[p.at].paper.arxiv_id, p.score, p.standing) for p in further]
         visible = [ENTRY_FORMAT, [considered, matched, liked, day.is_sample, seen, rest]]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing visible changed: feeds and cached pages stay valid.

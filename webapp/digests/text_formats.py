@@ -35,9 +35,7 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         wrapped = "\n".join(textwrap.fill(line, _WIDTH - 5) for line in lines)
         parts.append(f"{entry.rank:3}. {textwrap.indent(wrapped, ' ' * 5).lstrip()}")
     if mentioned:
-        titles = (
-            f"{_one_line(entry.paper.marked_title)} ({_address(entry)})" for entry in mentioned
-        )
+        titles = (f"{_one_line(e.paper.marked_title)} ({_address(e)})" for e in mentioned)
         filled = (textwrap.fill(title, _WIDTH, subsequent_indent="     ") for title in titles)
         parts.append("\n".join([f"Also mentioned in {len(mentioned)}:", *filled]))
     return "\n\n".join(parts) + "\n"

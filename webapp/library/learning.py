@@ -204,13 +204,8 @@ def _learn_from(reader: User, source: str) -> bool:
             "weights": trained.model.weights,
             "reference": trained.reference,
             "examples": [
-                {
-                    "title": example.title,
-                    "id": example.arxiv_id,
-                    "liked": example.liked,
-                    "terms": example.terms,
-                }
-                for example in trained.examples
+                {"title": p.title, "id": p.arxiv_id, "liked": p.liked, "terms": p.terms}
+                for p in trained.examples
             ],
             "liked": trained.liked,
             "disliked": feedback.disliked,

@@ -111,9 +111,8 @@ def _csl_items(text: str) -> list[dict[str, Any]]:
     for name in _CSL_LISTS:
         if isinstance(items, dict) and isinstance(items.get(name), dict | list):
             items = items[name]
-    return [
-        item for item in (items if isinstance(items, list) else [items]) if isinstance(item, dict)
-    ]
+    listed = items if isinstance(items, list) else [items]
+    return [item for item in listed if isinstance(item, dict)]
 
 
 def _object_in(line: str) -> list[Any]:

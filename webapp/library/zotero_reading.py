@@ -155,9 +155,7 @@ def with_children(collections: Iterable[dict[str, str]], chosen: Iterable[str]) 
     """The keys of the chosen collections and of all below them."""
     found = {*chosen}
     known = list(collections)
-    while (
-        more := {collection["key"] for collection in known if collection["parent"] in found} - found
-    ):
+    while more := {each["key"] for each in known if each["parent"] in found} - found:
         found |= more
     return found
 

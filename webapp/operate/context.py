@@ -19,10 +19,7 @@ def failing_here(request: HttpRequest) -> dict[str, object]:
 
 
 def _failing(concerns: Sequence[Mapping[str, str | list[str]]]) -> list[object]:
-    since = {
-        failure.task: failure.since
-        for failure in failing(*(t for c in concerns for t in c["tasks"]))
-    }
+    since = {f.task: f.since for f in failing(*(t for c in concerns for t in c["tasks"]))}
     return [
         {"what": gettext(str(concern["what"])), "since": min(moments)}
         for concern in concerns

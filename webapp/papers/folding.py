@@ -105,9 +105,7 @@ def folded(text: str) -> tuple[str, Sequence[int]]:
             at = match.end()
         kept += range(at, len(low))
         low, places = "".join(low[at] for at in kept), [places[at] for at in kept]
-    bare = [
-        (char, place) for letter, place in zip(low, places, strict=True) for char in _bare(letter)
-    ]
+    bare = [(bare, at) for char, at in zip(low, places, strict=True) for bare in _bare(char)]
     return "".join(char for char, _ in bare), [place for _, place in bare]
 
 

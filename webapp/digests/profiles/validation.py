@@ -184,11 +184,7 @@ def known_model(owner: int | None, source: str) -> Learned | None:
 
 def known_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
     """What was learned for profiles, by reader and source; one query."""
-    learning = [
-        profile
-        for profile in profiles
-        if profile.owner_id and profile.ranking != Profile.Ranking.RULES
-    ]
+    learning = [p for p in profiles if p.owner_id and p.ranking != Profile.Ranking.RULES]
     wanted = {(profile.owner_id, profile.learn_from) for profile in learning}
     models = (
         LearnedModel.objects.filter(reader__in={owner for owner, _ in wanted}) if wanted else ()

@@ -174,9 +174,7 @@ class Scorer:
         self._excluded: dict[Sought, list[int]] = defaultdict(list)
         self._keywords: list[list[Sought]] = []  # by rule and position
         for index, ruleset in enumerate(self.rules):
-            self._keywords.append(
-                [self._sought(keyword.keyword, ruleset) for keyword in ruleset.keywords]
-            )
+            self._keywords.append([self._sought(k.keyword, ruleset) for k in ruleset.keywords])
             for sought, keyword in zip(self._keywords[index], ruleset.keywords, strict=True):
                 given = self._signed if _has_sign(keyword, ruleset) else self._points
                 given[sought].append((index, _keyword_points(keyword, ruleset)))
@@ -191,9 +189,7 @@ class Scorer:
             1 if ruleset.by_place else least
             for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
-        self._learned = {
-            rule: ruleset.learned for rule, ruleset in enumerate(self.rules) if ruleset.learned
-        }
+        self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
         self._weights: dict[str, list[tuple[int, float]]] = defaultdict(list)  # of rules, by term
         for rule, known in self._learned.items():
             for word, weight in known.model.weights.items():
@@ -331,9 +327,7 @@ class Scorer:
     def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
         """The rules that consider a paper announced like this."""
         rules = enumerate(self.rules)
-        return frozenset(
-            index for index, ruleset in rules if ruleset.admits(categories, announce_type)
-        )
+        return frozenset(rule for rule, r in rules if r.admits(categories, announce_type))
 
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
         """What the keywords of a candidate say, by rule."""
@@ -513,23 +507,15 @@ def select(
     ordered, size = in_order(rules, kept, candidates), rules.size
     if rules.learned is None:
         return _cut(ordered, size)
-    matching = [
-        paper._replace(score=paper.by_rules, log_odds=0.0) for paper in ordered if paper.matches
-    ]
+    matching = [p._replace(score=p.by_rules, log_odds=0.0) for p in ordered if p.matches]
     about = [paper for paper in matching if paper.standing is Standing.ABOUT]
     chosen = {paper.at for paper in in_order(rules, about, candidates)[:size]}
-    others = sorted(
-        (paper for paper in ordered if paper.at not in chosen), key=lambda paper: -paper.log_odds
-    )
+    others = sorted((p for p in ordered if p.at not in chosen), key=lambda paper: -paper.log_odds)
     room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
     chosen |= {paper.at for paper in others[:room]}
     further = {paper.at for paper in others[room : room + FURTHER * size]}
     listed = [paper._replace(standing=Standing.ABOUT) for paper in ordered if paper.at in chosen]
-    rest = [
-        paper
-        for paper in ordered
-        if paper.at not in chosen and (paper.matches or paper.at in further)
-    ]
+    rest = [p for p in ordered if p.at not in chosen and (p.matches or p.at in further)]
     apart, beyond = _cut([paper for paper in rest if paper.standing is not Standing.ABOUT], size)
     more = [paper for paper in rest if paper.standing is Standing.ABOUT]
     return in_order(rules, listed, candidates) + apart, more + beyond
