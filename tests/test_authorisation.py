@@ -20,14 +20,7 @@ READERS = {
     *("digests:profile-new", "digests:profile-edit", "digests:best-since", "library:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:list", "library:bulk", "library:zotero", "pages:first-steps"),
-    *(
-        "mail:account",
-        "mail:confirm",
-        "mail:preview",
-        "mail:searches",
-        "readers:account",
-        "readers:export",
-    ),
+    *("mail:account", "mail:confirm", "mail:preview", "readers:account", "readers:export"),
     "readers:sign-out-elsewhere",
     *("runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
 }

@@ -106,7 +106,6 @@ NOT_PAGES = {
     ),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
-    *("digests:day-markdown", "digests:profile-day-markdown", "mail:searches"),  # files
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
     *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
     "catalog:all-verdicts",

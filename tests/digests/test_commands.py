@@ -135,8 +135,6 @@ def test_a_day_is_printed(days: Profile) -> None:
     assert "https://arxiv.org/abs/2603.00001v1" in text
     assert "\x1b" not in text
     assert "2603.00003" in printed("--profile", "Mine")  # by name, the latest
-    markdown = printed("--profile", "mine", "--date", "2026-03-02", "--format", "markdown")
-    assert r"\[x\](javascript:y) \<b\>" in markdown
     data = json.loads(printed("--profile", "mine", "--date", "2026-03-02", "--format", "json"))
     assert [(one["rank"], one["id"]) for one in data["entries"]] == [
         (1, "2603.00001"),

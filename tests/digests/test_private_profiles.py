@@ -46,7 +46,7 @@ def signed_in(reader: User) -> Client:
 
 
 PLACES = [
-    *("/p/mine/", f"/p/mine/{DAY}/", "/digest/?profile=mine", f"/p/mine/{DAY}.md"),
+    *("/p/mine/", f"/p/mine/{DAY}/", "/digest/?profile=mine"),
     *(f"/p/mine.{form}" for form in ("rss", "atom", "json")),
     *(f"/p/mine/{DAY}.{form}" for form in ("rss", "atom", "json")),
     *("/api/v1/digests/mine", f"/api/v1/digests/mine?date={DAY}"),

@@ -375,14 +375,8 @@ def test_late_days_are_counted_with_the_last_reason(client):
     )
 
 
-def test_a_day_has_an_address_as_markdown_and_is_chosen_by_date(client: Client) -> None:
+def test_a_day_is_chosen_by_date(client: Client) -> None:
     factories.make_day(2)
-    answer = client.get(f"/digest/{factories.DAY}.md")
-    assert answer["Content-Type"] == "text/markdown; charset=utf-8"
-    assert answer.content.decode().count("\n## ") == 2
-    assert client.get(f"/p/site/{factories.DAY}.md").content == answer.content
-    assert client.get("/digest/2020-01-01.md").status_code == 404
-    assert client.get(f"/p/none/{factories.DAY}.md").status_code == 404
     chosen = client.get(f"/digest/?profile=site&date={factories.DAY}")
     assert chosen["Location"] == f"/digest/{factories.DAY}/"
     for odd in ("2026-13-45", "x", ""):

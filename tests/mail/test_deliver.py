@@ -9,7 +9,6 @@ import time
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import User
@@ -447,21 +446,6 @@ def test_an_address_counts_when_its_reader_confirms_it(
     assert reader.email == "new@home.example"
     client.post("/account/mail/", {"address": "not an address"})
     assert len(inbox.mails) == 1
-
-
-def test_the_searches_mailed_are_feeds_too(client: Client, reader: User) -> None:
-    client.force_login(reader)
-    for q in ('author:"Jane Doe" <attention>', "method:sparse_attention"):
-        client.post("/account/mail/", {"q": q, "frequency": "daily"})
-    asked(factories.make_reader("other"), q="theirs")
-    body = client.get("/account/mail/searches.opml").content
-    outlines = [one.attrib for one in ElementTree.fromstring(body).iter("outline")]
-    feeds = [one["xmlUrl"] for one in outlines if "xmlUrl" in one]
-    assert len(feeds) == 2
-    for feed in feeds:
-        address = feed.partition("://")[2].partition("/")[2]
-        assert client.get(f"/{address}").status_code == 200
-    assert b"theirs" not in body
 
 
 @pytest.mark.usefixtures("clock")

@@ -1,7 +1,6 @@
-"""A digest as plain text, as Markdown and as JSON."""
+"""A digest as plain text and as JSON."""
 
 import json
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ _AUTHORS = 6
 # Fields of an entry and of its paper that JSON has unchanged.
 _OF_ENTRY = ("rank", "version", "announce_type", "score", "also_mentioned", "matches")
 _OF_PAPER = ("title", "withdrawn", "categories", "abstract")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
 def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
@@ -38,27 +36,6 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         titles = (f"{_one_line(e.paper.marked_title)} ({_address(e)})" for e in mentioned)
         filled = (textwrap.fill(title, _WIDTH, subsequent_indent="     ") for title in titles)
         parts.append("\n".join([f"Also mentioned in {len(mentioned)}:", *filled]))
-    return "\n\n".join(parts) + "\n"
-
-
-def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
-    """Markdown; all text of papers and profiles is escaped."""
-    listed, mentioned = parted(entries)
-    parts = [f"# {_escape_markdown(_heading(digest))}", _escape_markdown(_summary(digest, listed))]
-    for entry in listed:
-        paper = entry.paper
-        title = _escape_markdown(_one_line(paper.marked_title))
-        parts += [
-            f"## {entry.rank}. [{title}]({_address(entry)})",
-            _escape_markdown(authors(paper)),
-            f"{paper.primary_category} · {entry.announce_type} · "
-            f"**{entry.score:g}** = {_escape_markdown(score_terms(entry))}",
-            _escape_markdown(_one_line(paper.abstract)),
-        ]
-    if mentioned:
-        titles = ((_escape_markdown(_one_line(e.paper.marked_title)), e) for e in mentioned)
-        rows = [f"- [{title}]({_address(entry)})" for title, entry in titles]
-        parts += [f"## Also mentioned in {len(mentioned)}", "\n".join(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,7 +72,7 @@ def parted(entries: Iterable[DigestEntry]) -> tuple[list[DigestEntry], list[Dige
     return listed, mentioned
 
 
-FORMATS = {"text": as_text, "markdown": as_markdown, "json": as_json}
+FORMATS = {"text": as_text, "json": as_json}
 
 
 def score_terms(entry: DigestEntry) -> str:
@@ -155,7 +132,3 @@ def _summary(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 def _one_line(text: str) -> str:
     """Untrusted text as one line, without control characters."""
     return one_line(plain(text))
-
-
-def _escape_markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", text)

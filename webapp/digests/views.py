@@ -1,7 +1,6 @@
-"""The archive, a day as Markdown, the list of feeds."""
+"""The archive and the list of feeds."""
 
 from contextlib import suppress
-from datetime import date as Date
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -10,21 +9,12 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
-from webapp.digests.lookup import find_digest, find_profile, profile_at
+from webapp.digests.lookup import profile_at
 from webapp.digests.models import Profile
 from webapp.digests.profiles.views import PROFILES_A_PAGE
 from webapp.digests.templatetags.digests import day_address
-from webapp.digests.text_formats import as_markdown
 from webapp.papers.queries import categories
 from webapp.ui.pages import reader_of
-
-
-@require_safe
-def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpResponse:
-    """A day as Markdown, for notes."""
-    found = find_digest(find_profile(slug, reader_of(request)), date)
-    text = as_markdown(found, queries.digest_entries(found))
-    return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
 @require_safe

@@ -5,7 +5,6 @@ from webapp.mail import views
 app_name = "mail"
 urlpatterns: list[URLPattern] = [
     path("account/mail/", views.account_mail, name="account"),
-    path("account/mail/searches.opml", views.searches, name="searches"),
     path("account/mail/<int:pk>/", views.preview, name="preview"),
     path("account/mail/confirm/<str:token>/", views.confirm, name="confirm"),
     path("mail/end/<str:token>/", views.unsubscribe, name="unsubscribe"),

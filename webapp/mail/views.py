@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from smtplib import SMTPException
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -29,9 +28,8 @@ from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.queries import dates
 from webapp.readers.links import page_address
-from webapp.ui.feeds import opml
 from webapp.ui.input import number_in
-from webapp.ui.pages import attachment, for_readers
+from webapp.ui.pages import for_readers
 
 MAX_DELIVERIES = 30  # deliveries of one reader
 CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, and its seconds
@@ -128,17 +126,6 @@ def preview(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
     day, lines = deliver.preview(delivery)
     context = {"delivery": delivery, "day": day, "lines": lines, "mail_on": connections.mail_host()}
     return render(request, "mail/preview.html", context)
-
-
-@for_readers("GET", "HEAD")
-def searches(request: HttpRequest, reader: User) -> HttpResponse:
-    """The searches that are mailed to the reader, as feeds in OPML."""
-    asked = Delivery.objects.filter(reader=reader).exclude(q="")
-    queries = [(q, urlencode({"q": q})) for q in asked.values_list("q", flat=True)]
-    feed, page = page_address("digests:search-feed", "rss"), page_address("papers:search")
-    outlines = [(q, f"{feed}?{query}", f"{page}?{query}") for q, query in queries]
-    body = opml("Assay: searches", now(), {"Searches": outlines})
-    return attachment(body, "text/x-opml; charset=utf-8", "assay-searches.opml")
 
 
 def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:

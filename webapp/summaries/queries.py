@@ -1,4 +1,4 @@
-"""What pages, feeds and the admin read of summaries."""
+"""What pages and feeds read of summaries."""
 
 from collections import Counter
 from dataclasses import dataclass
