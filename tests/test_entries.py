@@ -34,7 +34,7 @@ OWN = "what this site or its operator wrote, read again"
 IMPORTS = "library/test_import_escapes.py::test_an_escape_breaks_no_import"
 ENTRIES = {
     "webapp/api/assistants.py": OWN,
-    "webapp/api/security.py": "api/test_hostile_input.py::test_no_input_breaks_a_page",
+    "webapp/api/tokens.py": "api/test_hostile_input.py::test_no_input_breaks_a_page",
     "webapp/claims/tables/store.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/connections.py": OWN,
     "webapp/digests/profiles/defaults.py": OWN,
@@ -50,6 +50,7 @@ ENTRIES = {
     "webapp/library/zotero_reading.py": f"{HIDDEN_TEXT}a_library_at_zotero",
     "webapp/limits.py": "test_limits.py::test_whose_request_it_is",
     "webapp/operate/backup.py": "operate/test_backup.py::test_what_is_refused",
+    "webapp/operate/trials.py": NEARBY,
     "webapp/operate/transfer.py": (
         "operate/test_transfer.py::test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing"
     ),
@@ -62,7 +63,6 @@ ENTRIES = {
     "webapp/runs/web/views.py": OWN,
     "webapp/summaries/answer.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/summaries/client.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
-    "webapp/summaries/nearby.py": NEARBY,
     "webapp/summaries/pdf_text.py": f"{HIDDEN_TEXT}a_pdf",
     "webapp/summaries/render.py": OWN,
     "webapp/summaries/schema.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",

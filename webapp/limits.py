@@ -16,7 +16,9 @@ from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from redis import Redis
@@ -89,6 +91,18 @@ class LimitReachedError(Exception):
         most = _("The limit is %(most)s %(what)s %(span)s. Please try again in %(wait)s.")
         words = {"what": _(limit.what), "span": _(limit.span), "wait": duration(seconds)}
         super().__init__(most % (words | {"most": f"{limit.most:,}"}))
+
+
+class LimitMiddleware(MiddlewareMixin):
+    """Answers 429, with a sentence and Retry-After, wherever a view does not say it itself."""
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """The page that says which limit is reached; None for other errors."""
+        if not isinstance(error, LimitReachedError):
+            return None
+        response = render(request, "429.html", {"exception": error}, status=429)
+        response["Retry-After"] = str(error.seconds)
+        return response
 
 
 def spend(name: str, subject: str, amount: int = 1) -> None:

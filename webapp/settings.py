@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "webapp.ui.refusals.LimitMiddleware",
+    "webapp.limits.LimitMiddleware",
 ]
 
 ROOT_URLCONF = "webapp.urls"
@@ -88,7 +88,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "webapp.papers.context.sample",
-                "webapp.operate.context.failing_here",
+                "webapp.operate.failures.failing_here",
             ]
         },
     }

@@ -16,6 +16,7 @@ from tests.runs import scenes
 from tests.runs.saying import queued
 from webapp.api import tokens
 from webapp.api.models import Token
+from webapp.api.problems import ProblemError
 from webapp.runs.models import Run, State
 
 pytestmark = pytest.mark.django_db
@@ -265,7 +266,7 @@ class TestTokensPage:
         assert not Run.objects.exists()
         client.force_login(reader)
         assert "expired" in client.get(self.ADDRESS).content.decode()
-        with pytest.raises(tokens.ExpiredError, match=r"expired on .*/account/tokens/"):
+        with pytest.raises(ProblemError, match=r"expired on .*/account/tokens/"):
             tokens.find(token)
 
     def test_strangers_are_led_to_the_sign_in(self, client: Client) -> None:

@@ -15,8 +15,7 @@ from tests.runs import saying
 from tests.runs.asking import request
 from webapp.runs import broker, submit
 from webapp.runs.models import MethodAccess, Run, State
-from webapp.runs.quota import QuotaError, seconds_left
-from webapp.runs.submit import RequestError
+from webapp.runs.submit import QuotaError, RequestError, seconds_left
 
 pytestmark = pytest.mark.django_db
 

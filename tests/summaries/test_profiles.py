@@ -18,8 +18,9 @@ from pytest_httpserver import HTTPServer
 
 from tests.servers.openai import OpenAIServer
 from tests.summaries.test_summarise import summarised
+from webapp.operate import trials
 from webapp.papers.models import Paper
-from webapp.summaries import capability, nearby
+from webapp.summaries import capability
 from webapp.summaries.client import Server
 from webapp.summaries.models import ServerCapability
 from webapp.summaries.schema import bounded_schema, strict_schema
@@ -108,12 +109,12 @@ def test_an_administrator_sees_the_servers_that_answer_here(
         closed = free.getsockname()[1]
     with OpenAIServer() as server:
         port = int(server.url.split(":")[2].split("/")[0])
-        monkeypatch.setattr(nearby, "PORTS", {"Ollama": port, "vLLM": closed})
+        monkeypatch.setattr(trials, "PORTS", {"Ollama": port, "vLLM": closed})
         page = client.get("/connections/?look=1").content.decode()
     assert "<h3>Ollama</h3>" in page
     assert "Test and use small" in " ".join(page.split())
     assert "<h3>vLLM</h3>" not in page
-    monkeypatch.setattr(nearby, "PORTS", {"vLLM": closed})
+    monkeypatch.setattr(trials, "PORTS", {"vLLM": closed})
     assert "No server answers" in client.get("/connections/?look=1").content.decode()
 
 
@@ -121,8 +122,8 @@ def test_a_port_that_serves_pages_is_no_server_of_models(
     httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     httpserver.expect_request("/v1/models").respond_with_data("<html>Assay</html>", status=404)
-    monkeypatch.setattr(nearby, "PORTS", {"vLLM": httpserver.port})
-    assert nearby.look() == []
+    monkeypatch.setattr(trials, "PORTS", {"vLLM": httpserver.port})
+    assert trials.look() == []
 
 
 def test_names_of_models_nearby_are_clean(
@@ -130,8 +131,8 @@ def test_names_of_models_nearby_are_clean(
 ) -> None:
     hidden = {"data": [{"id": "qu\u202ee\u200bn\ud800"}]}
     httpserver.expect_request("/v1/models").respond_with_data(json.dumps(hidden))
-    monkeypatch.setattr(nearby, "PORTS", {"vLLM": httpserver.port})
-    assert [one.models for one in nearby.look()] == [("quen",)]
+    monkeypatch.setattr(trials, "PORTS", {"vLLM": httpserver.port})
+    assert [one.models for one in trials.look()] == [("quen",)]
 
 
 def gguf(path: Path, **numbers: int) -> Path:

@@ -21,18 +21,17 @@ from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
-from webapp.api.security import Bearer, reader_of, visitor_of
+from webapp.api.tokens import Bearer, reader_of, visitor_of
 from webapp.limits import LimitReachedError, spend, visitor
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
-from webapp.runs.quota import QuotaError
 from webapp.runs.web.export import RunResults, RunStatus
 
 LATEST = 100  # runs in a list
 REFUSED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 503)
 # The status of each refusal by the domain; all others are 422.
-STATUS = {UnknownNameError: 404, submit.KeyReusedError: 409, QuotaError: 403}
+STATUS = {UnknownNameError: 404, submit.KeyReusedError: 409, submit.QuotaError: 403}
 
 
 class CleanParser(Parser):
@@ -85,10 +84,10 @@ def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = N
     """A run that the caller may see: with a token the reader's, else a public one."""
     visitor = reader or visitor_of(request, "runs")
     runs_seen = visible_runs(visitor).select_related("worker", "environment")
-    found = runs_seen.filter(pk=pk).first()
-    if found is None:
+    run = runs_seen.filter(pk=pk).first()
+    if run is None:
         raise ProblemError(404, f"There is no run {pk}.")
-    return found
+    return run
 
 
 @api.get("/methods", response=list[MethodSchema], tags=["methods"], summary="All methods")
@@ -103,10 +102,10 @@ def latest(
 ) -> QuerySet[Run]:
     """At most a hundred, latest first, filtered by method, benchmark or state."""
     narrow = {"method": method, "benchmark": benchmark, "state": state}
-    found = visible_runs(visitor_of(request, "runs")).filter(
+    visible = visible_runs(visitor_of(request, "runs")).filter(
         **{k: v for k, v in narrow.items() if v}
     )
-    return found.select_related("worker")[:LATEST]
+    return visible.select_related("worker")[:LATEST]
 
 
 @runs.post("", auth=Bearer("runs"), response={202: RunStatus}, summary="Request a run")

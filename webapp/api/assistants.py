@@ -24,6 +24,7 @@ from mcp.types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
 from webapp.api import tokens
+from webapp.api.problems import ProblemError
 from webapp.papers.identifiers import parse_identifier
 from webapp.readers.links import site_address
 
@@ -46,15 +47,13 @@ Answer = dict[str, Any]
 Show = Literal["saved", "unread", "read", "notes", "left"]
 
 
-def marked(found: Any, ours: bool = False) -> Any:
+def marked(value: Any, ours: bool = False) -> Any:
     """JSON with every text of others marked; marks inside such text are made harmless."""
-    if isinstance(found, dict):
-        return {
-            _text(name, ours=True): marked(value, name in OURS) for name, value in found.items()
-        }
-    if isinstance(found, list):
-        return [marked(item, ours) for item in found]
-    return _text(found, ours) if isinstance(found, str) else found
+    if isinstance(value, dict):
+        return {_text(name, ours=True): marked(part, name in OURS) for name, part in value.items()}
+    if isinstance(value, list):
+        return [marked(item, ours) for item in value]
+    return _text(value, ours) if isinstance(value, str) else value
 
 
 def _text(text: str, ours: bool) -> str:
@@ -274,10 +273,10 @@ class _Verifier:
     def _found(token: str) -> AccessToken | None:
         close_old_connections()
         try:
-            found = tokens.find(token)
-        except tokens.ExpiredError:
-            found = None
+            row = tokens.find(token)
+        except ProblemError:
+            row = None
         close_old_connections()
-        if found is None:
+        if row is None:
             return None
-        return AccessToken(token=token, client_id=str(found.pk), scopes=found.scopes)
+        return AccessToken(token=token, client_id=str(row.pk), scopes=row.scopes)

@@ -14,7 +14,7 @@ from ninja import Path, Query, Router
 from methods import registry
 from webapp.api import schemas
 from webapp.api.problems import ProblemError
-from webapp.api.security import Bearer, reader_of, visitor_of
+from webapp.api.tokens import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
 from webapp.claims import numbers_across
@@ -51,10 +51,10 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     spend("searches", visitor(request))
     asking = visitor_of(request, "library")
     reader = asking if isinstance(asking, User) else None
-    found = search(q, category or None, since, page, order, reader=reader)
-    if found.problem:
-        raise ProblemError(400, found.problem)
-    return found
+    results = search(q, category or None, since, page, order, reader=reader)
+    if results.problem:
+        raise ProblemError(400, results.problem)
+    return results
 
 
 @papers_router.get(
@@ -180,13 +180,13 @@ def said_values(
     return _page(numbers, page) | {"title": numbers_across.title(asked), "papers": papers}
 
 
-def _page(found: QuerySet[Any], page: int) -> dict[str, Any]:
+def _page(rows: QuerySet[Any], page: int) -> dict[str, Any]:
     """A page of a list, with the number of the page after it."""
-    count = found.count()
+    count = rows.count()
     return {
         "count": count,
         "next": page + 1 if count > page * A_PAGE else None,
-        "items": list(found[(page - 1) * A_PAGE : page * A_PAGE]),
+        "items": list(rows[(page - 1) * A_PAGE : page * A_PAGE]),
     }
 
 
@@ -250,21 +250,21 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
 @transaction.atomic
 def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) -> dict[str, Any]:
     """Change the given fields and leave the rest; repeating a request changes nothing."""
-    reader, found = reader_of(request), find_paper(arxiv_id)
+    reader, paper = reader_of(request), find_paper(arxiv_id)
     given = wanted.dict(exclude_unset=True)
     saved = given.pop("saved", None)
     if saved:
-        Star.objects.get_or_create(reader=reader, paper=found)
+        Star.objects.get_or_create(reader=reader, paper=paper)
     elif saved is not None:
-        Star.objects.filter(reader=reader, paper=found).delete()
-    entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=found)
+        Star.objects.filter(reader=reader, paper=paper).delete()
+    entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
     if (read := given.pop("read", None)) is not None:
         entry.read_at = (entry.read_at or timezone.now()) if read else None
     for name, value in given.items():
         setattr(entry, name, value)
     entry.save()
-    starred = Star.objects.filter(reader=reader, paper=found).exists()
-    return _item(found, entry, starred)
+    starred = Star.objects.filter(reader=reader, paper=paper).exists()
+    return _item(paper, entry, starred)
 
 
 def _item(paper: Paper, entry: LibraryEntry | None, saved: bool) -> dict[str, Any]:

@@ -111,9 +111,9 @@ class PaperPage(Schema):
     items: list[PaperSchema] = Field(alias="papers")
 
     @staticmethod
-    def resolve_next(found: SearchResults) -> int | None:
+    def resolve_next(results: SearchResults) -> int | None:
         """Where there are more."""
-        return found.page + 1 if found.has_next else None
+        return results.page + 1 if results.has_next else None
 
 
 class ComparisonSchema(Schema):
@@ -287,11 +287,16 @@ class QuantitySchema(QuantityName):
     values: int = Field(alias="count")
 
 
-class QuantityPage(Schema):
-    """Quantities, the commonest first; `next` is the number of the page after this one."""
+class ListPage(Schema):
+    """A page of a list; `next` is the number of the page after this one."""
 
     count: int
     next: int | None
+
+
+class QuantityPage(ListPage):
+    """Quantities, the commonest first."""
+
     items: list[QuantitySchema]
 
 
@@ -323,12 +328,10 @@ class ReportedSchema(Schema):
     )
 
 
-class ReportedPage(QuantityName):
-    """What stored papers report of a quantity; `next` is the number of the page after this one."""
+class ReportedPage(ListPage, QuantityName):
+    """What stored papers report of a quantity."""
 
     papers: int
-    count: int
-    next: int | None
     items: list[ReportedSchema]
 
 
@@ -359,11 +362,9 @@ class SaidQuantity(SaidScope):
     values: int = Field(alias="count")
 
 
-class SaidQuantities(Schema):
-    """Quantities, the commonest first; `next` is the number of the page after this one."""
+class SaidQuantities(ListPage):
+    """Quantities, the commonest first."""
 
-    count: int
-    next: int | None
     items: list[SaidQuantity]
 
 
@@ -385,13 +386,11 @@ class SaidNumber(Schema):
     number: str = Field(alias="fragment", description="Its place on the paper's page here.")
 
 
-class SaidNumbers(Schema):
-    """What abstracts report of a quantity; `next` is the number of the page after this one."""
+class SaidNumbers(ListPage):
+    """What abstracts report of a quantity."""
 
     title: str
     papers: int
-    count: int
-    next: int | None
     items: list[SaidNumber]
 
 
@@ -463,11 +462,9 @@ class LibraryItem(Schema):
     paper: PaperSchema
 
 
-class LibraryPage(Schema):
-    """A page of your library; `next` is the number of the page after this one."""
+class LibraryPage(ListPage):
+    """A page of your library."""
 
-    count: int
-    next: int | None
     items: list[LibraryItem]
 
 

@@ -1,16 +1,19 @@
-"""Creates, finds, revokes and rate-limits tokens."""
+"""A reader's tokens: made, found, revoked, counted; and the requests that they authenticate."""
 
 import time
 from collections.abc import Sequence
 from datetime import timedelta
 from secrets import token_urlsafe
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import F
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from ninja.security import HttpBearer
 
 from webapp.api.models import Token
+from webapp.api.problems import ProblemError
 from webapp.readers.links import hashed, page_address
 
 PREFIX = "assay_"  # so that a leaked token can be recognised
@@ -23,10 +26,6 @@ DAYS = 90  # what is chosen unless the reader says otherwise
 
 class TokenRefusedError(Exception):
     """A token cannot be created; the message tells the reader why and what to do."""
-
-
-class ExpiredError(Exception):
-    """A token has expired; the message says when, and where to create another."""
 
 
 def make(
@@ -54,15 +53,19 @@ def make(
 
 
 def find(token: str) -> Token | None:
-    """The row of a token; None if it is unknown or its reader inactive. Raises ExpiredError."""
+    """The row of a token; None if it is unknown or its reader inactive.
+
+    Raises ProblemError for one that has expired, which says where to create another.
+    """
     tokens = Token.objects.select_related("reader")
-    found = tokens.filter(token_hash=hashed(token), reader__is_active=True).first()
-    if found and found.has_expired:
-        raise ExpiredError(
-            f"This token expired on {found.expires_at:%Y-%m-%d}: create another at "
-            f"{page_address('api:tokens')}"
+    row = tokens.filter(token_hash=hashed(token), reader__is_active=True).first()
+    if row and row.has_expired:
+        raise ProblemError(
+            401,
+            f"This token expired on {row.expires_at:%Y-%m-%d}: create another at "
+            f"{page_address('api:tokens')}",
         )
-    return found
+    return row
 
 
 def revoke(reader: User, pk: int) -> bool:
@@ -78,3 +81,48 @@ def spend(token: Token) -> bool:
         return True
     left = row.filter(minute=minute, requests__lt=A_MINUTE)
     return left.update(requests=F("requests") + 1, used_at=now) > 0
+
+
+class Bearer(HttpBearer):
+    """Authenticates by a token that has the scope; its requests are limited by the minute."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        """The reader of a valid token. Raises ProblemError without the scope or over the limit."""
+        row = find(token)
+        if row is None:
+            return None
+        if self.scope not in row.scopes:
+            raise ProblemError(403, f"This token does not have the scope {self.scope!r}.")
+        if not spend(row):
+            raise ProblemError(
+                429,
+                f"A token may make {A_MINUTE} requests per minute. Try again in a minute.",
+                headers={"Retry-After": "60"},
+            )
+        return row.reader
+
+
+def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
+    """Who asks for something public: the reader of a token with the scope, else a visitor.
+
+    A token without the scope takes nothing away. Raises ProblemError for one that is void.
+    """
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return AnonymousUser()
+    row = find(token.strip())
+    if row is None:
+        raise ProblemError(401, "This token is unknown or was revoked.")
+    reader = Bearer(scope).authenticate(request, token.strip()) if scope in row.scopes else None
+    return reader or AnonymousUser()
+
+
+def reader_of(request: HttpRequest) -> User:
+    """The reader whose token came with a request."""
+    reader = request.auth  # type: ignore[attr-defined]  # set by ninja from Bearer's answer
+    assert isinstance(reader, User)
+    return reader

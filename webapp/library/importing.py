@@ -12,6 +12,7 @@ from webapp.digests.scoring.scorer import wrote
 from webapp.library.models import LikedText, Star
 from webapp.library.references import MAX_REFERENCES, references
 from webapp.papers.arxiv_api import IDS, by_author, lookup
+from webapp.papers.entries import Entry
 from webapp.papers.models import Paper
 from webapp.papers.names import parse_name
 from webapp.papers.search import search
@@ -79,14 +80,7 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 
     Raises FetchError, with nothing changed.
     """
-    entries = lookup(identifiers)
-    rendered = prepare(entries)
-    with transaction.atomic():
-        papers = store_papers(entries, None, rendered, known_at=timezone.now())
-        for reader in User.objects.filter(pk=reader_id):
-            for paper in papers.values():
-                Star.objects.get_or_create(reader=reader, paper=paper)
-    return len(papers)
+    return _save(reader_id, lookup(identifiers))
 
 
 def papers_by(name: str) -> list[Paper]:
@@ -101,9 +95,12 @@ def save_by(reader_id: int, name: str) -> int:
 
     Raises FetchError, with nothing changed.
     """
-    entries = [
-        entry for entry in by_author(name) if wrote(name, [who.name for who in entry.authors])
-    ]
+    found = by_author(name)
+    return _save(reader_id, [e for e in found if wrote(name, [who.name for who in e.authors])])
+
+
+def _save(reader_id: int, entries: Sequence[Entry]) -> int:
+    """Store papers and save them for a reader; returns how many."""
     rendered = prepare(entries)
     with transaction.atomic():
         papers = store_papers(entries, None, rendered, known_at=timezone.now())

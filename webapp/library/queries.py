@@ -1,19 +1,22 @@
 """Reads of a reader's library for pages and exports."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Lower
+from django.utils.translation import gettext
 
 from webapp.digests.models import LearnedModel
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.papers.search import matching
+from webapp.papers.search.query import QueryError, words_of
 from webapp.ui.input import number_in
 from webapp.ui.personal import Shelf
 
@@ -59,20 +62,25 @@ def keys(reader: User, part: Choice) -> list[int]:
     if part.of_list:
         listed = part.of_list.papers.through.objects.filter(readinglist=part.of_list)
         return list(listed.order_by("-pk").values_list("paper", flat=True))
-    entries = LibraryEntry.objects.filter(reader=reader)
     if part.tag:
+        entries = LibraryEntry.objects.filter(reader=reader)
         tagged = entries.exclude(tags=[]).values_list("paper", "tags")
         return [paper for paper, tags in tagged if part.tag in tags]
-    stars = Star.objects.filter(reader=reader)
+    return list(_by_state(reader)[part.show])
+
+
+def _by_state(reader: User) -> dict[str, QuerySet[Any, int]]:
+    """The keys of a reader's papers in each of SHOWN, the last added or changed first."""
+    stars = Star.objects.filter(reader=reader).values_list("paper", flat=True)
+    entries = LibraryEntry.objects.filter(reader=reader).values_list("paper", flat=True)
     read = entries.filter(read_at__isnull=False)
-    shown = {
+    return {
         "saved": stars,
-        "unread": stars.exclude(paper__in=read.values("paper")),
+        "unread": stars.exclude(paper__in=read),
         "read": read.order_by("-read_at"),
         "notes": entries.exclude(note=""),
         "left": entries.filter(not_for_me=True),
     }
-    return list(shown[part.show].values_list("paper", flat=True))
 
 
 SORTS = {
@@ -105,8 +113,8 @@ def found(reader: User, part: Choice, q: str, sort: str) -> list[int]:
 
 def papers(keys: Sequence[int]) -> list[Paper]:
     """The papers of these keys, in their order."""
-    found = Paper.objects.in_bulk(keys)
-    return [found[key] for key in keys if key in found]
+    papers = Paper.objects.in_bulk(keys)
+    return [papers[key] for key in keys if key in papers]
 
 
 def tags(reader: User) -> list[tuple[str, int]]:
@@ -145,3 +153,54 @@ def learned(reader: User) -> tuple[LearnedModel | None, list[str], list[str]]:
     ordered = sorted(model.weights.items(), key=lambda item: -item[1])
     liked = [word for word, weight in ordered[:12] if weight > 0]
     return model, liked, [word for word, weight in ordered[::-1][:8] if weight < 0]
+
+
+# A reader's own fields in every search: `is:unread`, `tag:kernels`, `list:"to cite"`, `note:`.
+
+
+def _is(value: str, reader: User) -> list[int]:
+    known = _by_state(reader)
+    states = known | {"noted": known.pop("notes")}
+    if value not in states:
+        names = {"value": value, "states": "saved, unread, read, noted, left"}
+        raise QueryError(gettext("“is:%(value)s” is not known; is: has %(states)s.") % names)
+    return list(states[value])
+
+
+def _tag(value: str, reader: User) -> list[int]:
+    entries = LibraryEntry.objects.filter(reader=reader).exclude(tags=[])
+    tagged = entries.values_list("paper", "tags")
+    return [paper for paper, tags in tagged if value.lower() in map(str.lower, tags)]
+
+
+def _list(value: str, reader: User) -> list[int]:
+    lists = ReadingList.objects.filter(reader=reader).values_list("pk", "name")
+    named = [key for key, name in lists if name.lower() == value.lower()]
+    through = ReadingList.papers.through.objects.filter(readinglist__in=named)
+    return list(through.values_list("paper", flat=True))
+
+
+def _note(value: str, reader: User) -> list[int]:
+    """Papers whose note holds the words one after the other."""
+    wanted = f" {' '.join(words_of(value))} "
+    notes = LibraryEntry.objects.filter(reader=reader).exclude(note="").values_list("paper", "note")
+    return [paper for paper, note in notes if wanted in f" {' '.join(words_of(note))} "]
+
+
+def _own(
+    field: str, find: Callable[[str, User], list[int]]
+) -> Callable[[str, User | None], list[int]]:
+    def papers(value: str, reader: User | None) -> list[int]:
+        if reader is None:
+            raise QueryError(
+                gettext("“%(field)s:” searches your own library: sign in first.") % {"field": field}
+            )
+        return find(value, reader)
+
+    return papers
+
+
+FIELDS = {
+    field: _own(field, find)
+    for field, find in {"is": _is, "tag": _tag, "list": _list, "note": _note}.items()
+}

@@ -126,11 +126,11 @@ class ZoteroServer:
     def add_to(self, collection: str, keys: Sequence[str]) -> None:
         """Put existing items into a collection; again for those that change meanwhile."""
         for _ in range(TRIES):
-            found = self._ask("GET", "/items", params={"itemKey": ",".join(keys)}).json()
+            items = self._ask("GET", "/items", params={"itemKey": ",".join(keys)}).json()
             changed = [
                 {"key": item["key"], "version": item["version"],
                  "collections": [*item["data"]["collections"], collection]}
-                for item in found
+                for item in items
                 if collection not in item["data"]["collections"]
             ]  # fmt: skip
             if not changed or not (keys := self.write("items", changed)):

@@ -68,27 +68,27 @@ def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[dict[s
     Read again where the library changes between two pages.
     """
     for _ in range(zotero.TRIES):
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         version = None
-        while len(found) < MAX_ITEMS:
-            answer = server.read("/items/top", unless=since, since=since, start=len(found))
+        while len(items) < MAX_ITEMS:
+            answer = server.read("/items/top", unless=since, since=since, start=len(items))
             if answer.status_code == 304:
                 return [], since
             now = int(answer.headers["last-modified-version"])
             if version not in (None, now):
                 break
             version, page = now, _said(answer)
-            found += page
-            if not page or len(found) >= int(answer.headers.get("total-results", len(found))):
-                return found, now
+            items += page
+            if not page or len(items) >= int(answer.headers.get("total-results", len(items))):
+                return items, now
     raise zotero.ZoteroError(zotero.CHANGING)
 
 
 def _collections(server: zotero.ZoteroServer) -> list[dict[str, str]]:
     """[{"key", "name", "parent"}], where `parent` is "" at the top."""
-    found: list[dict[str, str]] = []
-    while page := _said(server.read("/collections", start=len(found))):
-        found += [
+    collections: list[dict[str, str]] = []
+    while page := _said(server.read("/collections", start=len(collections))):
+        collections += [
             {
                 "key": collection["key"],
                 "name": str(collection["data"]["name"]),
@@ -98,7 +98,7 @@ def _collections(server: zotero.ZoteroServer) -> list[dict[str, str]]:
         ]
         if len(page) < PAGE:
             break
-    return sorted(found, key=lambda collection: collection["name"].casefold())
+    return sorted(collections, key=lambda collection: collection["name"].casefold())
 
 
 def _said(answer: Response) -> Any:
@@ -153,11 +153,11 @@ def liked(reader: User) -> list[tuple[ZoteroItem, float]]:
 
 def with_children(collections: Iterable[dict[str, str]], chosen: Iterable[str]) -> set[str]:
     """The keys of the chosen collections and of all below them."""
-    found = {*chosen}
+    keys = {*chosen}
     known = list(collections)
-    while more := {each["key"] for each in known if each["parent"] in found} - found:
-        found |= more
-    return found
+    while more := {each["key"] for each in known if each["parent"] in keys} - keys:
+        keys |= more
+    return keys
 
 
 def forget(reader: User) -> None:

@@ -169,15 +169,15 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLin
 
 def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
     """What a search finds of these days; an identifier finds its paper whatever its day."""
-    found: list[Paper] = []
+    papers: list[Paper] = []
     for page in range(1, MAX_PAPERS // PAGE + 1):
         results = search(
             delivery.q, since=since, page=page, order="newest", relax=False, reader=delivery.reader
         )
-        found += results.papers
+        papers += results.papers
         if not results.has_next:
             break
-    return [paper for paper in found if paper.announced_on and since <= paper.announced_on <= until]
+    return [p for p in papers if p.announced_on and since <= p.announced_on <= until]
 
 
 def _last_settled_day() -> Date | None:

@@ -184,9 +184,9 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
         pk = signing.loads(token, salt=UNSUBSCRIBE)
     except signing.BadSignature:
         raise Http404("This link is not valid.") from None
-    found = Delivery.objects.filter(pk=pk).select_related("profile").first()
-    name = found.name if found else ""
-    if request.method == "POST" and found:
-        found.delete()
-    context = {"name": name, "ended": request.method == "POST" or not found}
+    delivery = Delivery.objects.filter(pk=pk).select_related("profile").first()
+    name = delivery.name if delivery else ""
+    if request.method == "POST" and delivery:
+        delivery.delete()
+    context = {"name": name, "ended": request.method == "POST" or not delivery}
     return render(request, "mail/unsubscribe.html", context)

@@ -274,12 +274,12 @@ def _copy_in(cursor: Any, content: Path, table: str) -> None:
 
 def _columns(table: str) -> list[str]:
     """The columns of a table except generated ones."""
-    found = rows(
+    names = rows(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema()"
         " AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
         [table],
     )
-    return [name for (name,) in found]
+    return [name for (name,) in names]
 
 
 def _last_migrations(manifest: BackupManifest) -> dict[str, str]:

@@ -92,9 +92,9 @@ def _last_answer(kind: Heartbeat.Kind, name: str) -> tuple[bool, str]:
 
 def _tasks() -> tuple[bool, str]:
     """Tasks that raised when they last ran. What one reader asked for makes nothing unready."""
-    found = list(failing())
-    periodic = [failure for failure in found if failure.periodic]
-    return not periodic, "; ".join(map(str, periodic or found)) or "none fails"
+    failures = list(failing())
+    periodic = [failure for failure in failures if failure.periodic]
+    return not periodic, "; ".join(map(str, periodic or failures)) or "none fails"
 
 
 def _links() -> tuple[bool, str]:

@@ -20,9 +20,8 @@ from pydantic import ValidationError
 from assay_common.env import without_password
 from webapp import connections
 from webapp.env import Settings
-from webapp.operate.trials import describe, known_of_server, try_mail, try_model
+from webapp.operate.trials import describe, known_of_server, look, try_mail, try_model
 from webapp.summaries.client import ModelError
-from webapp.summaries.nearby import look
 from webapp.summaries.queries import by_model
 from webapp.ui.pages import back, for_readers
 
@@ -214,7 +213,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
 
 def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     """Test, keep or remove a connection; whether that succeeded. The next page has the results."""
-    found: list[str] = []
+    lines: list[str] = []
     remove = "remove" in request.POST
     if not remove and not form.is_valid():
         return False
@@ -222,17 +221,17 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     try:
         if "try" in request.POST and not remove:
             if isinstance(form, MailForm):
-                found = try_mail(form.connected, form.cleaned_data["to"])
+                lines = try_mail(form.connected, form.cleaned_data["to"])
             else:
-                found = try_model(form.connected)
-            found.append(_("It works."))
+                lines = try_model(form.connected)
+            lines.append(_("It works."))
         if not form.is_fixed:
             connections.keep(values)
     except (ModelError, OSError) as error:
         reason = _without_secrets(form, describe(error)).rstrip(".")
         form.add_error(None, _("It does not work: %(error)s.") % {"error": reason})
         return False
-    for line in found:
+    for line in lines:
         messages.success(request, _without_secrets(form, line))
     if not form.is_fixed:
         messages.success(request, "Removed." if remove else "Saved.")

@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from django.core.mail import EmailMessage, get_connection
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
+from assay_common.text import clean
 from webapp.env import Settings
 from webapp.papers.models import Paper
 from webapp.summaries import budget, capability
@@ -97,12 +98,12 @@ def _summary(server: Server, mode: str) -> list[str]:
     tokens = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
     cost = _("An abstract took %(seconds).1f s, %(in)d input and %(out)d output tokens: “%(gist)s”")
     seconds = time.monotonic() - started
-    found = [cost % {"seconds": seconds, "in": tokens[0], "out": tokens[1], "gist": gist}]
+    lines = [cost % {"seconds": seconds, "in": tokens[0], "out": tokens[1], "gist": gist}]
     if replies[0].tokens_in:
         characters = sum(len(message["content"]) for message in asked)
         whole = replies[0].tokens_in * (1 + (settings.SUMMARY_CHARACTERS - len(text)) / characters)
-        found.append(_("A whole paper takes at most about %d input tokens.") % round(whole, -2))
-    return found
+        lines.append(_("A whole paper takes at most about %d input tokens.") % round(whole, -2))
+    return lines
 
 
 def _chinese(server: Server) -> str:
@@ -148,3 +149,41 @@ def describe(error: Exception) -> str:
         answer = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
         detail = f"{error.smtp_code} {answer}"
     return f"{_(words)} ({detail})" if words else detail
+
+
+# Servers of models on this machine, looked for when an administrator asks.
+
+# Where servers listen if nobody says otherwise (their documentation). 8000 may be Assay's own port:
+# that answers no list of models, and so is none.
+PORTS = {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}
+LOOK_SECONDS = 1.0  # for each to answer
+MAX_MODELS = 20  # of one server that are shown
+
+
+@dataclass(frozen=True)
+class Nearby:
+    """A server that answered, and the models that it has."""
+
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+def look() -> list[Nearby]:
+    """The servers that answer at their usual ports, all asked at once."""
+    with ThreadPoolExecutor(len(PORTS)) as pool:
+        found = pool.map(_ask, PORTS, PORTS.values())
+    return [server for server in found if server is not None]
+
+
+def _ask(name: str, port: int) -> Nearby | None:
+    import httpx2  # noqa: PLC0415 - openai's own HTTP client, slow to import
+
+    address = f"http://127.0.0.1:{port}/v1"
+    try:
+        answer = httpx2.get(f"{address}/models", timeout=LOOK_SECONDS, follow_redirects=False)
+        listed = answer.json()["data"]
+        models = tuple(clean(str(model["id"]))[:128] for model in listed[:MAX_MODELS])
+    except (httpx2.HTTPError, ValueError, LookupError, TypeError):
+        return None
+    return Nearby(name, address, models)

@@ -51,15 +51,15 @@ def _render_digest(
         return _no_digest(request, slug, date)
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
-    found = filters.apply(entries)
-    listed = [entry for entry in found if not entry.also_mentioned]
+    filtered = filters.apply(entries)
+    listed = [entry for entry in filtered if not entry.also_mentioned]
     # What is learned may add papers to those of the profile's size: they stay on the first page.
     stored = sum(entry.pk is not None and not entry.also_mentioned for entry in entries)
     a_page = max(digest.profile.size, stored)
     page = Paginator(listed, a_page).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     # At the end of the list, folded.
-    mentioned = [] if page.has_next() else [entry for entry in found if entry.also_mentioned]
+    mentioned = [] if page.has_next() else [entry for entry in filtered if entry.also_mentioned]
     queries.load_texts([*shown, *mentioned])
     # Only the latest day says what is missing after it.
     shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
@@ -72,7 +72,7 @@ def _render_digest(
         "sure": SURE,
         "page": page,
         "shown": shown,
-        "found": len(found),
+        "found": len(filtered),
         "mentioned": mentioned,
         "filters": filters,
         "facets": facets(request.GET, filters, entries),
@@ -91,14 +91,14 @@ def _render_digest(
 
 def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
     """A day without a digest: why, and the nearest days that have one."""
-    found = profile_at(slug, reader_of(request))
-    near = queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
+    profile = profile_at(slug, reader_of(request))
+    near = queries.neighbouring_dates(profile, date) if date and profile.pk else (None, None)
     context = {
         "date": date,
         "today": eastern_date(now()),
         "fetching_fails": failing(*INTAKE).first(),
         "building": DayToBuild.objects.filter(**{"date": date} if date else {}).exists(),
-        "profile": found,
+        "profile": profile,
         "previous": near[0],
         "next": near[1],
         "listings": Listing.objects.filter(date=date) if date else queries.last_polls(),

@@ -45,26 +45,26 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     if arxiv_id != identifier:  # one paper, one URL
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
-    found = get_object_or_404(Paper, arxiv_id=identifier)
+    paper = get_object_or_404(Paper, arxiv_id=identifier)
     reader = reader_of(request)
     shown = (
-        revision("papers", f"paper:{found.pk}", "methods", "profile:", "sample"),
+        revision("papers", f"paper:{paper.pk}", "methods", "profile:", "sample"),
         Server.configured() is not None,
         # Forms are shown to readers, and others to the staff.
         (reader.is_authenticated, reader.is_staff),
     )
-    return respond_shared(request, shown, lambda: _paper_page(request, found))
+    return respond_shared(request, shown, lambda: _paper_page(request, paper))
 
 
-def _paper_page(request: HttpRequest, found: Paper) -> HttpResponse:
-    announced = found.announcements.select_related("listing")
-    view = of_paper(found, request.GET.get("language", current_language()))
+def _paper_page(request: HttpRequest, paper: Paper) -> HttpResponse:
+    announced = paper.announcements.select_related("listing")
+    view = of_paper(paper, request.GET.get("language", current_language()))
     context = {
-        "paper": found,
+        "paper": paper,
         "view": view,
-        "published": citations.published(found),
-        "bibtex": citations.bibtex(found),
-        "versions": versions(found),
+        "published": citations.published(paper),
+        "bibtex": citations.bibtex(paper),
+        "versions": versions(paper),
         "announcements": announced.order_by("-listing__date", "type"),
     }
     response = render(request, "pages/paper.html", context)
@@ -115,12 +115,12 @@ def _search_page(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/search.html", context)
 
 
-def _absent_version(q: str, found: Sequence[Paper]) -> str:
+def _absent_version(q: str, papers: Sequence[Paper]) -> str:
     """What to say where a version is sought that its paper does not have; "" elsewhere."""
     with suppress(ValueError):
         identifier, version = parse_identifier(q)
         try:
-            for paper in found:
+            for paper in papers:
                 if paper.arxiv_id == identifier:
                     check_version(paper, version)
         except NotFoundError as error:

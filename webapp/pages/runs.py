@@ -31,16 +31,16 @@ RUNS_A_PAGE = 40
 @require_safe
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """A run: its state, results, hardware, and how to repeat it."""
-    found = open_run(request.user, pk)
+    run = open_run(request.user, pk)
 
     def page() -> HttpResponse:
-        return render(request, "pages/run.html", run_page.page_of(found, request.user))
+        return render(request, "pages/run.html", run_page.page_of(run, request.user))
 
-    if not found.ended:
+    if not run.ended:
         response = page()
         response["Cache-Control"] = "no-store"
         return response
-    return respond(request, revision(f"run:{found.pk.hex}", "sample"), page)
+    return respond(request, revision(f"run:{run.pk.hex}", "sample"), page)
 
 
 @require_safe
@@ -50,29 +50,29 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect("runs:run", pk)
     # The result is large, and polls, which come every second, do not show it.
-    found = get_object_or_404(Run.objects.defer("result"), pk=pk)
-    if not found.public:
+    run = get_object_or_404(Run.objects.defer("result"), pk=pk)
+    if not run.public:
         open_run(request.user, pk)
-    seen, now = Seen.read(request.GET.get("seen", "")), run_page.seen_now(found)
+    seen, now = Seen.read(request.GET.get("seen", "")), run_page.seen_now(run)
     if seen == now:
         return HttpResponse(status=204)
     if seen.standing != now.standing:
         return _anew(request, open_run(request.user, pk))
-    context = {"run": found, "seen": now, "pause": run_page.pause(found)}
+    context = {"run": run, "seen": now, "pause": run_page.pause(run)}
     if seen.last_event < now.last_event:
-        news = run_page.log_after(found, seen.last_event)
-        passed = found.checks.filter(passed=True).count()
+        news = run_page.log_after(run, seen.last_event)
+        passed = run.checks.filter(passed=True).count()
         context |= {"has_news": True, "news": news, "passed": passed}
     # Rendered without the request, because it is the same for every visitor.
     return HttpResponse(render_to_string("pages/live.html", context))
 
 
-def _anew(request: HttpRequest, found: Run) -> HttpResponse:
+def _anew(request: HttpRequest, run: Run) -> HttpResponse:
     """The whole of a run's page, to replace the old one; when the run has ended, the last."""
-    response = render(request, "pages/article.html", run_page.page_of(found, request.user))
+    response = render(request, "pages/article.html", run_page.page_of(run, request.user))
     response["HX-Retarget"] = "#run"
     response["HX-Reswap"] = "outerHTML"
-    if found.ended:
+    if run.ended:
         response.status_code = DONE
     return response
 
@@ -81,9 +81,9 @@ def _anew(request: HttpRequest, found: Run) -> HttpResponse:
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs that a visitor may see, filtered by the query string, the latest first."""
     filters = listing.RunFilters(request.GET)
-    found = filters.narrow(visible_runs(request.user), request.user)
+    wanted = filters.narrow(visible_runs(request.user), request.user)
     after = request.GET.get("after", "")
-    shown, following = listing.page_after(found, after, RUNS_A_PAGE)
+    shown, following = listing.page_after(wanted, after, RUNS_A_PAGE)
     context = {
         "filters": filters,
         "after": after,
@@ -101,14 +101,14 @@ def runs(request: HttpRequest) -> HttpResponse:
 def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     """The form of a benchmark; a valid submission queues a run and redirects to its page."""
     try:
-        found = registry.find(f"{method}.{benchmark}")
+        chosen = registry.find(f"{method}.{benchmark}")
     except UnknownNameError as error:
         raise Http404(str(error)) from None
     if request.method != "POST":
-        return render(request, "pages/ask.html", form_context(request, *found))
+        return render(request, "pages/ask.html", form_context(request, *chosen))
     if not isinstance(request.user, User):
         return redirect_to_login(request.get_full_path())
-    form = RunForm(*found, request.POST)
+    form = RunForm(*chosen, request.POST)
     if form.is_valid():
         spend("runs", visitor(request))
         try:
@@ -116,4 +116,4 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
             return redirect("runs:run", run.pk)
         except InputError as error:
             form.add_error(None, str(error))
-    return render(request, "pages/ask.html", form_context(request, *found, form), status=422)
+    return render(request, "pages/ask.html", form_context(request, *chosen, form), status=422)

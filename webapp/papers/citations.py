@@ -13,9 +13,12 @@ from datetime import date
 from itertools import accumulate, chain, count
 from string import ascii_lowercase
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_safe
 
 from webapp.papers.folding import fold
+from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.names import Name, parse_name
 from webapp.ui.markup import apart, plain
@@ -127,18 +130,13 @@ def keys(papers: Sequence[Paper]) -> list[str]:
     return [named[paper.arxiv_id] for paper in papers]
 
 
-def _bib_file(papers: Sequence[Paper]) -> str:
-    return "\n".join(map(bibtex, papers, keys(papers)))
-
-
-def _csl_file(papers: Sequence[Paper]) -> str:
-    return json.dumps([*map(csl, papers, keys(papers))], ensure_ascii=False)
-
-
 FILES: dict[str, tuple[str, Callable[[Sequence[Paper]], str]]] = {
-    "bib": ("application/x-bibtex", _bib_file),
+    "bib": ("application/x-bibtex", lambda papers: "\n".join(map(bibtex, papers, keys(papers)))),
     "ris": ("application/x-research-info-systems", lambda papers: "".join(map(ris, papers))),
-    "csl.json": ("application/vnd.citationstyles.csl+json", _csl_file),
+    "csl.json": (
+        "application/vnd.citationstyles.csl+json",
+        lambda papers: json.dumps([*map(csl, papers, keys(papers))], ensure_ascii=False),
+    ),
 }
 
 
@@ -146,6 +144,13 @@ def download(papers: Sequence[Paper], name: str, suffix: str) -> HttpResponse:
     """The papers as a file for a reference manager."""
     media_type, written = FILES[suffix]
     return attachment(written(papers), f"{media_type}; charset=utf-8", f"{name}.{suffix}")
+
+
+@require_safe
+def citation(request: HttpRequest, arxiv_id: str, suffix: str) -> HttpResponse:
+    """A paper as a BibTeX or RIS file."""
+    paper = get_object_or_404(Paper, arxiv_id=parse_identifier(arxiv_id)[0])
+    return download([paper], paper.arxiv_id.replace("/", "-"), suffix)
 
 
 def authors(paper: Paper) -> list[Name]:

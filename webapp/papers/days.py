@@ -55,12 +55,12 @@ def batch_days(first: date, last: date) -> list[date]:
 
 def runs(days: Sequence[date], longest: int) -> list[list[date]]:
     """`days` in runs of consecutive batch days, of at most `longest` days each."""
-    found: list[list[date]] = []
+    runs: list[list[date]] = []
     for day in days:
-        if not found or len(found[-1]) == longest or next_batch_day(found[-1][-1]) != day:
-            found.append([])
-        found[-1].append(day)
-    return found
+        if not runs or len(runs[-1]) == longest or next_batch_day(runs[-1][-1]) != day:
+            runs.append([])
+        runs[-1].append(day)
+    return runs
 
 
 def submission_window(day: date) -> tuple[datetime, datetime]:

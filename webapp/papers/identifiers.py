@@ -57,16 +57,12 @@ def identifiers_in(text: str) -> list[str]:
     """The identifiers of papers in running text, each once, in order; no price and no other DOI."""
     text = _OTHER_DOI.sub(" ", text)
     found = (_without_class(match[1]) for match in _ANYWHERE.finditer(text))
-    return list(dict.fromkeys(match for match in found if _has_year(match)))
+    # A new identifier begins with a year that arXiv can have had.
+    return list(dict.fromkeys(id_ for id_ in found if "/" in id_ or "07" <= id_[:2] <= "50"))
 
 
 def _without_class(identifier: str) -> str:
     return re.sub(f"{_SUBJECT_CLASS}/", "/", identifier)
-
-
-def _has_year(identifier: str) -> bool:
-    """Whether a new identifier begins with a year that arXiv can have had."""
-    return "/" in identifier or "07" <= identifier[:2] <= "50"
 
 
 def category_names(terms: Iterable[str]) -> tuple[str, ...]:

@@ -92,18 +92,13 @@ def parse_name(text: str) -> Name:
         particle, family = _with_particle(head.split())
         return Name(given, particle, family, " ".join(suffixes))
     words = head.split()
-    while len(words) > 2 and _SUFFIX.fullmatch(words[-1]) and not _is_initial(words[-1]):
+    while len(words) > 2 and _SUFFIX.fullmatch(words[-1]) and words[-1] not in {"I.", "V."}:
         suffixes.insert(0, words.pop())
     if len(words) < 2:
         return Name(literal=head, suffix=" ".join(suffixes))
     at = _family_from(words)
     particle, family = _with_particle(words[at:])
     return Name(" ".join(words[:at]), particle, family, " ".join(suffixes))
-
-
-def _is_initial(word: str) -> bool:
-    """Whether `V.` is an initial and no suffix."""
-    return bool(re.fullmatch(r"[IV]\.", word))
 
 
 def _family_from(words: list[str]) -> int:

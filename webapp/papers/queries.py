@@ -39,12 +39,12 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
     cross-listed in one and new in another is new. `categories` limits the papers to those announced
     in one of them, never the merging.
     """
-    found = Announcement.objects.filter(listing__date=date)
+    rows = Announcement.objects.filter(listing__date=date)
     if categories is not None:
-        wanted = found.filter(listing__category__in=categories)
-        found = found.filter(paper__in=wanted.values("paper"))
+        wanted = rows.filter(listing__category__in=categories)
+        rows = rows.filter(paper__in=wanted.values("paper"))
     announced = []
-    named = found.select_related("paper").annotate(category=F("listing__category"))
+    named = rows.select_related("paper").annotate(category=F("listing__category"))
     ordered = named.order_by("paper__arxiv_id", "category")
     for _, of_paper in groupby(ordered, key=attrgetter("paper_id")):
         listed = list(of_paper)

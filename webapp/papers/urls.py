@@ -1,9 +1,9 @@
 from django.urls import URLPattern, path
 
-from webapp.papers import converters, views  # noqa: F401 - `arxiv`
+from webapp.papers import citations, converters  # noqa: F401 - `arxiv`
 
 app_name = "papers"
 urlpatterns: list[URLPattern] = [
-    path("papers/<arxiv:arxiv_id>.bib", views.citation, {"suffix": "bib"}, name="bibtex"),
-    path("papers/<arxiv:arxiv_id>.ris", views.citation, {"suffix": "ris"}, name="ris"),
+    path("papers/<arxiv:arxiv_id>.bib", citations.citation, {"suffix": "bib"}, name="bibtex"),
+    path("papers/<arxiv:arxiv_id>.ris", citations.citation, {"suffix": "ris"}, name="ris"),
 ]

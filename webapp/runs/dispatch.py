@@ -58,7 +58,9 @@ def _claim(device: str) -> Run | None:
     # The workers' rows are the lock: a second dispatcher counts only after the first has committed.
     workers = len(live_workers().filter(device=device).select_for_update())
     busy = Run.objects.filter(device=device, state__in=WITH_WORKER).count()
-    run = _next(device) if workers > busy else None
+    # The first waiting run whose reader has no other with a worker.
+    occupied = Run.objects.filter(state__in=WITH_WORKER, reader__isnull=False).values("reader")
+    run = waiting(device).exclude(reader__in=occupied).first() if workers > busy else None
     if run is None:
         return None
     now = timezone.now()
@@ -72,9 +74,3 @@ def _claim(device: str) -> Run | None:
         start_by=now + START,
     )
     return run if moved else None
-
-
-def _next(device: str) -> Run | None:
-    """The first waiting run whose reader has no other with a worker."""
-    occupied = Run.objects.filter(state__in=WITH_WORKER, reader__isnull=False).values("reader")
-    return waiting(device).exclude(reader__in=occupied).first()

@@ -1,28 +1,35 @@
-"""Requests of readers: queue a run, cancel a run."""
+"""Requests of readers: queue a run, cancel a run; and their limits: runs at once, device time."""
 
 from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Sum
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay_common.text import clean
 from methods import registry
 from methods.spec import InputError
 from webapp.runs import broker, states
-from webapp.runs.models import Device, Run, State
-from webapp.runs.quota import admit
+from webapp.runs.models import OPEN, Device, MethodAccess, Run, State
 from webapp.runs.states import Writer
+from webapp.runs.times import span
 
 # Time limits of the presets.
 SECONDS = {"quick": 5 * 60, "smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}
 MAX_SEED = 2**63 - 1
+RUNNING, QUEUED = 1, 3  # runs of a reader
 
 
 class KeyReusedError(InputError):
     """An idempotency key was sent again with a different request."""
+
+
+class QuotaError(InputError):
+    """A run that exceeds a limit; the message says why and what to do."""
 
 
 class RequestError(InputError):
@@ -46,9 +53,9 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
     """Queue a run. With a `key`, the reader's second request returns the first one's run.
 
     Raises methods.errors.InputError (an unknown name, parameters with their problems by field,
-    RequestError, KeyReusedError or webapp.runs.quota.QuotaError); then nothing is written.
+    RequestError, KeyReusedError or QuotaError); then nothing is written.
     """
-    _, benchmark = registry.find(f"{request.method}.{request.benchmark}")
+    benchmark = registry.find(f"{request.method}.{request.benchmark}")[1]
     params = benchmark.resolve(request.preset, request.params, models=settings.RUN_MODELS)
     if ("cuda" if request.device == "gpu" else "cpu") not in benchmark.devices:
         raise RequestError(f"{benchmark.title} does not run on a {Device(request.device).label}.")
@@ -95,3 +102,43 @@ def _queue(reader: User, run: Run) -> Run:
     run.save(force_insert=True)
     transaction.on_commit(broker.kick)
     return run
+
+
+def seconds_left(reader: User) -> int:
+    """Device time that a new run of `reader` may still reserve today (UTC), in seconds.
+
+    Runs that have not ended reserve their limit.
+    """
+    today = Run.objects.filter(reader=reader, charged_on=timezone.now().date())
+    used: int = today.aggregate(used=Sum("charged_seconds", default=0))["used"]
+    return max(0, settings.RUN_MINUTES_A_DAY * 60 - used)
+
+
+def may_run(reader: User, method: str) -> bool:
+    """Whether `reader` may run `method`: anyone may, unless it is restricted to groups."""
+    kept = MethodAccess.objects.filter(method=method).first()
+    if kept is None or reader.is_superuser:
+        return True
+    return kept.groups.filter(pk__in=reader.groups.values("pk")).exists()
+
+
+def admit(reader: User, method: str, seconds: int) -> None:
+    """Raise QuotaError unless `reader` may now run `method` for `seconds`.
+
+    The caller has locked the reader's row, so concurrent requests count each other.
+    """
+    if not may_run(reader, method):
+        closed = _("Only readers in groups chosen by the administrator may run %s.")
+        raise QuotaError(closed % method)
+    open_runs = Run.objects.filter(reader=reader, state__in=OPEN).count()
+    if open_runs >= RUNNING + QUEUED:
+        most = _("You have %d runs waiting or running, which is the limit. Wait, or cancel one.")
+        raise QuotaError(most % open_runs)
+    left = seconds_left(reader)
+    if seconds > left:
+        spent = _(
+            "This run may take up to %(time)s, and %(left)s of today’s %(minutes)d min are left. "
+            "Choose a smaller preset, or try again after midnight UTC."
+        )
+        minutes = settings.RUN_MINUTES_A_DAY
+        raise QuotaError(spent % {"time": span(seconds), "left": span(left), "minutes": minutes})

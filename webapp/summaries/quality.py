@@ -43,6 +43,7 @@ def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, langua
     prose = " ".join(said)
     gist = _ADDRESS.sub("", answer.gist).strip()
     missing = sum("quote" in claim.reason for claim in claims)
+    told = " ".join(path.read_text("utf-8") for path in sorted(_PROMPTS.glob("*.txt")))
     is_chinese = len(_CHINESE.findall(prose)) * 5 > len(prose)
     faults = {
         "its first sentence is an address": gist != answer.gist and len(_words(gist)) < LEAST_GIST,
@@ -51,7 +52,7 @@ def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, langua
         "it repeats the form instead of filling it in": len(said) * 2 < len(lines),
         "it has only a few words": len(_words(prose)) < LEAST_WORDS,
         "it says the same again and again": _is_repetitive(lines),
-        "it repeats the question": _copied(said, _instructions()) >= REPEATED,
+        "it repeats the question": _copied(said, told) >= REPEATED,
         "it repeats the abstract": len(said) > 2 and _copied(said, abstract) >= COPIED,
         "it is not in the language that was asked for": is_chinese != (language == "zh"),
         "most of its quotes are not in the paper": (
@@ -105,8 +106,3 @@ def _copied(lines: Sequence[str], source: str) -> float:
 
 def _shingles(words: Sequence[str]) -> set[tuple[str, ...]]:
     return {tuple(words[i : i + SHINGLE]) for i in range(len(words) - SHINGLE + 1)}
-
-
-def _instructions() -> str:
-    """What a model is told, without the paper."""
-    return " ".join(path.read_text("utf-8") for path in sorted(_PROMPTS.glob("*.txt")))

@@ -1,10 +1,12 @@
 """`manage.py up`: runs the whole site as children of one supervisor."""
 
 import argparse
+import fcntl
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +21,7 @@ from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date, refuse_damage
 from webapp.ui.translations import compile_catalogues
-from workers.up import lock, model_here
+from workers.up import model_here
 from workers.up.children import children, load_site
 from workers.up.llama import ModelFileError
 from workers.up.logs import to_terminal
@@ -45,11 +47,11 @@ def main(arguments: list[str]) -> int:
         django.setup()
         data_directory()
         compile_catalogues()
-        with lock.hold(settings.DATA_DIR / "up.lock") as record:
+        with _hold(settings.DATA_DIR / "up.lock") as record:
             return _serve(options, record, model)
     except SettingError as error:
         sys.exit(f"Setting {error}")
-    except (UpError, ModelFileError, lock.LockedError, NoRedisError) as error:
+    except (UpError, ModelFileError, NoRedisError) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         return 130
@@ -76,6 +78,35 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number from 0 to 65535")
     return int(text)
+
+
+@contextmanager
+def _hold(path: Path) -> Iterator[Callable[[str], None]]:
+    """Lock a data directory for this process. Raises UpError, which names the holder.
+
+    Yields a function that records the address. The kernel releases the lock when the process
+    ends, however it ends, so no lock is ever stale.
+    """
+    file = path.open("a+")  # its folder was made when the settings were read
+
+    def record(where: str) -> None:
+        file.truncate(0)
+        file.write(f"(process {os.getpid()}) {where}")
+        file.flush()
+
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UpError(
+                f"Assay is already running on {path.parent} {path.read_text()}.\n"
+                "Stop it first, or choose another directory with --data."
+            ) from None
+        try:
+            record("and still starting")
+        except OSError as error:
+            raise UpError(f"{path.parent} takes no more: {error.strerror}.") from error
+        yield record
 
 
 def _serve(

@@ -70,15 +70,15 @@ def _head(file: BinaryIO) -> dict[str, int]:
     if file.read(4) != b"GGUF" or _number(file, "<I") not in {2, 3}:
         raise ValueError
     _number(file, "<Q")  # tensors
-    found = {}
+    read = {}
     for _ in range(min(_number(file, "<Q"), MAX_ENTRIES)):
         name = _text(file).decode(errors="replace")
         kind = _number(file, "<I")
         if kind in _NUMBERS:
-            found[name] = _number(file, _NUMBERS[kind])
+            read[name] = _number(file, _NUMBERS[kind])
         else:
             _skip(file, kind)
-    return found
+    return read
 
 
 def _skip(file: BinaryIO, kind: int) -> None:

@@ -29,14 +29,14 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
 
     `only_ratios` is the reason if no values are shown, else "". Raises CannotCompareError.
     """
-    found = _find(runs, wanted)
-    reason = _only_ratios(found)
-    benchmark = benchmark_of(found[0])
-    series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
+    chosen = _find(runs, wanted)
+    reason = _only_ratios(chosen)
+    benchmark = benchmark_of(chosen[0])
+    series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in chosen]
     names = [name for name in series[0] if sum(name in of_run for of_run in series) > 1]
     return {
-        "title": benchmark.title if benchmark else found[0].benchmark,
-        "sides": list(zip(LETTERS, found, map(_settings, found), strict=False)),
+        "title": benchmark.title if benchmark else chosen[0].benchmark,
+        "sides": list(zip(LETTERS, chosen, map(_settings, chosen), strict=False)),
         "only_ratios": reason,
         "tables": [_table([of_run.get(name) for of_run in series], bool(reason)) for name in names],
     }
@@ -55,15 +55,15 @@ def _find(runs: QuerySet[Run], wanted: str) -> list[Run]:
     by_key = runs.select_related("environment", "worker").in_bulk(keys)
     if missing := [str(key) for key in keys if key not in by_key]:
         raise CannotCompareError(_("There is no run %s.") % missing[0])
-    found = [by_key[key] for key in keys]
-    kinds = {(run.method, run.benchmark) for run in found}
+    chosen = [by_key[key] for key in keys]
+    kinds = {(run.method, run.benchmark) for run in chosen}
     if len(kinds) > 1:
         names = " and ".join(sorted(f"{method}.{benchmark}" for method, benchmark in kinds))
         raise CannotCompareError(_("These are runs of different benchmarks: %s.") % names)
-    if unfinished := [run for run in found if run.state != State.SUCCEEDED]:
+    if unfinished := [run for run in chosen if run.state != State.SUCCEEDED]:
         wrong = _("Run %s has not succeeded, so it has no results to compare.")
         raise CannotCompareError(wrong % str(unfinished[0].pk)[:8])
-    return found
+    return chosen
 
 
 def _settings(run: Run) -> str:
@@ -84,20 +84,20 @@ def _only_ratios(runs: Sequence[Run]) -> str:
     return ""
 
 
-def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, Any]:
+def _table(of_runs: Sequence[protocol.Series | None], ratios: bool) -> dict[str, Any]:
     """One series over all runs: a line for each variant and x, with a point of each run."""
-    first = next(series for series in found if series)
-    variants = {v.name: v for series in found if series for v in series.variants}
+    first = next(series for series in of_runs if series)
+    variants = {v.name: v for series in of_runs if series for v in series.variants}
     points = [
         {(p.variant, p.x): p for p in series.points if p.ratio or not ratios} if series else {}
-        for series in found
+        for series in of_runs
     ]
     places = list(dict.fromkeys(place for of_run in points for place in of_run))
     places.sort(key=lambda place: list(variants).index(place[0]))
     return {
         "series": first,
         "measure": _("times better than %s") % _baseline(first) if ratios else first.y.title,
-        "picture": _picture(found, ratios),
+        "picture": _picture(of_runs, ratios),
         "lines": [
             {
                 "x": x,
@@ -136,11 +136,11 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
     return f"{value:.2f}× ({low:.2f} – {high:.2f}){word}"
 
 
-def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
+def _picture(of_runs: Sequence[protocol.Series | None], ratios: bool) -> str:
     """A chart of the runs' own variants; "" if there is nothing to draw."""
-    first = next(series for series in found if series)
+    first = next(series for series in of_runs if series)
     variants, points = [], []
-    for letter, series in zip(LETTERS, found, strict=False):
+    for letter, series in zip(LETTERS, of_runs, strict=False):
         # There is only room for the method itself, not for its baselines.
         own = [v for v in series.variants if v.ours] or series.variants[:1] if series else []
         for variant in own:

@@ -69,9 +69,9 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
         moment, key = datetime.fromisoformat(at).astimezone(UTC), UUID(pk)
         later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
         runs = runs.filter(later, queued_at__lte=moment)
-    found = list(runs[: size + 1])
-    last = found[size - 1] if len(found) > size else None
-    return found[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else ""
+    rows = list(runs[: size + 1])
+    last = rows[size - 1] if len(rows) > size else None
+    return rows[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else ""
 
 
 def listed_run(run: Run) -> dict[str, Any]:

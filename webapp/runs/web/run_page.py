@@ -76,24 +76,25 @@ def _environment(run: Run) -> list[tuple[str, str]]:
     if run.environment is None:
         return []
     try:
-        found = Environment.model_validate_json(canonical(run.environment.data))
+        machine = Environment.model_validate_json(canonical(run.environment.data))
     except ValueError:
         return [("Hardware", run.environment.hardware)]
     rows = [
-        ("Hardware", found.hardware),
-        ("Processor", found.processor if found.processor != found.hardware else ""),
-        ("Cores", f"{found.cores} ({found.threads} threads used)"),
-        ("Memory", _size(found.memory_bytes)),
+        ("Hardware", machine.hardware),
+        ("Processor", machine.processor if machine.processor != machine.hardware else ""),
+        ("Cores", f"{machine.cores} ({machine.threads} threads used)"),
+        ("Memory", _size(machine.memory_bytes)),
     ]
-    if gpu := found.gpu:
+    if gpu := machine.gpu:
         rows.append(("GPU", f"{gpu.name}, {_size(gpu.memory_bytes)}"))
         rows.append(("Driver", gpu.driver))
         if gpu.power_limit_watts is not None:
             rows.append(("Power limit", f"{gpu.power_limit_watts:.0f} W"))
-    rows.append(("System", found.platform))
-    rows += [(name, version) for name, version in sorted(found.versions.items())]
-    if found.commit:
-        rows.append(("Commit", found.commit[:12] + (" with local changes" if found.dirty else "")))
+    rows.append(("System", machine.platform))
+    rows += [(name, version) for name, version in sorted(machine.versions.items())]
+    if machine.commit:
+        changed = " with local changes" if machine.dirty else ""
+        rows.append(("Commit", machine.commit[:12] + changed))
     return [(name, value) for name, value in rows if value]
 
 

@@ -25,7 +25,6 @@ from methods.spec import PRESETS, Benchmark, Method
 from webapp.runs import submit
 from webapp.runs.models import WITH_WORKER, Run, State, Worker
 from webapp.runs.queries import live_workers, may_cancel, open_run, visible_runs, with_id
-from webapp.runs.quota import may_run
 from webapp.runs.web import export, present
 from webapp.runs.web.compare import CannotCompareError, compare_runs
 from webapp.runs.web.forms import PREFIX, RunForm
@@ -82,10 +81,10 @@ def as_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_safe
 def artefact(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
     """A file that a benchmark made."""
-    found = open_run(request.user, pk).artefacts.filter(name=name).first()
-    if found is None:
+    file = open_run(request.user, pk).artefacts.filter(name=name).first()
+    if file is None:
         raise Http404("This run made no such file.")
-    response = attachment(bytes(found.content), found.media_type, found.name)
+    response = attachment(bytes(file.content), file.media_type, file.name)
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"
     return response
 
@@ -102,7 +101,7 @@ def form_context(
         "method": method,
         "benchmark": benchmark,
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
-        "allowed": isinstance(user, User) and may_run(user, method.slug),
+        "allowed": isinstance(user, User) and submit.may_run(user, method.slug),
         "presets": about_presets(benchmark),
     }
 
@@ -233,12 +232,12 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
 
 def _item(site: Site, run: Run) -> Item:
     listed = listed_run(run)
-    found = headline(run, (row.parsed() for row in run.series.all()))
+    gain = headline(run, (row.parsed() for row in run.series.all()))
     return site.item(
         f"run:{run.pk}",
         run.get_absolute_url(),
         f"{listed['title']}: {listed['method']}, {listed['hardware']}",
-        f"{listed['method']} on {listed['hardware']}. {found}".strip(),
+        f"{listed['method']} on {listed['hardware']}. {gain}".strip(),
         at=run.finished_at or run.queued_at,
         words=[f"{run.method}.{run.benchmark}"],
         html=f"<pre>{escape(present.command(run))}</pre>",

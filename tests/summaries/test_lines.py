@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webapp.ui.markdown import plain_line, render_line
+from webapp.summaries.render import plain_line, render_line
 
 MARK = '<mark class="unverified" title="This number was not found in the text">'
 
