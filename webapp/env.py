@@ -34,10 +34,6 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
-def _optional_address(text: str) -> str:
-    return _address(text) if text else ""
-
-
 def _mail_server(url: SecretStr) -> SecretStr:
     parts = parts_of(text := url.get_secret_value())
     if text and not (parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname):
@@ -83,7 +79,7 @@ class Settings(env.CommonSettings):
     openai_api_key: SecretStr = variable("", "OPENAI_API_KEY")
     summary_model: str = variable("")
     encoder: str = variable("sentence-transformers/all-MiniLM-L6-v2")
-    encoder_url: Annotated[str, AfterValidator(_optional_address)] = variable("")
+    encoder_url: Annotated[str, AfterValidator(lambda text: text and _address(text))] = variable("")
     encoder_key: SecretStr = variable("")
     summary_concurrency: int = variable("0", ge=0, le=64)
     summary_papers: Count = variable("15")

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from methods import registry
-from methods.spec import Family, Method
+from methods.spec import Method
 from webapp.catalog import phrases
 from webapp.claims.grounding import GroundTruth
 from webapp.learning import linear, tfidf
@@ -93,7 +93,10 @@ def _link(
     if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
         evidence.insert(0, known)
     score = linear.probability(odds)
-    is_about = score >= method.family.threshold and _has_required(method.family, title, abstract)
+    # What its definition asks for must be there, whatever the other words.
+    required = method.family.required
+    has_required = not required or phrases.pattern(required).search(f"{title}\n{abstract}")
+    is_about = score >= method.family.threshold and bool(has_required)
     relation = _relation(score, is_about, for_it, known is not None)
     if method.proposed_by(arxiv_id):  # a mechanism that is carried here: no words need to tell
         relation = "about"
@@ -101,13 +104,6 @@ def _link(
         return None
     evidence.sort(key=lambda piece: (piece["place"] != "answer", -abs(piece["weight"])))
     return Link(method.slug, relation, round(score, 3), evidence[:SHOWN])
-
-
-def _has_required(family: Family, title: str, abstract: str) -> bool:
-    """Whether a paper has what its definition asks for, whatever its other words."""
-    return not family.required or bool(
-        phrases.pattern(family.required).search(f"{title}\n{abstract}")
-    )
 
 
 def _relation(score: float, is_about: bool, phrases_for: float, known: bool) -> str | None:

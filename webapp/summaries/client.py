@@ -157,7 +157,9 @@ class Server:
             except TooLongError:
                 raise
             except RefusedError as error:
-                if error.status not in {400, 422} or way is ways[-1] or not _is_of_a_field(error):
+                # A server may have refused the stream rather than the rest of the request.
+                of_field = error.status == 422 or _FIELD.search(str(error).lower())
+                if error.status not in {400, 422} or way is ways[-1] or not of_field:
                     raise
             else:
                 _refused_by[self.base_url] = _WAYS.index(way)
@@ -268,11 +270,6 @@ _WAYS: tuple[dict[str, Any], ...] = (
 )
 _refused_by: dict[str, int] = {}  # the ways that a server has refused, by its address
 _FIELD = re.compile(r"stream|un(?:recogni[sz]ed|known|expected|supported)|extra|not permitted")
-
-
-def _is_of_a_field(error: RefusedError) -> bool:
-    """Whether a server may have refused the stream rather than the rest of a request."""
-    return error.status == 422 or bool(_FIELD.search(str(error).lower()))
 
 
 def _silent(patience: Patience) -> BusyError:

@@ -9,7 +9,6 @@ stand anywhere, but together. What does not is the model's reading, and shown as
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 
 from webapp.claims.numbers import Number, fold, fold_with_places, numbers, numbers_in
@@ -150,8 +149,8 @@ class _Places:
         if not places:
             return []
         for value in self._value[-1:]:
-            if not _is_telling(value):
-                continue
+            if len(value.normalize().as_tuple().digits) < 3:
+                continue  # 79.66 is the number of few statements, 2 of many
             for number in text.occurrences(value):
                 start, end = max(0, number.start - NEAR), number.end + NEAR
                 if text.is_in_table(number.start):
@@ -195,11 +194,6 @@ class _Places:
             return False
         lower = re.compile(rf"(?<!\w){re.escape(written.lower())}")
         return not (is_first and lower.search(self._text.folded.cased))
-
-
-def _is_telling(value: Decimal) -> bool:
-    """Whether a number is that of few statements: 79.66 is, 2 is not."""
-    return len(value.normalize().as_tuple().digits) >= 3
 
 
 def _same(number: Number, other: Number) -> bool:

@@ -112,7 +112,7 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
     mode = capability.mode_of(server, lambda asked, form: budget.ask(summary, server, asked, form))
     server = capability.fitted(server)
     title, language = summary.paper.title, summary.language
-    around = _characters(question(title, "", "", language))
+    around = sum(len(message["content"]) for message in question(title, "", "", language))
     most = capability.prompt_characters(server)
     given = _beginning(kept.text, most, around)
     share = kept.share * len(given) / max(len(kept.text), 1)
@@ -134,10 +134,6 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
         return reply
 
     return ask_for_summary(ask, mode, messages, capability.schema_of(server), most), shares
-
-
-def _characters(messages: list[Message]) -> int:
-    return sum(len(message["content"]) for message in messages)
 
 
 def _beginning(text: str, prompt: int | None, around: int) -> str:
