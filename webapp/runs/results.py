@@ -58,9 +58,9 @@ def read(content: bytes) -> Bodies:
     # One such date would stretch every chart over time by decades.
     if started.at > time.time() + DAY:
         raise BadResultError("it says that it was measured in the future")
-    bodies = started, middle, last
-    _agrees(bodies)
-    return bodies
+    whole = started, middle, last
+    _agrees(whole)
+    return whole
 
 
 def _body(number: int, line: bytes) -> protocol.Strict:
