@@ -41,7 +41,8 @@ class Patience(Deadline):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._until = time.monotonic() + self.silence
+        if self.silence < self.seconds:  # else both would end at one moment, and chance would tell
+            self._until = time.monotonic() + self.silence
         self.callback(self._over.set)
         threading.Thread(target=self._listen, daemon=True).start()
         return self
