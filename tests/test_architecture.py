@@ -19,6 +19,7 @@ GRAPH = grimp.build_graph("webapp", "workers", "methods", cache_dir=None)
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 CONTRACTS = SETTINGS["importlinter"]["contracts"]
 APPS = next(contract for contract in CONTRACTS if contract.get("containers") == ["webapp"])
+LAYERS_OF_CODE = ("webapp", "workers", "assay_common")
 OFFERED = {"spec", "registry", "protocol", "charts"}  # to the site
 
 
@@ -193,10 +194,26 @@ def test_a_class_has_a_name_of_its_own() -> None:
     """A name that says two things must be looked up each time; commands are all called Command."""
     names = Counter(
         node.name
-        for layer in ("webapp", "workers", "assay_common")
+        for layer in LAYERS_OF_CODE
         for path in (ROOT / layer).rglob("*.py")
         if not {"migrations", "management"} & {*path.parts}
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef)
     )
     assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_nothing_is_called_one() -> None:
+    """A paper is a `paper` and a run a `run`: what `one` is must be looked up each time."""
+    modules = [
+        path
+        for layer in LAYERS_OF_CODE
+        for path in (ROOT / layer).rglob("*.py")
+        if "migrations" not in path.parts
+    ]
+    assert [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_text()))
+        if getattr(node, "id", getattr(node, "arg", None)) == "one"
+    ] == []

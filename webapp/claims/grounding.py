@@ -142,7 +142,7 @@ class GroundTruth:
         found = (self._at(claimed, *place) for place in self.places_of(quote))
         nowhere = Grounding(GroundingState.MISSING, "the quote does not stand in the text")
         best_first = list(GroundingState)
-        return min(found, key=lambda one: best_first.index(one.state), default=nowhere)
+        return min(found, key=lambda grounding: best_first.index(grounding.state), default=nowhere)
 
     def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
         """What stands of the claim at one place; a number cut by the quote's edge counts whole."""
@@ -161,9 +161,8 @@ class GroundTruth:
     def _matches(self, claimed: _Claimed, here: list[Number]) -> Iterator[Number]:
         """The number behind which the claim's unit must stand, for each way to find the claim."""
         if len(claimed.numbers) == 1:
-            for one in here:
-                if _same_value(claimed.numbers[0], one) and _tail(self._text, one) == claimed.tail:
-                    yield one
+            same = (number for number in here if _same_value(claimed.numbers[0], number))
+            yield from (number for number in same if _tail(self._text, number) == claimed.tail)
             return
         wanted = claimed.numbers
         plain = [n for n in here if not n.is_spread]

@@ -166,8 +166,8 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
     is_range = before.endswith("ranging ")  # "ranging from 3 to 60" is no change
     return bool(
         (last is not None and _is_listed_setting(expression, place, last))
-        or any(one.search(before) for one in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
-        or any(one.match(after) for one in (_INTERVAL_AFTER, _SCALE_AFTER))
+        or any(sign.search(before) for sign in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
+        or any(sign.match(after) for sign in (_INTERVAL_AFTER, _SCALE_AFTER))
         or (expression.unit == "x" and is_of_setting(expression, place))
         or _is_attribute(expression, place)
         or _is_spread(before)

@@ -40,9 +40,9 @@ class Score:
         return f"{self.papers} abstracts, {precision_and_recall(self.found, found, there)}"
 
 
-def _same(abstract: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _same(abstract: str, span: tuple[int, int], other: tuple[int, int]) -> bool:
     """Whether two spans overlap and begin with the same number, or hold none but words."""
-    if one[0] >= other[1] or other[0] >= one[1]:
+    if span[0] >= other[1] or other[0] >= span[1]:
         return False
-    first, second = (re.search(r"\d+(?:\.\d+)?", abstract[a:b]) for a, b in (one, other))
+    first, second = (re.search(r"\d+(?:\.\d+)?", abstract[a:b]) for a, b in (span, other))
     return (first and first[0]) == (second and second[0])

@@ -57,7 +57,7 @@ def is_score(expression: Expression, place: Place) -> bool:
     if "." not in written:
         is_score = _WHOLE_SCORE.search(place.before) and len(written) < 4
         return bool(is_score) and not _COUNTED.search(place.before)
-    if is_compared or any(one.search(place.before) for one in (_CORRELATION, _BEATS_BY)):
+    if is_compared or any(sign.search(place.before) for sign in (_CORRELATION, _BEATS_BY)):
         return True
     return _is_decimal_score(expression, place)
 

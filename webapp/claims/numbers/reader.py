@@ -142,7 +142,7 @@ def _leads_to_unit(text: str, at: int) -> bool:
 def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
     """The power of ten that K, M, B or a word behind a number stands for, and where it ends."""
     if word := _MAGNITUDE_WORD.match(folded.text, at):
-        return sum(_MAGNITUDES[one] for one in ([word[1]] if word[1] else word[2])), word.end()
+        return sum(_MAGNITUDES[part] for part in ([word[1]] if word[1] else word[2])), word.end()
     if sign := _MAGNITUDE_SIGN.match(folded.cased, at):
         return _MAGNITUDES[sign[0].strip().lower()], sign.end()
     return 0, at

@@ -21,9 +21,9 @@ _ONES = (
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _SMALL = {word: n for n, word in enumerate(_ONES)}
 _SMALL |= {
-    f"{ten}{one and joint}{one}": 10 * tens + _SMALL.get(one, 0)
+    f"{ten}{digit and joint}{digit}": 10 * tens + _SMALL.get(digit, 0)
     for tens, ten in enumerate(_TENS, 2)
-    for one in ("", *_ONES[1:10])
+    for digit in ("", *_ONES[1:10])
     for joint in ("", " ")  # the fold takes the hyphen out of "twenty-five"
 }
 _LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
@@ -88,7 +88,7 @@ def _english(text: str, match: re.Match[str]) -> Number:
         return _number(text, Decimal("0.5"), None, match.span(), ((Decimal(50), "%"),))
     value = _english_value(match["number"])
     if match["fraction"]:
-        value += Decimal("0." + "".join(str(_SMALL[one]) for one in match["fraction"].split()))
+        value += Decimal("0." + "".join(str(_SMALL[digit]) for digit in match["fraction"].split()))
     if match["and_half"]:
         value += Decimal("0.5")
     return _number(text, value, None, match.span())

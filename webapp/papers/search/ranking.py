@@ -82,7 +82,7 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
     rarities = [rarity(word) for word in {stem(word): word for word in words}.values()]
     # Longer stems first: an alternative that is the beginning of another would hide it.
     ways = [
-        rf"((?:{re.escape(one)}|{re.escape(other)})\w{{0,6}}\b)" for one, other in stems.items()
+        rf"((?:{re.escape(way)}|{re.escape(other)})\w{{0,6}}\b)" for way, other in stems.items()
     ]
     order = sorted(range(len(ways)), key=lambda n: -len(ways[n]))
     seek = re.compile(f" (?:{'|'.join(ways[n] for n in order)})")

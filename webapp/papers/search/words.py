@@ -80,7 +80,7 @@ def rarity(word: str) -> float:
     """
     papers, stems = _known()
     spellings = {word, other_spelling(word)}
-    return math.log(papers / max(stems.get(one) or stems.get(stem(one), 1) for one in spellings))
+    return math.log(papers / max(stems.get(word) or stems.get(stem(word), 1) for word in spellings))
 
 
 def telling_sets(rarities: Sequence[float], enough: float, most: int) -> list[tuple[int, ...]]:

@@ -49,6 +49,6 @@ def _grounded(paper: Paper) -> list[dict[str, Any]]:
         # What is printed is what was compared: no invisible character reverses a number on screen.
         shown: Any = clean_json(claim)
         given = (shown.get(name) for name in ("value", "unit", "quote"))
-        value, unit, quote = ("" if one is None else str(one) for one in given)
+        value, unit, quote = ("" if part is None else str(part) for part in given)
         grounded.append({**shown, "state": truth.ground(value, unit, quote).state.value})
     return grounded
