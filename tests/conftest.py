@@ -61,11 +61,12 @@ def _remove_data() -> None:
 
 
 # An example may take its time: how fast a machine is when busy says nothing of the code.
-hypothesis.settings.register_profile("assay", hypothesis.settings.default, deadline=None)
+PATIENT = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("assay", hypothesis.settings.default, **PATIENT)
 if ON_POSTGRESQL := "ASSAY_TEST_DATABASE_URL" in os.environ:
     databases.empty_by_deleting()
 hypothesis.settings.register_profile(
-    "short", hypothesis.settings.default, deadline=None, max_examples=fast.EXAMPLES
+    "short", hypothesis.settings.default, max_examples=fast.EXAMPLES, **PATIENT
 )
 hypothesis.settings.load_profile("short" if fast.ON or ON_POSTGRESQL else "assay")
 

@@ -33,7 +33,7 @@ def test_it_does_not_wait(waiting: Connection) -> None:
     assert waiting.transport.brpop_timeout >= 10
     started = time.monotonic()
     waiting.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8  # and not as long as it would have waited
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -131,7 +131,7 @@ class Rig:
         """Signal a process by its name and bury it."""
         self.send(name, number)
         process = self.running.pop(name)
-        process.join(20)
+        process.join(START_SECONDS)
         assert not process.is_alive(), f"{name} outlives its signal"
 
     def log(self, name: str) -> str:

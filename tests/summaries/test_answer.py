@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import wait_for
 from tests.servers.openai import OpenAIServer, honest_summary
 from webapp.summaries import capability, client
 from webapp.summaries.answer import UnusableError, ask_for_summary, parse, question
@@ -109,24 +110,24 @@ def test_a_server_that_is_not_there_is_busy() -> None:
 
 def test_a_stalled_answer_ends_in_time(settings: Any) -> None:
     settings.SUMMARY_SILENCE = 0.5
-    with OpenAIServer("stall", stall_seconds=5) as server:
+    with OpenAIServer("stall", stall_seconds=20) as server:
         before = time.monotonic()
         with pytest.raises(BusyError, match="did not answer"):
             asked(server)
-    assert time.monotonic() - before < 4
+    assert time.monotonic() - before < 15
 
 
 @pytest.mark.parametrize("scenario", ["drip", "drip_headers"])
 def test_a_server_that_drips_bytes_is_cut_off_at_the_deadline(scenario: str, settings: Any) -> None:
-    settings.SUMMARY_SILENCE = 1.0
+    settings.SUMMARY_SILENCE = 1.5
     settings.SUMMARY_SECONDS = 2
     with OpenAIServer(scenario) as server:
         before = time.monotonic()
         with pytest.raises(BusyError, match="did not end within 2 s"):
             asked(server)
-        assert 1.9 < time.monotonic() - before < 4
+        assert 1.9 < time.monotonic() - before < 60  # it drips for ever
         assert server.dripped > 10  # it was never silent
-        assert server.hung_up.wait(2)  # the connection is closed, not left to a thread
+        assert server.hung_up.wait(60)  # the connection is closed, not left to a thread
 
 
 @pytest.mark.django_db
@@ -200,15 +201,14 @@ def test_thinking_is_not_the_answer() -> None:
 
 
 def test_servers_are_asked_side_by_side() -> None:
-    with OpenAIServer(delay=0.3) as server:
-        before = time.monotonic()
+    with OpenAIServer(delay=3) as server:
         threads = [threading.Thread(target=asked, args=(server,)) for _ in range(4)]
         for thread in threads:
             thread.start()
+        wait_for(lambda: len(server.requests) == 4, 60, "all questions")
+        assert all(thread.is_alive() for thread in threads)  # none has its answer yet
         for thread in threads:
             thread.join()
-    assert time.monotonic() - before < 3
-    assert len(server.requests) == 4
 
 
 def test_a_claim_is_kept_without_characters_that_turn_it_round() -> None:

@@ -46,11 +46,11 @@ def summarise() -> None:
 def test_a_killed_batch_is_finished_without_doing_anything_twice(
     papers: None, model: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "LEASE", 2.0)
+    monkeypatch.setattr(queue, "LEASE", 4.0)
     model.by_title = {"Paper number 2": "stall"}
     batch = forked(summarise)
     wait_for(lambda: model.summaries_asked == 3, 60, "the third paper")
-    time.sleep(2.5)
+    time.sleep(4.5)
     assert queue.sweep() == 0  # the lease was renewed
     batch.kill()
     batch.join()

@@ -118,9 +118,9 @@ def test_a_draft_is_not_the_answer_though_the_answer_has_a_slip() -> None:
     ids=lambda text: text[:10],
 )
 def test_hostile_answers_are_read_in_linear_time(hostile: str) -> None:
-    before = time.monotonic()
+    before = time.process_time()
     assert object_in(hostile, ["gist", "claims", "results"]) is None
-    assert time.monotonic() - before < 3
+    assert time.process_time() - before < 3
 
 
 @pytest.mark.parametrize("scenario", sorted(BODIES))

@@ -68,20 +68,20 @@ def test_the_tokens_of_a_stream_are_the_server_s(
 
 
 def test_a_slow_writer_is_not_silent(settings: Any) -> None:
-    settings.SUMMARY_SILENCE = 0.5
-    with OpenAIServer(pause=0.1) as server:
+    settings.SUMMARY_SILENCE = 2.0
+    with OpenAIServer(pause=0.2) as server:
         before = time.monotonic()
         assert asked(server).claims
-        assert time.monotonic() - before > 1.5
+        assert time.monotonic() - before > 2.5
 
 
 def test_a_stream_that_hangs_is_silent(settings: Any) -> None:
     settings.SUMMARY_SILENCE = 0.5
-    with OpenAIServer(streams="hangs", stall_seconds=8) as server:
+    with OpenAIServer(streams="hangs", stall_seconds=20) as server:
         before = time.monotonic()
         with pytest.raises(BusyError, match="did not answer for 0"):
             asked(server)
-        assert time.monotonic() - before < 4
+        assert time.monotonic() - before < 15
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_the_page_says_how_far_an_answer_is_and_a_reader_cancels_it(
     assert ">Cancel</button>" in page
     answer = client.post(f"/summaries/{paper.arxiv_id}/cancel", {"language": "en"})
     assert answer.status_code == 302
-    writer.join(10)
+    writer.join(60)
     assert not writer.is_alive()
-    assert model.left.wait(5)  # the server was hung up on: it need not go on
+    assert model.left.wait(60)  # the server was hung up on: it need not go on
     row.refresh_from_db()
     assert (row.state, row.reason) == ("failed", "cancelled by ada")
     assert "cancelled by ada" in client.get(f"/papers/{paper.arxiv_id}/").content.decode()
@@ -142,7 +142,7 @@ def test_the_day_s_tokens_end_an_answer_that_goes_on(
     row = summarised(paper)
     assert (row.state, row.attempt) == ("waiting", 0)
     assert "tokens are used up" in row.reason
-    assert model.left.wait(5)
+    assert model.left.wait(60)
 
 
 def test_a_server_that_is_not_there_costs_nothing_and_is_taken_up_again(

@@ -101,9 +101,9 @@ def test_what_cannot_be_a_keyword_says_why(keyword: str, reason: str) -> None:
     "regex", ["/(a+)+$/", "/(a|a)*b/", "/(.*)(.*)(.*)(.*)x/", "/(a|b)*a(a|b){40}c/"]
 )
 def test_a_hostile_expression_takes_linear_time(regex: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     _ = term(regex) in FoldedText("ab" * 50_000 + "a!")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @given(st.text(max_size=60), st.text(max_size=300))

@@ -81,7 +81,7 @@ def test_term_is_passed_on_and_then_enforced(mark: str) -> None:
         began = time.monotonic()
         process.terminate()
         assert process.wait(20) == status
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30  # and not as long as it would have slept
         assert not marked(mark)
 
 

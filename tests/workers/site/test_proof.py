@@ -13,7 +13,7 @@ from tests.processes import forked, wait_for
 from webapp.operate.models import Heartbeat
 from workers.site import proof
 
-SILENCE = timedelta(seconds=2)
+SILENCE = timedelta(seconds=4)
 ASKED = SimpleNamespace(delivery_info={"routing_key": "q"})
 LONG = SimpleNamespace(name="site.link", request=ASKED)
 
@@ -34,7 +34,7 @@ def test_a_long_task_is_heard_of_until_its_worker_is_killed(
 
     worker = forked(work)
     wait_for(heard, 10, "that it has begun")
-    time.sleep(3)
+    time.sleep(5)
     assert heard()
     worker.kill()
     worker.join()

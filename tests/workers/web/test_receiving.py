@@ -14,7 +14,7 @@ from tests.processes import House, up
 from workers.web.receiving import BODY_SECONDS, HEAD_SECONDS, MAX_BODY, SLOWEST
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("receiving")]
-QUICK = 3.0  # seconds for a page beside an attack, on a busy machine
+QUICK = HEAD_SECONDS - 1  # seconds for a page beside an attack, which itself ends after that
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 def connect(house: House) -> socket.socket:
     port = int(house.address.rstrip("/").rsplit(":", 1)[1])
-    return socket.create_connection(("127.0.0.1", port), timeout=40)
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
 def answer(sock: socket.socket) -> http.client.HTTPResponse:
@@ -82,7 +82,7 @@ def test_a_byte_now_and_then_does_not_prolong_a_head(house: House) -> None:
             for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"a" * 60:
                 sock.send(bytes([byte]))
                 time.sleep(0.5)
-                assert time.monotonic() - began < HEAD_SECONDS + 5
+                assert time.monotonic() - began < HEAD_SECONDS + 15
         except OSError:
             pass
         assert time.monotonic() - began > HEAD_SECONDS - 1
@@ -93,7 +93,7 @@ def test_a_slow_body_is_told_and_ended(house: House) -> None:
         sock.sendall(head("Content-Length: 500") + b"address=")
         began = time.monotonic()
         assert answer(sock).status == 408
-        assert time.monotonic() - began < BODY_SECONDS + 500 / SLOWEST + 3
+        assert time.monotonic() - began < BODY_SECONDS + 500 / SLOWEST + 15
 
 
 @pytest.mark.parametrize(
