@@ -53,6 +53,42 @@ def manage(*arguments: str) -> list[str]:
     )
 
 
+# The site is loaded once, and each command is a fork of it: to load it takes longer than most do.
+EACH = """
+import json, os, runpy, sys, tempfile, traceback
+import django
+django.setup()
+for line in {lines!r}:
+    with tempfile.TemporaryFile() as said:
+        if not (pid := os.fork()):
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            sys.argv, status = ["manage.py", *line], 0
+            try:
+                runpy.run_path("manage.py", run_name="__main__")
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else int(end.code is not None)
+                print("" if isinstance(end.code, int | None) else end.code)
+            except BaseException:
+                traceback.print_exc()
+                status = 1
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        said.seek(0)
+        print(json.dumps([status, said.read().decode()]), flush=True)
+"""
+
+
+def manage_each(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The command line of a program that runs several of `manage.py`'s commands, one after another.
+
+    It prints a JSON array for each: the exit status, and what it printed.
+    """
+    return program(EACH.format(lines=[list(line) for line in lines]))
+
+
 @contextmanager
 def python(libraries: Sequence[str] = LIBRARIES) -> Iterator[str]:
     """The command line that stands for a Python that has loaded them."""

@@ -150,14 +150,17 @@ def test_torch_is_installed_for_tests_that_may_load_it(arguments: list[str], tor
 def test_only_the_whole_suite_installs_packages_of_the_system(
     tmp_path: Path, arguments: list[str], asked: bool
 ) -> None:
-    """On a machine without those programs, and with an apt-get that only writes down the call."""
+    """On a machine without those programs, and with an apt-get that only writes down the call.
+
+    Which programs are installed is decided before a test is collected: no file of a folder is read.
+    """
     programs = tmp_path / "bin"
     programs.mkdir()
     apt = programs / "apt-get"
     apt.write_text(f"#!/bin/sh\necho asked >> {tmp_path / 'asked'}\nexit 1\n")
     apt.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "manage.py", "test", "-n", "0", "--collect-only", "-q", *arguments],
+        forking.manage("test", "-n", "0", "--collect-only", "--ignore-glob=*/tests/*", *arguments),
         cwd=machine.__file__.rpartition("/tests/")[0],
         env={**os.environ, "PATH": str(programs), "CI": ""},
         capture_output=True,

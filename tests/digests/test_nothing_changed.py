@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
+from webapp.digests import batch
 from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.entries import store_chips
@@ -60,13 +61,19 @@ def test_queries_do_not_grow_with_the_profiles_where_nothing_changed() -> None:
     assert asked[0] == asked[1] <= 8
 
 
-def test_an_unchanged_poll_asks_the_same_of_fifty_profiles_and_five_hundred() -> None:
-    """No query, row of an entry, rule or model for each profile; and nothing is written."""
+def test_an_unchanged_poll_asks_the_same_of_five_profiles_and_fifty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No query, row of an entry, rule or model for each profile; and nothing is written. Fifty are
+    more than a batch, and more than a query names.
+    """
+    monkeypatch.setattr(building, "AT_ONCE", 20)
+    monkeypatch.setattr(batch, "FEW", 20)
     shown_again = paper(1)
     announce(MONDAY, shown_again, *(paper(number) for number in range(2, 30)))
     announce(TUESDAY, shown_again, *(paper(number) for number in range(30, 60)))
     asked = []
-    for number in (50, 500):
+    for number in (5, 50):
         for at in range(Profile.objects.count(), number):
             profile(f"Mine {at}", slug=f"mine-{at}", size=5)
         build([MONDAY, TUESDAY])
@@ -79,15 +86,16 @@ def test_an_unchanged_poll_asks_the_same_of_fifty_profiles_and_five_hundred() ->
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has another limit")
-def test_no_query_names_a_key_for_each_digest() -> None:
-    """SQLite takes some 32,000 values in a query: here 900, and more digests than that."""
+def test_no_query_names_a_key_for_each_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite takes some 32,000 values in a query: here 180, and more digests than that."""
+    monkeypatch.setattr(batch, "FEW", 80)
     for day, number in ((MONDAY, 1), (TUESDAY, 2)):
         announce(day, paper(number))
-    profiles = many(460)
-    connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 900)
+    profiles = many(92)
+    connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 180)
     try:
-        assert len(build([MONDAY, TUESDAY], profiles)) == 920
-        assert len(build([MONDAY, TUESDAY])) >= 920
+        assert len(build([MONDAY, TUESDAY], profiles)) == 184
+        assert len(build([MONDAY, TUESDAY])) >= 184
     finally:
         connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
 

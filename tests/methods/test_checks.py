@@ -15,7 +15,7 @@ from methods.__main__ import main
 from methods.spec import Case
 from tests.methods.mutation import Mutation
 
-# Rows that train a model take minutes: each is tested beside its method.
+# Rows that train a model take minutes: test_first_commands.py.
 TRAINED = {"null_rate", "bottleneck", "monitors", "ordering"}
 ROWS = [
     (slug, check)

@@ -156,17 +156,25 @@ def test_in_this_repository_its_mutations_go_to_the_tests() -> None:
             compile(text, str(path), "exec")
 
 
-# What asks something of every method, or of every package.
-ASKING = "tests/test_architecture.py tests/test_docs.py tests/catalog tests/methods tests/runs/web"
 NOT_COPIED = (".git", ".venv", "var", ".*_cache", "__pycache__", "*.pyc")
 
 
-@pytest.mark.slow
 def without_settings() -> dict[str, str]:
     """This environment without what tests of the site set, which tests/conftest.py refuses."""
     return {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
 
 
+def asking() -> list[str]:
+    """The files of tests that ask something of every method or of every package."""
+    every = {"tests/test_architecture.py", "tests/test_docs.py"}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if re.search(r"\bregistry\b|\bmethods/\*", path.read_text(encoding="utf-8")):
+            every.add(str(path.relative_to(ROOT)))
+    return sorted(every)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("types")  # mypy's cache is copied when it is whole
 @pytest.mark.timeout(600)
 def test_a_new_method_passes_what_is_asked_of_every_method(tmp_path: Path) -> None:
     """In a copy of the checkout: its style, its types and the tests, with the skeleton as made."""
@@ -192,5 +200,5 @@ def test_a_new_method_passes_what_is_asked_of_every_method(tmp_path: Path) -> No
     passes("ruff", "format", "--check", "methods/low_rank", "tests/methods/low_rank")
     passes("mypy", "methods/low_rank")
     wanted = "low_rank or test_architecture or test_docs"
-    said = passes("pytest", "-q", "-p", "no:cacheprovider", "-k", wanted, *ASKING.split())
+    said = passes("pytest", "-q", "-p", "no:cacheprovider", "-k", wanted, *asking())
     assert int(re.findall(r"(\d+) passed", said)[0]) > 40

@@ -1,4 +1,7 @@
-"""What must be learnt to be checked: each row passes, and fails when what it guards is broken."""
+"""What must be learnt to be checked: each row fails when what it guards is broken.
+
+That it passes: test_first_commands.py.
+"""
 
 import math
 from types import SimpleNamespace
@@ -16,16 +19,6 @@ from methods.concept_lm.v3.monitors import Stats, diagnose
 from methods.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "check",
-    [checks.null_rate, checks.bottleneck, checks.monitors],
-    ids=lambda check: check.__name__,
-)
-def test_holds(check):
-    assert [case for case in check("cpu") if not case.passed] == []
 
 
 def test_null_rate_fails_without_its_controller(monkeypatch):
