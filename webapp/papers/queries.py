@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any
 
 from django.db import connection
-from django.db.models import F
 
 from webapp.papers.cards import Card
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
@@ -33,24 +32,28 @@ class Announced(Card):
 
 
 def announced_on(date: date, categories: list[str] | None = None) -> list[Announced]:
-    """Every paper announced on `date`, in the order of identifiers; one query.
+    """Every paper announced on `date`, in the order of identifiers; two queries.
 
     All listings of the day are merged first (new > cross > replace > replace-cross): a paper
     cross-listed in one and new in another is new. `categories` limits the papers to those announced
     in one of them, never the merging.
     """
-    rows = Announcement.objects.filter(listing__date=date)
+    announcements = Announcement.objects.filter(listing__date=date)
     if categories is not None:
-        wanted = rows.filter(listing__category__in=categories)
-        rows = rows.filter(paper__in=wanted.values("paper"))
+        wanted = announcements.filter(listing__category__in=categories)
+        announcements = announcements.filter(paper__in=wanted.values("paper"))
+    # Each paper is read once, in however many listings it is.
+    read = Paper.objects.filter(pk__in=announcements.values("paper"))
+    papers = {paper.pk: paper for paper in read}
+    ordered = announcements.order_by("paper__arxiv_id", "listing__category")
+    rows = ordered.values_list("paper", "listing__category", "type", "version")
     announced = []
-    named = rows.select_related("paper").annotate(category=F("listing__category"))
-    ordered = named.order_by("paper__arxiv_id", "category")
-    for _, of_paper in groupby(ordered, key=attrgetter("paper_id")):
-        listed = list(of_paper)
-        best = min(listed, key=attrgetter("weight"))
-        names = tuple(row.category for row in listed)
-        announced.append(Announced(best.paper, AnnounceType(best.type), best.version, names))
+    for key, of_paper in groupby(rows, key=itemgetter(0)):
+        listed = [(AnnounceType(kind), version, name) for _, name, kind, version in of_paper]
+        kind, version, _ = min(listed, key=lambda row: (row[0].precedence, -row[1]))
+        names = tuple(name for *_, name in listed)
+        if key in papers:  # else it was removed meanwhile
+            announced.append(Announced(papers[key], kind, version, names))
     return announced
 
 

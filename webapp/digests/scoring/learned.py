@@ -29,16 +29,19 @@ TERMS = 40  # of an example, the strongest, by which it is compared
 
 
 def paper_vector(title: str, abstract: str) -> Vector:
-    """A paper's vector. Many readers have the same papers, and a preview those of some days: the
-    last are kept, in a tenth of a dictionary's room."""
-    numbers, values = _numbered_vector(title, abstract)
+    """A paper's vector."""
+    numbers, values = numbered_vector(title, abstract)
     return dict(zip(map(_vocabulary().__getitem__, numbers), values, strict=True))
 
 
 @lru_cache(maxsize=1 << 14)
-def _numbered_vector(title: str, abstract: str) -> tuple[array[int], array[float]]:
-    """The numbers of its terms, and their values."""
-    known, numbers = vector(title, abstract), _numbers()
+def numbered_vector(title: str, abstract: str) -> tuple[array[int], array[float]]:
+    """The numbers of its terms, and their values.
+
+    Many readers have the same papers, and a preview those of some days: they are kept, in a tenth
+    of a dictionary's room.
+    """
+    known, numbers = vector(title, abstract), term_numbers()
     return array("I", map(numbers.__getitem__, known)), array("d", known.values())
 
 
@@ -48,7 +51,8 @@ def _vocabulary() -> tuple[str, ...]:
 
 
 @cache
-def _numbers() -> dict[str, int]:
+def term_numbers() -> dict[str, int]:
+    """The number of each term of the vocabulary."""
     return {term: number for number, term in enumerate(_vocabulary())}
 
 

@@ -190,10 +190,12 @@ class Scorer:
             for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
         self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
-        self._weights: dict[str, list[tuple[int, float]]] = defaultdict(list)  # of rules, by term
+        # Of rules, by the number of a term.
+        self._weights: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        numbers = learned.term_numbers() if self._learned else {}
         for rule, known in self._learned.items():
-            for word, weight in known.model.weights.items():
-                self._weights[word].append((rule, weight))
+            for word in known.model.weights.keys() & numbers.keys():
+                self._weights[numbers[word]].append((rule, known.model.weights[word]))
         everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
@@ -233,10 +235,10 @@ class Scorer:
         self, at: int, candidate: Candidate, rules: Iterable[int], found: _ByRule
     ) -> Iterator[tuple[int, Kept]]:
         """A candidate as each of the rules that learn keeps it."""
-        vector = learned.paper_vector(candidate.title, candidate.abstract)
+        text = candidate.title, candidate.abstract
         odds: dict[int, float] = defaultdict(float)
-        for word, value in vector.items():
-            for rule, weight in self._weights.get(word, ()):
+        for number, value in zip(*learned.numbered_vector(*text), strict=True):
+            for rule, weight in self._weights.get(number, ()):
                 odds[rule] += value * weight
         for rule in rules:
             known, words = self._learned[rule], found.points.get(rule, 0)
@@ -245,7 +247,9 @@ class Scorer:
             matches = words >= self._least[rule]
             if not matches and 100 * share < self.rules[rule].min_share:
                 continue
-            of_rules = (words if matches else 0) / _UNIT + known.push(vector)[0]
+            of_rules = (words if matches else 0) / _UNIT
+            if known.refuses:
+                of_rules += known.push(learned.paper_vector(*text))[0]
             score = round(of_rules + self._earned(rule, share), 6)
             standing = self._standing(rule, found) if matches else Standing.ABOUT
             yield rule, Kept(at, score, matches, of_rules, log_odds, standing)
