@@ -213,6 +213,11 @@ class Announcement(models.Model):
             UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing")
         ]
 
+    @property
+    def weight(self) -> tuple[int, int]:
+        """The lowest wins where a paper has several announcements."""
+        return AnnounceType(self.type).precedence, -self.version
+
 
 class ArxivSlot(Leased):
     """The single slot for requests to arXiv, shared by all processes and machines: row 1."""

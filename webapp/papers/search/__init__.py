@@ -144,7 +144,8 @@ def search(
     suggestion = spelling.corrected(text, missing) or excluding(text)
     if relaxed != query:
         keys = _matches(relaxed, page, order)
-    some = _having_some(query, keys, order)
+    # A phrase in quotes holds, unless no paper at all has it.
+    some = _having_some(query, keys, order) or _having_some(relaxed, keys, order)
     results = _page(relaxed, page, order, keys, some)
     if relaxed == query or (some and not keys):
         return replace(results, suggestion=suggestion)

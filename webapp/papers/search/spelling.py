@@ -34,11 +34,11 @@ def _nearest(word: str) -> str:
     if len(word) < SHORTEST:
         return ""
     counts = _known_words(Paper.objects.aggregate(last=Max("pk"))["last"])
-    ends = {word[0], word[-1]}
+    # The first letter is seldom wrong, only left out or one too many.
     alike = [
         known
         for known in counts
-        if abs(len(known) - len(word)) <= 2 and ends & {known[0], known[-1]}
+        if known[0] == word[0] or word.endswith(known) or known.endswith(word)
     ]
 
     def nearness(known: str) -> float:  # of about equally similar words, the more frequent
