@@ -1,7 +1,11 @@
-"""How many papers on sparse attention have a mechanism here: ``python -m benchmarks.mechanisms``.
+"""How many papers of a family have a mechanism here: ``python -m benchmarks.mechanisms``.
 
-`mechanisms.jsonl` holds a reading: for a paper the mechanism of `sparse_attention` that it is
-about, or none and what it does instead. A mechanism counts where some benchmark measures it.
+`mechanisms.jsonl` holds readings: for a paper the mechanism of a method that it is about, or none
+and what it does instead. A mechanism counts where some benchmark measures it. Papers on sparse
+attention are well-known ones; those on visual tokens are all that a public list of token
+compression in models of images and video (cokeshao/Awesome-Multimodal-Token-Compression, from 2025
+on) has in its halves of numbers that end in 0 to 4, reports of whole models and surveys apart, read
+by title and tags.
 """
 
 import json
@@ -25,17 +29,21 @@ def counts(reading: Iterable[Mapping[str, str]], known: Collection[str]) -> Coun
 
 
 def main() -> None:
-    """Print the share, the papers of each mechanism, and what the others do."""
+    """Print the share, the papers of each mechanism, and what the others do, for every method."""
     reading = [json.loads(line) for line in READING.read_text("utf-8").splitlines()]
-    by_mechanism = counts(reading, measured("sparse_attention"))
-    total = sum(by_mechanism.values())
-    with_one = total - by_mechanism[""]
-    print(f"{with_one} of {total} papers ({with_one / total:.0%}) have a comparable mechanism")
-    for mechanism, papers in by_mechanism.most_common():
-        print(f"  {mechanism or 'none'}: {papers}")
-    for paper in reading:
-        if not paper["mechanism"]:
-            print(f"  {paper['id']}: {paper['instead']}")
+    for method in dict.fromkeys(paper["method"] for paper in reading):
+        papers = [paper for paper in reading if paper["method"] == method]
+        by_mechanism = counts(papers, measured(method))
+        total = sum(by_mechanism.values())
+        found = total - by_mechanism[""]
+        print(
+            f"{method}: {found} of {total} papers ({found / total:.0%}) have a comparable mechanism"
+        )
+        for mechanism, count in by_mechanism.most_common():
+            print(f"  {mechanism or 'none'}: {count}")
+        for paper in papers:
+            if not paper["mechanism"]:
+                print(f"  {paper['id']}: {paper['instead']}")
 
 
 if __name__ == "__main__":

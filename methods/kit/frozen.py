@@ -10,14 +10,21 @@ from ..errors import InputError
 from .seeds import seeded
 
 
+def gguf_in(source: Any) -> tuple[str, dict[str, str]]:
+    """A file in GGUF's format as transformers takes it: its folder, and an option with its name."""
+    folder, _, file = str(source).rpartition("/")
+    return (folder, {"gguf_file": file}) if file.endswith(".gguf") else (str(source), {})
+
+
 def read_config(source: Any, what: str) -> Any:
-    """The configuration itself, or that in a folder or on the hub; InputError where is none."""
+    """The configuration itself, or that in a folder, a file or on the hub; InputError for none."""
     if not isinstance(source, str | Path):
         return source
     from transformers import AutoConfig  # noqa: PLC0415 - slow to import
 
+    where, named = gguf_in(source)
     try:
-        return AutoConfig.from_pretrained(str(source))
+        return AutoConfig.from_pretrained(where, **named)
     except (OSError, ValueError) as problem:
         raise InputError(
             f"no {what} at {str(source)!r}: give a folder with config.json and weights, or a "
@@ -37,7 +44,8 @@ def load_frozen(
 
     Args:
         model_class: of transformers.
-        source: a configuration (random weights), a path written by `save_pretrained`, or a hub id.
+        source: a configuration (random weights), a path written by `save_pretrained`, a hub id, or
+            a file in GGUF's format.
         dtype: of the weights; that of the files, or float32, where not given.
         seed: of random weights.
         options: of the class, such as `add_pooling_layer`.
@@ -49,9 +57,10 @@ def load_frozen(
         with seeded(seed):
             model = model_class(source, **options).to(dtype or torch.float32)
         return model.requires_grad_(False).eval()
+    where, named = gguf_in(source)
     try:
         model, report = model_class.from_pretrained(
-            str(source), dtype=dtype or "auto", output_loading_info=True, **options
+            where, dtype=dtype or "auto", output_loading_info=True, **named, **options
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
         raise InputError(f"the weights of {source} cannot be read: {problem}") from problem
@@ -80,8 +89,9 @@ def load_beside(source: str, what: Literal["tokenizer", "processor"]) -> Any:
     """The tokenizer or processor beside weights; raises InputError where there is none."""
     import transformers  # noqa: PLC0415 - slow to import
 
+    where, named = gguf_in(source)
     try:
-        return getattr(transformers, f"Auto{what.title()}").from_pretrained(source)
+        return getattr(transformers, f"Auto{what.title()}").from_pretrained(where, **named)
     except Exception as problem:  # of a damaged file each library raises what it happens to
         reason = f"{type(problem).__name__}: {problem}".splitlines()[0]
         raise InputError(f"{source!r} has no {what} beside its weights: {reason}") from problem

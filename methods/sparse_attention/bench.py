@@ -31,6 +31,7 @@ from .selectors import (
     Local3d,
     MeanPooled,
     Radial,
+    ReusedTopK,
     Selector,
     Strided,
     Summarised,
@@ -274,6 +275,9 @@ def _choice(selector: Selector, q: Tensor, k: Tensor) -> Callable[[], Tensor]:
     """What is computed to choose: when decoding, from summaries where a cache keeps them."""
     if isinstance(selector, Summarised) and q.shape[2] == 1:
         return partial(selector.choose, q, selector.summaries(k), k.shape[2])
+    if isinstance(selector, ReusedTopK):  # of the layers that reuse: an earlier one has chosen
+        chosen = selector(q, k)
+        return lambda: chosen
     return partial(selector, q, k)
 
 
@@ -288,8 +292,10 @@ def _tokens(ctx: Context, params: DecodeParams, n: int) -> Variants:
 def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
     q, k, v = _drawn(ctx, params, 1, n)
     dense = partial(_quiet, F.scaled_dot_product_attention, q, k, v, enable_gqa=True)
-    chosen = within(params.budget, n).items()
-    return {"dense": dense} | {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen}
+    chosen = within(params.budget, n)
+    chosen.pop("reused")  # what choosing takes there is nothing
+    every = {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen.items()}
+    return {"dense": dense} | every
 
 
 def prefill(ctx: Context, params: PrefillParams) -> None:

@@ -17,6 +17,7 @@ from ..context import Context
 from ..errors import InputError
 from ..kit.compare import relative
 from ..kit.corpus import stdlib
+from ..kit.frozen import gguf_in
 from ..kit.report import Charts, Stages
 from ..kit.seeds import generator
 from ..kit.training import History, Plan, fit
@@ -250,9 +251,7 @@ def _language_model(name: str) -> tuple[Any, Callable[[bytes], Tensor]]:
         config = LlamaConfig(vocab_size=256, **size, **heads)
         model = AutoModelForCausalLM.from_config(config, **words).eval()
         return model, lambda text: torch.tensor(list(text))
-    folder, _, file = name.rpartition("/")
-    named = {"gguf_file": file} if file.endswith(".gguf") else {}
-    where = folder if named else name
+    where, named = gguf_in(name)
     try:
         read = AutoModelForCausalLM.from_pretrained
         model = read(where, dtype=torch.float32, **words, **named).eval()

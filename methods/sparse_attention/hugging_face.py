@@ -25,7 +25,7 @@ from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLa
 from ..errors import InputError
 from .block_sparse import block_sparse_attention
 from .oracle import block_mask
-from .selectors import SELECTORS, MeanPooled, Selector, Summarised
+from .selectors import SELECTORS, MeanPooled, ReusedTopK, Selector, Summarised
 
 NAME = "assay_sparse"
 DEFAULT = MeanPooled(top=14)  # with the first block and the own one: 1,024 keys
@@ -126,13 +126,16 @@ def attend(
     if not causal or options.get("position_bias") is not None:
         raise InputError("assay_sparse is for causal self-attention without position bias")
     words: dict[str, Any] = {"scale": scaling, "softcap": softcap or 0.0, "sinks": s_aux}
-    selector = None
+    config, selector = getattr(module, "config", None), None
+    layer = (id(config), getattr(module, "layer_idx", 0))
     if sliding_window is None:
-        selector = selector_of(getattr(module, "config", None))
+        selector = selector_of(config)
+    elif isinstance(selector_of(config), ReusedTopK):
+        raise InputError("reused is for models without sliding layers: those choose nothing")
     else:
         words["window"] = sliding_window
     if attention_mask is None:
-        out = _attend(query, key, value, selector, words)
+        out = _attend(query, key, value, selector, words, layer)
     else:
         out = query.new_zeros(query.shape)
         slots = attention_mask[:, -key.shape[2] :]  # a sliding layer keeps the last ones alone
@@ -142,7 +145,7 @@ def attend(
             if len(rows):
                 k, v = (_taken(x[b : b + 1], real) for x in (key, value))
                 q = _taken(query[b : b + 1], rows)
-                out[b, :, rows] = _attend(q, k, v, selector, words)[0]
+                out[b, :, rows] = _attend(q, k, v, selector, words, (*layer, b))[0]
     return out.transpose(1, 2).contiguous(), None
 
 
@@ -154,21 +157,35 @@ def _taken(x: Tensor, at: Tensor) -> Tensor:
     return x.index_select(2, at)
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, selector: Selector | None, words: dict[str, Any]
-) -> Tensor:
+def _attend(  # noqa: PLR0917
+    q: Tensor, k: Tensor, v: Tensor, selector: Selector | None, words: dict[str, Any],
+    layer: tuple[int, ...],
+) -> Tensor:  # fmt: skip
     """Attention without padding; the queries are the last tokens of the keys."""
     if selector is None or (selector.query_block > 1 and q.shape[2] != k.shape[2]):
         return block_sparse_attention(q, k, v, None, **words)  # after a prompt such read all keys
     kept = getattr(k, "assay_kept", None)
     if kept is not None and isinstance(selector, Summarised) and kept.selector == selector:
         blocks = selector.choose(q, kept.summaries(), k.shape[2])
+    elif isinstance(selector, ReusedTopK):
+        blocks = _reused(q, k, selector, layer)
     else:
         blocks = selector(q, k)
     for kept_shares in _asked:
         kept_shares.append(_kept(q, k, blocks, selector, words["scale"]))
     words = words | {"query_block": selector.query_block, "key_block": selector.key_block}
     return block_sparse_attention(q, k, v, blocks, **words)
+
+
+_anchors: dict[tuple[int, ...], Tensor] = {}  # the last choice, by model and sample
+
+
+def _reused(q: Tensor, k: Tensor, selector: ReusedTopK, layer: tuple[int, ...]) -> Tensor:
+    """The choice of this layer, or of the last one before it that chose."""
+    model, number, *sample = layer
+    if number % selector.every == 0:
+        _anchors[model, *sample] = selector(q, k)
+    return _anchors[model, *sample]
 
 
 def mask(  # noqa: PLR0917 - as transformers calls it
@@ -216,6 +233,7 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         self.selector, self.length = selector, 0
         self._room: list[Tensor] = []  # keys, values, summaries: (batch, kv_heads, slots, d)
         self._summarised = 0  # blocks
+        self._rows: list[int] = []  # of a block in each kind of summary
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -231,12 +249,14 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             self._write(index, was, new)
         self.keys, self.values = (room[:, :, : self.length] for room in self._room[:2])
         if isinstance(self.selector, Summarised):
-            size, done = self.selector.key_block, self._summarised
+            size, done = self.selector.summarised, self._summarised
             self._summarised = self.length // size
             if self._summarised > done:
                 fresh = self.keys[:, :, done * size : self._summarised * size]
-                for index, new in enumerate(self.selector.summaries(fresh), start=2):
-                    self._write(index, done, new)
+                kinds = self.selector.summaries(fresh)
+                self._rows = [rows.shape[2] // (self._summarised - done) for rows in kinds]
+                for index, (rows, each) in enumerate(zip(kinds, self._rows, strict=True), start=2):
+                    self._write(index, done * each, rows)
         seen = self.keys.view_as(self.keys)
         seen.assay_kept = self  # type: ignore[attr-defined]  # goes with the keys to `attend`
         return seen, self.values
@@ -253,11 +273,12 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         room[:, :, at:end] = new
 
     def summaries(self) -> tuple[Tensor, ...]:
-        r"""Of the complete blocks, each (batch, kv_heads, blocks, d).
+        r"""Of the complete blocks, each (batch, kv_heads, rows, d).
 
         Equation: $f(K_c), \quad c < \lfloor n / b \rfloor$
         """
-        return tuple(room[:, :, : self._summarised] for room in self._room[2:])
+        kinds = zip(self._room[2:], self._rows, strict=True)
+        return tuple(room[:, :, : self._summarised * each] for room, each in kinds)
 
     def get_seq_length(self) -> int:
         """Tokens so far."""
@@ -268,7 +289,8 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         length = self.length + max_length if max_length < 0 else max_length
         if length < self.length:
             self.length = length
-            self._summarised = min(self._summarised, length // self.selector.key_block)
+            if isinstance(self.selector, Summarised):
+                self._summarised = min(self._summarised, length // self.selector.summarised)
             self._cut()
 
     def _cut(self) -> None:

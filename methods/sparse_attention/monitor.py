@@ -6,18 +6,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from ..measure import memory
+from ..measure.clock import elapsed, synchronise
 from .module import SparseAttention
 from .probes import Intermediate
-
-
-def synchronise(device: torch.device | str) -> None:
-    """Wait for the device, or a time would be that of the launch."""
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float, int]:
@@ -25,12 +19,7 @@ def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float
 
     It is called twice, since recording memory would slow the timed call.
     """
-    synchronise(device)
-    begin = time.perf_counter()
-    call()
-    synchronise(device)
-    seconds = time.perf_counter() - begin
-    return seconds, memory.peak(call, device)
+    return elapsed(call, device), memory.peak(call, device)
 
 
 @dataclass

@@ -47,6 +47,9 @@ SMALL |= {
     "strided": {"stride": 3, "window": 2, "key_block": 8},
     "top_p": {"p": 0.5, "most": 3, "key_block": 8},
     "indexer": {"top": 20, "width": 8},
+    "reused": {"top": 20, "every": 2},
+    "clusters": {"top": 16, "chunk": 16, "count": 2, "sinks": 2},
+    "hierarchical": {"top": 2, "kept": 2, "blocks": 2, "key_block": 8},
 }
 
 
@@ -131,6 +134,28 @@ def test_generation_with_any_cache_or_none_equals_the_full_pass(family, name):
         for out in found.values():
             steps = torch.stack([step[b] for step in out.logits])
             torch.testing.assert_close(steps, full, atol=3e-5, rtol=1e-4)
+
+
+def test_a_layer_that_reuses_reads_what_the_one_before_it_chose():
+    model, ids = made("llama"), tokens(1)
+    with torch.no_grad():
+        hugging_face.choose(model, "reused", top=8, every=2)
+        reusing = model(ids).logits
+        read: list[torch.Tensor] = []
+        real = hugging_face.block_sparse_attention
+        with pytest.MonkeyPatch.context() as patch:
+            spied = lambda *given, **words: read.append(given[3]) or real(*given, **words)  # noqa: E731
+            patch.setattr(hugging_face, "block_sparse_attention", spied)
+            model(ids)
+            hugging_face.choose(model, "reused", top=8, every=1)
+            alone = model(ids).logits
+    assert read[0] is read[1]
+    assert torch.equal(read[2], read[0])
+    assert not torch.equal(read[3], read[0])
+    assert (alone - reusing).abs().max() > 1e-5
+    hugging_face.choose(sliding := made("mistral, sliding"), "reused")
+    with pytest.raises(InputError, match="reused is for models without sliding layers"):
+        sliding(ids)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
