@@ -1,4 +1,4 @@
-"""The base model: Qwen2 or Qwen3, tiny and random or real from a folder or the hub, with LoRA.
+"""The base model: Qwen2, Qwen3 or Llama, tiny and random or real, with LoRA.
 
 LoRA: Hu et al., arXiv:2106.09685, W x + (alpha / r) B A x with B = 0 at the start, so that a model
 with fresh adapters computes exactly what its base computes.
@@ -11,14 +11,16 @@ from typing import Any
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers import LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
 
 from ..errors import InputError
 from ..kit.frozen import load_frozen, read_config
 from ..kit.seeds import seeded
 from .config import ConceptConfig
 
-MODELS: dict[str, Any] = {"qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM}
+MODELS: dict[str, Any] = {
+    "qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM, "llama": LlamaForCausalLM,
+}  # fmt: skip
 LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
@@ -33,7 +35,7 @@ def tiny_config(
     d_ff: int = 128,
     max_positions: int = 4096,
 ) -> Any:
-    """A small Qwen configuration for tests and CPU benchmarks."""
+    """A small configuration for tests and CPU benchmarks."""
     return MODELS[family].config_class(
         vocab_size=vocab,
         hidden_size=d,
@@ -49,10 +51,10 @@ def tiny_config(
 
 
 def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -> Any:
-    """A causal language model from a configuration (random weights), a folder or a hub id.
+    """A causal language model from a configuration (random weights), a folder, file or hub id.
 
     Args:
-        source: a Qwen2Config or Qwen3Config, a path written by `save_pretrained`, or a hub id.
+        source: a configuration, a path written by `save_pretrained`, a hub id, or a GGUF file.
         dtype: of the weights; the checkpoint's own where not given.
         seed: of the random weights.
 
@@ -62,7 +64,7 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
     """
     config = read_config(source, "base model")
     if config.model_type not in MODELS:
-        kinds = " and ".join(MODELS)
+        kinds = ", ".join(MODELS)
         raise InputError(f"the base is a {config.model_type!r} model; this method reads {kinds}")
     if "sliding_attention" in (getattr(config, "layer_types", None) or []):
         raise InputError("the base uses sliding-window layers; load it with use_sliding_window off")
@@ -114,7 +116,7 @@ def widen_norms(model: nn.Module) -> None:
     """
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if type(child).__name__ in ("Qwen2RMSNorm", "Qwen3RMSNorm"):
+            if type(child).__name__ in ("Qwen2RMSNorm", "Qwen3RMSNorm", "LlamaRMSNorm"):
                 old: Any = child
                 norm = nn.RMSNorm(len(old.weight), old.variance_epsilon)
                 norm.weight = old.weight

@@ -9,9 +9,9 @@ boundaries with codes that mean nothing; whatever it gains, concepts did not.
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -27,6 +27,16 @@ from .v3.monitors import Stats
 
 WITH_CONCEPTS = ("stride", "hnet", "random", "faithful", "recommended")
 NAMES = ("plain", "dropped", "equal", *WITH_CONCEPTS)
+
+
+def equal_split(split: tuple[int, int, int], rho: float) -> tuple[int, int, int]:
+    """How to split so that, without concepts, as many layers run as a token of v2 costs.
+
+    A share rho of its tokens goes through the middle layers: so many of those are kept.
+    """
+    shallow, middle, deep = split
+    kept = round(rho * middle)
+    return shallow + kept, middle - kept, deep
 
 
 def random_codes(ids: Tensor, is_concept: Tensor, n_concepts: int) -> Tensor:
@@ -60,6 +70,11 @@ class Judgement:
     shares: tuple[float, ...] = ()  # of each code among concepts, most used first
     shuffled: float = 0.0  # nats a token lost when codes are shuffled
     removed: float = 0.0  # and when there are no concepts
+
+    def times(self, share: float) -> Self:
+        """What is counted of a token, of a byte where so many tokens make one."""
+        counted = ("bits", "flops", "shuffled", "removed")
+        return replace(self, **{name: share * getattr(self, name) for name in counted})
 
     @property
     def per_concept(self) -> float:

@@ -1,5 +1,6 @@
 """Bits a byte against operations a byte: v2 and its baselines from one base, and from nothing."""
 
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -13,23 +14,22 @@ from ..kit.training import Plan
 from ..protocol import Variant
 from . import checks
 from .base import load_base, tiny_config
-from .baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, front, judge
+from .baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, equal_split, front, judge
 from .config import ConceptConfig, recommended
 from .marks import marks
 from .model import ConceptLM
+from .practice import load, size, tokenised
 from .spec import CompressionParams, ScratchParams
 from .train import OnText, train
 from .v3.monitors import diagnose
 
+OnTraining = Callable[..., None]  # called with the steps done
 WATCHED = ("random", "faithful", "recommended")  # whose diagnosis is logged
 
 
 def configure(name: str, params: CompressionParams) -> ConceptConfig:
     """The configuration of a candidate."""
-    split = params.split
-    if name == "equal":
-        kept = round(params.rho * params.middle)
-        split = (params.shallow + kept, params.middle - kept, params.deep)
+    split = equal_split(params.split, params.rho) if name == "equal" else params.split
     values: dict[str, Any] = {"rho": params.rho, "n_concepts": params.n_concepts}
     if name == "recommended":
         return recommended(*split, **values)
@@ -38,35 +38,49 @@ def configure(name: str, params: CompressionParams) -> ConceptConfig:
 
 
 def compression(ctx: Context, params: CompressionParams) -> None:
-    """Pretrain one base a seed, tune every candidate from it alike, judge on held-out text."""
+    """One base a seed, pretrained here or real; every candidate tuned alike, judged held out."""
     torch.set_num_threads(1)
     ctx.check_all("dropped_layers", checks.dropped_layers(ctx.device))
-    corpus = stdlib()
-    ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} bytes to train on")
-    total = params.seeds * (params.pretrain_steps + len(NAMES) * params.steps)
-    stages = Stages(ctx, total)
+    corpus, real, a_byte = stdlib(), None, 1.0  # tokens a byte
+    if params.model:
+        real, tokenizer = load(params.model, "float32", ctx.device)
+        corpus = tokenised(corpus, tokenizer)
+        x = corpus.judged(params.judged, params.length)[:, 1:]
+        a_byte = x.numel() / size(tokenizer, x)
+    unit = "tokens" if real else "bytes"
+    ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} {unit} to train on")
+    first = 0 if real else params.pretrain_steps
+    stages = Stages(ctx, params.seeds * (first + len(NAMES) * params.steps))
     judged: dict[str, list[Judgement]] = {name: [] for name in NAMES}
     for seed in range(ctx.seed, ctx.seed + params.seeds):
-        d_ff = 8 * params.d // 3 // 32 * 32
-        base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
         sizes = corpus, params.rows, params.length
-        on_step = stages.begin(params.pretrain_steps, "base")
-        plan = Plan(params.pretrain_steps, 2e-3, seed=seed)
-        train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=on_step)
-        base.requires_grad_(False)
+        base = real or _pretrained(params, sizes, seed, stages.begin(first, "base"))
         for name in NAMES:
             config = configure(name, params)  # not the batches of pretraining
             learner = candidate(name, base, config, *sizes, seed + 1_000)
             on_step = stages.begin(params.steps, name)
-            train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=on_step)
-            judged[name].append(judge(learner, params.judged))
+            train(learner, Plan(params.steps, params.lr, seed=seed), on_step=on_step)
+            judged[name].append(judge(learner, params.judged).times(a_byte))
     charts = Charts(ctx, __file__)
     charts.seeds("pareto", front(judged))
     _codes(charts, judged)
     for name in WATCHED:
         for action in diagnose(judged[name][0].stats):
             ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
-    ctx.artefact("boundaries.svg", heat_map(learner, params.length))
+    if not real:  # of bytes
+        ctx.artefact("boundaries.svg", heat_map(learner, params.length))
+
+
+def _pretrained(
+    params: CompressionParams, sizes: tuple[Corpus, int, int], seed: int, on_step: OnTraining
+) -> Any:
+    """A small base that has learned plain text."""
+    d_ff = 8 * params.d // 3 // 32 * 32
+    base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
+    plan = Plan(params.pretrain_steps, 2e-3, seed=seed)
+    train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=on_step)
+    base.requires_grad_(False)
+    return base
 
 
 MEASURES = ("shuffled", "removed", "perplexity", "dead", "per_concept", "tail95")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..kit.frozen import load_tokenizer
 from ..kit.training import History, Plan
 from ..spec import OnProgress
 from .base import add_lora, check_tokens, load_base
-from .baselines import shuffled_codes
+from .baselines import equal_split, shuffled_codes
 from .config import ConceptConfig
 from .decode import generate
 from .head import draw
@@ -116,11 +116,13 @@ def size(tokenizer: Any, x: Tensor) -> int:
     return sum(len(tokenizer.decode(row).encode()) for row in x)
 
 
-def checkpoint(params: TrainParams, about: Mapping[str, Any], corpus: Corpus) -> Checkpoint:
+def checkpoint(
+    params: TrainParams, about: Mapping[str, Any], corpus: Corpus, name: str = "training"
+) -> Checkpoint:
     """Where a training is kept; one that goes on must agree in what it reads, and how."""
     read = params.model_dump(include={"rows", "length", "lr", "seed"})
     about = {**about, "text": corpus.digest, "reading": read}
-    return Checkpoint(Path(params.out) / "training.pt", about, every=params.every)
+    return Checkpoint(Path(params.out) / f"{name}.pt", about, every=params.every)
 
 
 def tune(
@@ -138,16 +140,18 @@ def tune(
 
 
 def fit_text(
-    params: TrainParams, model: Any, about: Any, corpus: Corpus, on_progress: OnProgress
-) -> None:
+    params: TrainParams, model: Any, about: Any, corpus: Corpus, on_progress: OnProgress, *,
+    concepts: bool = True,
+) -> None:  # fmt: skip
     """Train v1 or v2 on windows of a text, from where it was interrupted."""
-    learner = OnText(model, corpus, params.rows, params.length, params.seed)
+    sizes = params.rows, params.length, params.seed
+    learner = OnText(model, corpus, *sizes, concepts=concepts)
 
     def on_step(step: int, history: History) -> None:
         on_progress(step, params.steps, f"loss {history.loss[-1]:.3f}")
 
     plan = Plan(params.steps, params.lr, seed=params.seed)
-    kept = checkpoint(params, {"model": about}, corpus)
+    kept = checkpoint(params, {"model": about}, corpus, "training" if concepts else "dropped")
     train_learner(learner, plan, on_step=on_step, checkpoint=kept)
 
 
@@ -173,17 +177,45 @@ def compress(
         fit_text(params, model, asdict(config), corpus, on_progress)
         after = bits(lambda row: model(row).logits, x, sizes)
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
-        removed = bits(lambda row: model(row, is_concept=row < 0).logits, x, sizes)
+        removed = bits(without_concepts(model), x, sizes)
         shown = x[0, :128]
         read = in_words(shown, marks(model, shown), tokenizer.decode)
+    bar = layers_dropped(params, config, corpus, x, sizes, on_progress) if params.dropped else ""
     nats = math.log(2) * sizes / x[:, 1:].numel()  # a token, of a bit a byte
     lost = Stats(1.0, shuffled=nats * (shuffled - after), masked=nats * (removed - after))
     report = (
         f"held-out bits a byte: {before:.3f} before (the base, every layer), {after:.3f} after, "
-        f"{shuffled:.3f} with codes shuffled, {removed:.3f} with concepts removed\n"
+        f"{shuffled:.3f} with codes shuffled, {removed:.3f} with concepts removed{bar}\n"
         f"{monitored(lost)}\nConcepts [code: nearest tokens] in held-out text:\n{read}"
     )
     return model, {"config": asdict(config)}, report
+
+
+def without_concepts(model: ConceptLM) -> Callable[[Tensor], Tensor]:
+    r"""Logits (B, T, V) of tokens (B, T) none of which becomes a concept.
+
+    Equation: $\mathrm{logits} = \mathrm{ConceptLM}(x), \quad c_t = 0$
+    """
+    return lambda row: model(row, is_concept=row < 0).logits
+
+
+def layers_dropped(  # noqa: PLR0917
+    params: TrainParams, config: ConceptConfig, corpus: Corpus, x: Tensor, sizes: int,
+    on_progress: OnProgress,
+) -> str:  # fmt: skip
+    """The bar for v2: the base with middle layers dropped until it costs as much, trained alike.
+
+    Whatever v2 gains over it comes of concepts.
+    """
+    base, _ = load(params.model, params.dtype, str(x.device))
+    split = equal_split((config.shallow, config.middle, config.deep), config.rho)
+    bar = replace(config, shallow=split[0], middle=split[1], deep=split[2])
+    model = build(base, bar, params.seed)
+    with precision(base):
+        fit_text(params, model, {"dropped": asdict(bar)}, corpus, on_progress, concepts=False)
+        after = bits(without_concepts(model), x, sizes)
+    dropped = f"{bar.middle} of {sum(split)} layers dropped in the place of concepts"
+    return f"; with {dropped}, trained alike, {after:.3f}"
 
 
 def monitored(stats: Stats) -> str:

@@ -51,7 +51,9 @@ class DecodeParams(_Split, TimedParams):
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
     )
-    model: Place = parameter("", "Folder or hub id of real weights; empty is random.", model=True)
+    model: Place = parameter(
+        "", "Folder, GGUF file or hub id of real weights; empty is random.", model=True
+    )
 
 
 class _OnBytes(_Split):
@@ -67,6 +69,11 @@ class CompressionParams(_OnBytes):
 
     pretrain_steps: int = parameter(600, "Steps of the base on plain text.", ge=1, le=1_000_000)
     steps: int = parameter(200, "Steps of each candidate from that base.", ge=1, le=1_000_000)
+    lr: float = parameter(3e-3, "Highest learning rate of each candidate.", gt=0, le=1)
+    model: Place = parameter(
+        "", "Real base with its tokenizer, in the place of pretraining; the split fits it.",
+        model=True,
+    )  # fmt: skip
     judged: int = parameter(64, "Held-out windows.", ge=1, le=4096)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
@@ -121,7 +128,9 @@ class PlannerParams(_Plans):
 
 
 class _Real(Params):
-    model: Source = parameter(..., "Folder or hub id of a Qwen with its tokenizer.", local=True)
+    model: Source = parameter(
+        ..., "Folder, GGUF file or hub id of a Qwen or Llama with its tokenizer.", local=True
+    )
     out: Source = parameter(..., "Folder of training.pt, to resume, and concepts.pt.", local=True)
     dtype: Literal["auto", "float32", "bfloat16"] = parameter(
         "auto", "Type of the base's weights; auto is the checkpoint's own."
@@ -156,6 +165,9 @@ class TrainParams(_Plans, _Real):
     shallow_window: int = parameter(64, "v2: tokens shallow layers look back; 0: all.", ge=0)
     run_cap: int = parameter(16, "v2: NULLs in a row at most; 0: any number.", ge=0)
     usage_bonus: float = parameter(0.1, "v2: weight of using many codes surely.", ge=0)
+    dropped: bool = parameter(
+        True, "v2: train the base with layers dropped at equal cost, too: twice the time."
+    )
     choose_every: int = parameter(2, "v3: M, epochs between choices of an example's plan.", ge=1)
     watch: int = parameter(0, "v3: steps between looks at the monitors; 0: at the end.", ge=0)
 

@@ -7,16 +7,15 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..context import Context
 from ..kit.checkpoint import kept_in
 from ..kit.images import Panel, panels
 from ..kit.report import Charts, Stages
-from ..measure import flops
 from . import checks, scenes, toy
 from .choice import BEFORE, Stage
 from .core import read
+from .practice import operations
 from .selectors import REGISTRY
 from .spec import TradeoffParams, TrainingParams
 from .toy import Exam, Plans, learn, leaving_at, leaving_twice, split
@@ -116,13 +115,8 @@ def in_words(kinds: dict[str, float]) -> str:
 def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, float | str], float]:
     """Operations to the first token in per cent of the unpruned model's, counted."""
     row = exam.prompt.each(lambda part: part[:1])
-    with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
-        whole = flops.count(lambda: read(exam.llava, row))
-        return {
-            (name, k): 100 * flops.count(partial(read, exam.llava, row, way(k))) / whole
-            for name, way in ways.items()
-            for k in budgets
-        }
+    plans = {(name, k): way(k) for name, way in ways.items() for k in budgets}
+    return {at: 100 * share for at, share in operations(exam.llava, row, plans).items()}
 
 
 QUESTIONS = 3

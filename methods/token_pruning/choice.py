@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 
 from ..errors import InputError
 from ..kit.rows import take
-from .llava import Rotary, Vision, attention_scores, visual_tokens
-from .stream import Entered, Prompt, Stream, marks
+from .llava import Rotary, Vision, attention_scores
+from .stream import Entered, Prompt, Stream, marks, project, tokens_of
 
 
 def check_budget(k: int, n: int) -> None:
@@ -194,11 +194,11 @@ def first_context(
 ) -> Context:
     """What a choice before the language model may look at, image by image."""
     visual, asked, images = marks(llava, prompt)
-    B, n = len(visual), visual_tokens(llava)
+    B, n = len(visual), tokens_of(llava, prompt)
     places = (~visual).nonzero()[:, 1].view(B, -1)
     words = llava.model.language_model.embed_tokens(prompt.ids.gather(1, places))
     return Context(
-        lambda: llava.model.multi_modal_projector(vision.features),
+        lambda: project(llava, prompt, vision.features),
         torch.arange(n, device=visual.device).expand(B * images, n),
         words.repeat_interleave(images, 0),
         asked.gather(1, places).repeat_interleave(images, 0),
@@ -208,15 +208,15 @@ def first_context(
     )
 
 
-def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
-    """Stages by layer.
+def check_stages(llava: Any, stages: Sequence[Stage], here: int) -> dict[int, Stage]:
+    """Stages by layer, for images of `here` visual tokens.
 
     Raises:
         InputError: for layers that do not exist or repeat, budgets that grow or exceed the
             visual tokens, and selectors that cannot stand where they were put.
     """
     layers = llava.config.text_config.num_hidden_layers
-    here, last = visual_tokens(llava), BEFORE - 1
+    last = BEFORE - 1
     for stage in stages:
         if not BEFORE <= stage.layer < layers:
             known = f"the model has layers 0 to {layers - 1}, and {BEFORE} is before them"

@@ -22,7 +22,7 @@ from ..kit import noise as kit
 from ..kit.rows import take, wide
 from .choice import BEFORE, Before, Stage, check_stages, first_context, top
 from .llava import Vision, encode
-from .stream import Cache, Prompt, Reading, embed, images_of, run_layer
+from .stream import Cache, Prompt, Reading, embed, images_of, is_visual, run_layer, tokens_of
 
 
 def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor]:
@@ -194,11 +194,15 @@ def read(
         InputError: for stages out of order, layers that do not exist, budgets above what is
             there, and prompts or images that do not fit the model.
     """
-    by_layer, images = check_stages(llava, stages), images_of(llava, prompt)
+    images = images_of(llava, prompt)
+    by_layer = check_stages(llava, stages, tokens_of(llava, prompt))
     if not bool(prompt.real()[:, -1].all()):
         side = 'pad on the left (tokenizer.padding_side = "left")'
         raise InputError(f"a row ends with padding, not with the word to continue from; {side}")
-    if not images or prompt.pixels is None:
+    if prompt.embeds is not None:
+        seen = is_visual(llava, prompt).nonzero()[:, 1].view(len(prompt.ids), -1)
+        vision = Vision(take(prompt.embeds, seen))
+    elif not images or prompt.pixels is None:
         by_layer, vision = {}, None
     elif vision is None:
         vision = encode(llava, prompt.pixels)
@@ -208,7 +212,7 @@ def read(
         entered = first.selector.enter(context, first.keep)
         kept[BEFORE] = entered.index
     decoder, stream = llava.model.language_model, embed(llava, prompt, vision, entered)
-    cache = Cache(DynamicCache(), stream.positions[:, -1:] + 1)
+    cache = Cache(DynamicCache(), stream.following())
     rotary, mask = stream.around(decoder)
     counts, previous = list[int](), None
     for at, layer in enumerate(decoder.layers):

@@ -1,4 +1,4 @@
-"""Users' own data: LLaVA's conversations and VQA's questions, checked before any work."""
+"""Users' own data, checked before any work: LLaVA's conversations, VQA's questions, captions."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -116,9 +116,15 @@ def _refuse(folder: Path, examples: Sequence[Example], faults: Sequence[str]) ->
     if not examples:
         raise InputError(
             f"{folder.name} holds no example: a *.json or *.jsonl with records of image and "
-            "conversations, as LLaVA's instruction data has them, or questions.json with "
-            "annotations.json"
+            "conversations, as LLaVA's instruction data has them, questions.json with "
+            f"annotations.json, or {CAPTIONS}"
         )
+
+
+Asked = tuple[str, Path | None, str, tuple[str, ...]]  # its name, image, question, answers
+CAPTIONS = "captions.json"
+# What lmms-eval asks of COCO's images.
+CAPTION = "Provide a one-sentence caption for the provided image."
 
 
 def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
@@ -134,6 +140,12 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
     """
     questions = read_json(folder / "questions.json")
     annotations = read_json(folder / "annotations.json")
+    images = {path.stem[-12:]: path for path in _photographs(folder)}
+
+    def image(record: Any) -> Path | None:
+        number = str(record.get("image_id", "")).zfill(12)
+        return folder / str(record["image"]) if "image" in record else images.get(number)
+
     try:
         answers = {
             record["question_id"]: tuple(str(answer["answer"]) for answer in record["answers"])
@@ -141,7 +153,8 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
         }
         asked = [
             (
-                record,
+                f"question {record.get('question_id')}",
+                image(record),
                 str(record["question"]).replace(IMAGE, ""),
                 answers.get(record.get("question_id"), ()),
             )
@@ -149,17 +162,48 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
-    images = {path.stem[-12:]: path for path in _photographs(folder)}
+    return _examples(folder, asked, "no answer stands in annotations.json", skip=skip)
+
+
+def captions(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
+    """Images with their captions in the format of COCO: `captions.json`, images anywhere below.
+
+    Returns:
+        examples, and what was left out and why.
+
+    Raises:
+        InputError: as `instruct`; also for images without a caption.
+    """
+    listed, said = read_json(folder / CAPTIONS), dict[Any, tuple[str, ...]]()
+    images = {path.name: path for path in _photographs(folder)}
+    try:
+        for record in listed["annotations"]:
+            number = record["image_id"]
+            said[number] = (*said.get(number, ()), str(record["caption"]))
+        asked = [
+            (
+                f"image {record['id']}",
+                images.get(record["file_name"]),
+                CAPTION,
+                said.get(record["id"], ()),
+            )
+            for record in listed["images"]
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InputError(f"{CAPTIONS}: not in the format of COCO: {error} fails") from error
+    return _examples(folder, asked, f"no caption stands in {CAPTIONS}", skip=skip)
+
+
+def _examples(
+    folder: Path, asked: Sequence[Asked], unanswered: str, *, skip: bool
+) -> tuple[list[Example], list[str]]:
+    """What can be used of what is asked, and what cannot and why."""
     look = cache(unreadable)
     examples: list[Example] = []
     faults: list[str] = []
-    for record, question, known in asked:
-        name = f"question {record.get('question_id')}"
-        number = str(record.get("image_id", "")).zfill(12)
-        path = folder / str(record["image"]) if "image" in record else images.get(number)
+    for name, path, question, known in asked:
         why = look(path) if path else "its image is not there"
-        if not known:
-            why = "no answer stands in annotations.json"
+        why = why if known else unanswered
         if why or path is None:
             faults.append(f"{name}: {why}")
         else:

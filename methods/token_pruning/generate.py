@@ -1,6 +1,7 @@
 """Generation after a pruned prompt: token ids, or text where a processor is given."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from .choice import Stage
 from .core import read
+from .llava import FAMILIES
 from .stream import Cache, Prompt, fitting, images_in, run_layer
 
 NEW = 20  # tokens generated where neither the call nor generation_config says how many
@@ -148,7 +150,45 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
     flat = [image for entry in several for image in entry]
     made = processor(images=flat or None, text=texts, padding=True, return_tensors="pt")
     made = made.to(llava.device)
+    if llava.config.model_type in FAMILIES:
+        return own_prompt(llava, made)
     return Prompt(made["input_ids"], made.get("pixel_values"), made["attention_mask"].bool())
+
+
+class _Reached(Exception):  # noqa: N818 - no error: what was wanted is there
+    """The decoder was reached."""
+
+
+@torch.no_grad()
+def own_prompt(model: Any, made: Mapping[str, Tensor]) -> Prompt:
+    r"""A prompt as a model's own class embeds it: visual tokens in their places, and positions.
+
+    Equation: $h^0 = \mathrm{Class}(x)$, what the class gives its decoder: (B, T, d)
+
+    Whatever the class does before its decoder (tiles and newlines of LLaVA-NeXT, merged patches and
+    three-axis positions of Qwen-VL, frames of a video) is done by it: it runs until it calls that.
+
+    Args:
+        model: of one of `FAMILIES`.
+        made: what its processor gives, `input_ids` and `attention_mask` among it.
+    """
+    given: dict[str, Any] = {}
+
+    def reached(module: Any, args: Any, words: dict[str, Any]) -> None:
+        given.update(words)
+        raise _Reached
+
+    hook = model.model.language_model.register_forward_pre_hook(reached, with_kwargs=True)
+    try:
+        with suppress(_Reached):
+            model(**made)
+    finally:
+        hook.remove()
+    ids, places = made["input_ids"], given["position_ids"]
+    if places is not None and places.ndim == 3:
+        places = places[-3:].movedim(0, 2)
+    mask = made.get("attention_mask", torch.ones_like(ids)).bool()
+    return Prompt(ids, mask=mask, embeds=given["inputs_embeds"], places=places)
 
 
 def _worded(processor: Any, question: str, images: int) -> str:

@@ -1,6 +1,7 @@
 """The model that is pruned: a LLaVA from a folder, the hub or a configuration, and its inputs.
 
-LLaVA: Liu et al., arXiv:2304.08485; LLaVA-1.5: arXiv:2310.03744.
+LLaVA: Liu et al., arXiv:2304.08485; LLaVA-1.5: arXiv:2310.03744. Models of `FAMILIES` are read as
+well, by what their own classes give the decoder (`families`).
 """
 
 import tomllib
@@ -11,13 +12,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LlavaConfig, LlavaForConditionalGeneration
+from transformers import AutoModelForImageTextToText, LlavaConfig, LlavaForConditionalGeneration
 from transformers.models.llama.modeling_llama import rotate_half
 
 from ..errors import InputError
 from ..kit.frozen import load_frozen, read_config
 
-DECODERS = ("llama", "mistral", "qwen2")  # whose layers take the same arguments
+# Whose layers take the same arguments.
+DECODERS = ("llama", "mistral", "qwen2", "qwen2_vl_text", "qwen2_5_vl_text")
+FAMILIES = ("llava_next", "qwen2_vl", "qwen2_5_vl")
+NOTHING = torch.empty(0)
 MIN_MASK = torch.finfo(torch.float32).min
 Rotary = tuple[Tensor, Tensor]  # cos and sin of positions, (B, n, d_head) each
 
@@ -40,10 +44,10 @@ def sized(
 
 
 def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -> Any:
-    """A frozen LLaVA from a configuration (random weights), a folder or a hub id.
+    """A frozen LLaVA, or model of `FAMILIES`, from a configuration, a folder or a hub id.
 
     Args:
-        source: a LlavaConfig, a path written by `save_pretrained`, or a hub id.
+        source: a configuration (random weights), a path written by `save_pretrained`, or a hub id.
         dtype: of the weights; the checkpoint's own where not given.
         seed: of the random weights.
 
@@ -51,22 +55,32 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
         InputError: when there is no such model here, it is of another kind, weights are missing
             or of other shapes, or one of them is no number.
     """
-    _check_kind(read_config(source, "LLaVA"))
-    return load_frozen(LlavaForConditionalGeneration, source, dtype=dtype, seed=seed)
+    config = read_config(source, "LLaVA")
+    _check_kind(config)
+    made: Any = LlavaForConditionalGeneration
+    if config.model_type in FAMILIES:
+        made = AutoModelForImageTextToText._model_mapping[type(config)]
+    return load_frozen(made, source, dtype=dtype, seed=seed)
 
 
 def _check_kind(config: Any) -> None:
-    if config.model_type != "llava":
-        raise InputError(f"the model is a {config.model_type!r}; this method prunes llava models")
+    kinds = ("llava", *FAMILIES)
+    if config.model_type not in kinds:
+        listed = ", ".join(kinds)
+        raise InputError(
+            f"the model is a {config.model_type!r}; this method prunes {listed} models"
+        )
     text, tower = config.text_config, getattr(config.vision_config, "model_type", "no vision tower")
-    if tower != "clip_vision_model":
-        raise InputError(f"a llava with {tower}; the tower must be a clip_vision_model")
     if text.model_type not in DECODERS:
         raise InputError(f"a llava on {text.model_type}; {', '.join(DECODERS)} are read")
-    if config.vision_feature_select_strategy != "default":
-        raise InputError("a llava that reads CLS beside the patches; `default` features are read")
     if getattr(text, "sliding_window", None) is not None:
         raise InputError("a decoder with a sliding window: its cache drops what pruning keeps")
+    if config.model_type != "llava":
+        return
+    if tower != "clip_vision_model":
+        raise InputError(f"a llava with {tower}; the tower must be a clip_vision_model")
+    if config.vision_feature_select_strategy != "default":
+        raise InputError("a llava that reads CLS beside the patches; `default` features are read")
     if not isinstance(config.vision_feature_layer, int):
         raise InputError("visual features of several layers at once are not supported")
 
@@ -77,18 +91,20 @@ class Vision:
 
     `features` (B, N, d_vision) before the projector and `cls` (B, d_vision) beside them; `layer`
     made both from `states` (B, 1 + N, d_vision), CLS first. Keys and saliency are computed for
-    those who ask.
+    those who ask. Of other families there are the features alone, as the decoder reads them.
     """
 
     features: Tensor
-    layer: Any
-    states: Tensor
-    cls: Tensor
+    layer: Any = None
+    states: Tensor = NOTHING
+    cls: Tensor = NOTHING
 
     @cached_property
-    def _inside(self) -> Tensor:
-        normed: Tensor = self.layer.layer_norm1(self.states)
-        return normed
+    def _inside(self) -> tuple[Any, Tensor]:
+        """Attention of the layer, and what it reads."""
+        if self.layer is None:
+            raise InputError("this choice reads a CLIP's CLS and keys, which this model has not")
+        return self.layer.self_attn, self.layer.layer_norm1(self.states)
 
     @cached_property
     def keys(self) -> Tensor:
@@ -97,9 +113,9 @@ class Vision:
         Equation: $k_i = \frac{1}{H} \sum_h (W_k\, \mathrm{LN}_1(s_{i + 1}) + b_k)_h$, s the
         `states`, CLS being s_0
         """
-        keys: Tensor = self.layer.self_attn.k_proj(self._inside)[:, 1:].float()
-        heads = self.layer.self_attn.num_heads
-        return torch.unflatten(keys, 2, (heads, -1)).mean(2)
+        attention, inside = self._inside
+        keys: Tensor = attention.k_proj(inside)[:, 1:].float()
+        return torch.unflatten(keys, 2, (attention.num_heads, -1)).mean(2)
 
     @cached_property
     def saliency(self) -> Tensor:
@@ -108,10 +124,10 @@ class Vision:
         Equation: $a_i = \frac{1}{H} \sum_h \frac{e^{S_{h, i + 1}}}{\sum_{j = 0}^{N} e^{S_{hj}}},
         \quad S_{hj} = \frac{q_{h0} \cdot k_{hj}}{\sqrt{d_{head}}}$, CLS being 0
         """
-        attention = self.layer.self_attn
+        attention, inside = self._inside
         heads = attention.num_heads
-        q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
-        k = attention.k_proj(self._inside).unflatten(2, (heads, -1)).transpose(1, 2)
+        q = attention.q_proj(inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
+        k = attention.k_proj(inside).unflatten(2, (heads, -1)).transpose(1, 2)
         S = q.float() @ k.float().mT / q.shape[-1] ** 0.5  # (B, heads, 1, 1 + N)
         return torch.softmax(S, -1).mean(1)[:, 0, 1:]
 

@@ -145,6 +145,9 @@ class Pruner(nn.Module):
     def __init__(self, llava: Any, config: PruningConfig, *, seed: int = 0) -> None:
         super().__init__()
         text, vision = llava.config.text_config, llava.config.vision_config
+        if llava.config.model_type != "llava":
+            kind = llava.config.model_type
+            raise InputError(f"merger and heads are for llava models, not a {kind}: use selectors")
         config.fit(text.num_hidden_layers, visual_tokens(llava))
         self.config = config
         self._llava = (llava,)  # in a tuple: not a submodule, so not in its state or optimisers

@@ -1,32 +1,44 @@
-"""Heads for real weights: taught on a folder of conversations, judged on a folder of questions."""
+"""Heads for real weights: taught on conversations, judged on questions or captions."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..errors import InputError
 from ..kit.folders import training_in
 from ..kit.frozen import load_beside
-from ..measure.statistics import mean_interval
+from ..measure import flops
+from ..measure.clock import elapsed
+from ..measure.statistics import geometric_interval, mean_interval
 from ..spec import OnProgress
 from .choice import BEFORE, Stage, check_stages
 from .config import PruningConfig, load_config
-from .data import batches, instruct, question_of, vqa
+from .core import read
+from .data import CAPTIONS, Example, batches, captions, instruct, question_of, vqa
 from .generate import generate
-from .llava import load_llava, visual_tokens
+from .llava import load_llava
 from .model import Pruner, load_pruner
+from .scores import bleu, bleu_counts, cider, vqa_accuracy
 from .selectors import REGISTRY
 from .spec import EvaluateParams, TrainParams
+from .stream import Prompt, tokens_of
 from .training import History
 from .training import train as train_pruner
 
+K = TypeVar("K")
 SHORT = "\nAnswer the question using a single word or phrase."
+ANSWER_TOKENS, CAPTION_TOKENS = 10, 64  # at most, where `new` does not say
+TIMED = 10  # batches whose reading is timed
+SAMPLES = 1000  # of the images, for intervals of scores of captions
 
 
 def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
@@ -70,44 +82,126 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
 
 
 def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
-    """Answer every question unpruned and by each selector; returns accuracies, and what is lost
-    question by question, with 95 % intervals.
+    """Answer every question, or caption every image, unpruned and by each selector.
+
+    Returns accuracies, or BLEU-4 and CIDEr-D, what is lost one by one, with 95 % intervals, and
+    what the first token costs.
 
     Raises:
         InputError: for a model, data or pruner that does not fit, before any work.
     """
-    examples, left_out = vqa(Path(params.data), skip=params.skip)
+    folder = Path(params.data)
+    captioned = (folder / CAPTIONS).is_file()
+    examples, left_out = (captions if captioned else vqa)(folder, skip=params.skip)
     llava, processor = load(params.model, params.dtype, device)
-    plans = compared(llava, params)
-    right: dict[str, list[float]] = {name: [] for name in plans}
-    for begin in range(0, len(examples), params.rows):
+    ours = load_pruner(llava, Path(params.pruner)).stages() if params.pruner else []
+    said: dict[str, list[str]] = {}
+    seconds: dict[str, list[float]] = {}
+    shares: dict[str, float] = {}
+    new = params.new or (CAPTION_TOKENS if captioned else ANSWER_TOKENS)
+    for number, begin in enumerate(range(0, len(examples), params.rows)):
         part = examples[begin : begin + params.rows]
         # As LLaVA-1.5 was tuned to answer in a word.
         asked = [replace(example, question=example.question + SHORT) for example in part]
-        prompt = question_of(llava, processor, asked)
-        for name, stages in plans.items():
-            ids = generate(llava, prompt, stages, params.new)
+        prompt = question_of(llava, processor, part if captioned else asked)
+        plans = compared(llava, params, ours, tokens_of(llava, prompt))
+        shares = shares or operations(llava, prompt.each(lambda x: x[:1]), plans)
+        turn = number % len(plans)  # who is first changes from batch to batch
+        for name in [*plans][turn:] + [*plans][:turn]:
+            if number <= TIMED:
+                reading = partial(read, llava, prompt, plans[name], cached=True)
+                seconds.setdefault(name, []).append(elapsed(reading, device))
+            ids = generate(llava, prompt, plans[name], new)
             texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
-            pairs = zip(texts, part, strict=True)
-            right[name] += [vqa_accuracy(text, example.answers) for text, example in pairs]
-        status = f"{fmean(right[name]):.1%}"
-        on_progress(begin + len(part), len(examples), status)
-    lines = [f"{len(examples)} questions, {len(left_out)} left out"]
-    for name, values in right.items():
-        mean = mean_interval(values)
-        low, high = max(0.0, mean.low), min(1.0, mean.high)
-        line = f"{name}: {mean.value:.1%} ({low:.1%} to {high:.1%})"
-        if plans[name]:
-            whole = zip(right["unpruned"], values, strict=True)
-            lost = mean_interval([100 * (before - after) for before, after in whole])
-            low, high = max(-100.0, lost.low), min(100.0, lost.high)
-            line += f", lost {lost.value:.1f} points ({low:.1f} to {high:.1f})"
+            said.setdefault(name, []).extend(texts)
+        on_progress(begin + len(part), len(examples), f"{len(plans)} ways")
+    judged = (caption_scores if captioned else accuracies)(said, examples)
+    lines = [f"{len(examples)} {'images' if captioned else 'questions'}, {len(left_out)} left out"]
+    for name in plans:
+        line = f"{name}: {judged[name]}"
+        if name != "unpruned":
+            # The first batch warms up, where there is another.
+            pairs = list(zip(seconds["unpruned"], seconds[name], strict=True))
+            times = geometric_interval([a / b for a, b in pairs[1:] or pairs])
+            line += (
+                f"; to the first token {shares[name]:.1%} of the operations, {times.value:.2f} "
+                f"times as fast ({times.low:.2f} to {times.high:.2f})"
+            )
         lines.append(line)
     return "\n".join(lines)
 
 
-def compared(llava: Any, params: EvaluateParams) -> dict[str, Sequence[Stage]]:
-    """The stages of each selector, by its name and mean visual tokens a layer.
+def operations(llava: Any, prompt: Prompt, plans: Mapping[K, Sequence[Stage]]) -> dict[K, float]:
+    """What each plan's first token takes of the unpruned one's operations, all of them counted."""
+    with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
+        whole = flops.count(partial(read, llava, prompt))
+        return {
+            name: flops.count(partial(read, llava, prompt, stages)) / whole
+            for name, stages in plans.items()
+        }
+
+
+def accuracies(said: Mapping[str, Sequence[str]], examples: Sequence[Example]) -> dict[str, str]:
+    """By plan VQA's accuracy, and what is lost of the unpruned model's, question by question."""
+    right = {
+        name: [vqa_accuracy(text, e.answers) for text, e in zip(texts, examples, strict=True)]
+        for name, texts in said.items()
+    }
+    judged = {}
+    for name, values in right.items():
+        mean = mean_interval(values)
+        low, high = max(0.0, mean.low), min(1.0, mean.high)
+        judged[name] = f"{mean.value:.1%} ({low:.1%} to {high:.1%})"
+        if name != "unpruned":
+            whole = zip(right["unpruned"], values, strict=True)
+            lost = mean_interval([100 * (before - after) for before, after in whole])
+            low, high = max(-100.0, lost.low), min(100.0, lost.high)
+            judged[name] += f", lost {lost.value:.1f} points ({low:.1f} to {high:.1f})"
+    return judged
+
+
+def caption_scores(
+    said: Mapping[str, Sequence[str]], examples: Sequence[Example]
+) -> dict[str, str]:
+    """By plan BLEU-4 and CIDEr-D, and the share that is lost of the unpruned model's.
+
+    BLEU is of all captions at once: its interval is over samples of the images, drawn anew, which
+    are the same ones for every plan.
+    """
+    answers = [example.answers for example in examples]
+    n, draw = len(examples), np.random.default_rng(0)
+    samples = np.stack([np.bincount(draw.integers(n, size=n), minlength=n) for _ in range(SAMPLES)])
+    judged, whole = {}, dict[str, NDArray[np.float64]]()
+    for name, texts in said.items():
+        pairs = zip(texts, answers, strict=True)
+        counts = np.stack([bleu_counts(*pair) for pair in pairs])  # (n, 10)
+        each = np.array(cider(texts, answers))  # (n,)
+        found = {
+            "BLEU-4": bleu(np.concatenate([counts.sum(0)[None], samples @ counts])),
+            "CIDEr": 100 * np.concatenate([each.mean()[None], samples @ each / n]),
+        }
+        whole = whole or found
+        judged[name] = ", ".join(
+            _with_loss(measure, values, None if name == "unpruned" else whole[measure])
+            for measure, values in found.items()
+        )
+    return judged
+
+
+def _with_loss(measure: str, values: NDArray[np.float64], whole: NDArray[np.float64] | None) -> str:
+    """A score, the first of its values, and its loss in per cent: the others are its interval."""
+    line = f"{measure} {values[0]:.1f}"
+    if whole is None or whole[0] == 0:
+        return line
+    lost = 100 * (1 - values / np.where(whole == 0, np.nan, whole))
+    low, high = np.nanquantile(lost[1:], [0.025, 0.975])
+    return f"{line} (lost {lost[0]:.1f} %, {low:.1f} to {high:.1f})"
+
+
+def compared(
+    llava: Any, params: EvaluateParams, ours: Sequence[Stage], N: int
+) -> dict[str, Sequence[Stage]]:
+    """The stages of each selector for images of N tokens, by its name and mean tokens a layer.
 
     All but ours keep equally many on average: before the model, or, where they read its attention,
     before layer 2, as FastV does.
@@ -115,22 +209,22 @@ def compared(llava: Any, params: EvaluateParams) -> dict[str, Sequence[Stage]]:
     Raises:
         InputError: where ours has no pruner, the others no number of tokens, or too few of them.
     """
-    layers, N = llava.config.text_config.num_hidden_layers, visual_tokens(llava)
-    ours = load_pruner(llava, Path(params.pruner)).stages() if params.pruner else []
+    layers = llava.config.text_config.num_hidden_layers
     if "ours" in params.selectors and not ours:
         raise InputError("ours needs pruner=, the pruner.pt that train wrote")
-    mean = params.tokens or round(mean_tokens(ours, layers, N))
     if not ours and not params.tokens:
         raise InputError("give tokens=, the mean visual tokens a layer, or pruner= to keep as many")
+    mean = params.tokens or round(mean_tokens(ours, layers, N))
     plans: dict[str, Sequence[Stage]] = {"unpruned": ()}
     for name in params.selectors:
         selector = REGISTRY.get("random" if name == "chance" else name)
-        stages = ours
+        stages, kept = ours, float(mean)
         if selector is not None:
             late = Stage(2, (mean * layers - 2 * N) // (layers - 2), selector)
             stages = [Stage(BEFORE, mean, selector)] if selector.before else [late]
-        check_stages(llava, stages)
-        kept = mean_tokens(stages, layers, N)
+        else:
+            kept = mean_tokens(ours, layers, N)
+        check_stages(llava, stages, N)
         plans[f"{name}, {kept:.1f} visual tokens a layer"] = stages
     return plans
 
@@ -144,48 +238,3 @@ def mean_tokens(stages: Sequence[Stage], layers: int, N: int) -> float:
         counts.append(here if stage is None or stage.late else stage.keep)
         here = stage.keep if stage else here
     return fmean(counts)
-
-
-def vqa_accuracy(given: str, answers: Sequence[str]) -> float:
-    r"""VQA's accuracy: people who gave this answer, three are enough; mean over who is left out.
-
-    Equation: $a = \operatorname{mean}_i \min \left( 1, \frac{1}{3}
-        \sum_{j \ne i} [\, a_j = s \,] \right)$, and $[\, a_1 = s \,]$ with one answer alone
-    """
-    ours, known = _plain(given), [_plain(answer) for answer in answers]
-    if len(known) == 1:
-        return float(ours == known[0])
-    same = [answer == ours for answer in known]
-    return sum(min(1.0, (sum(same) - mine) / 3) for mine in same) / len(same)
-
-
-_PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-_ARTICLES = {"a", "an", "the"}
-_NUMBERS = "zero one two three four five six seven eight nine ten".split()  # noqa: SIM905
-_DIGITS = {"none": "0"} | {word: str(number) for number, word in enumerate(_NUMBERS)}
-_CONTRACTIONS = """
-    ain't aren't can't could've couldn't didn't doesn't don't hadn't hasn't haven't he'd he's how'd
-    how'll how's i'd i'm i've isn't it'd it'll let's ma'am might've mightn't must've mustn't needn't
-    oughtn't shan't she'd she's should've shouldn't somebody's someone's something's that'd that's
-    there'd there're there's they'd they'll they're they've wasn't we'd we've weren't
-    what'll what're what's what've when's where'd where's where've who'd who'll who's who've why'll
-    why're why's
-    won't would've wouldn't y'all you'd you'll you're you've
-"""
-_WHOLE = {word.replace("'", ""): word for word in _CONTRACTIONS.split()}
-
-
-def _plain(text: str) -> str:
-    """An answer as VQA's evaluation compares it (Antol et al., arXiv:1505.00468; its public code).
-
-    Lower case; punctuation goes, or is a blank inside a word; numbers up to ten in figures; no
-    articles; contractions with their apostrophe.
-    """
-    text = " ".join(text.lower().split())
-    has_thousands = re.search(r"\d,\d", text) is not None
-    for mark in _PUNCTUATION:
-        apart = f"{mark} " in text or f" {mark}" in text or has_thousands
-        text = text.replace(mark, "" if apart else " ")
-    text = re.sub(r"\.(?!\d)", "", text)
-    words = (_DIGITS.get(word, word) for word in text.split())
-    return " ".join(_WHOLE.get(word, word) for word in words if word not in _ARTICLES)

@@ -77,7 +77,7 @@ Compared = Literal[
 
 
 class EvaluateParams(_Real):
-    """Parameters of `evaluate`: questions in the format of VQA v2."""
+    """Parameters of `evaluate`: questions in the format of VQA v2, or captions in COCO's."""
 
     pruner: Place = parameter("", "The pruner.pt that `train` wrote, for ours.", local=True)
     selectors: tuple[Compared, ...] = parameter(
@@ -86,7 +86,8 @@ class EvaluateParams(_Real):
     tokens: int = parameter(
         0, "Mean visual tokens a layer of each but ours; 0: as many as ours.", ge=0, le=100_000
     )
-    new: int = parameter(10, "Tokens of an answer at most.", unit="tokens", ge=1, le=1024)
+    new: int = parameter(0, "Tokens of an answer at most; 0: 10, of a caption 64.", unit="tokens",
+                         ge=0, le=1024)  # fmt: skip
 
 
 METHOD = read_method(__name__)

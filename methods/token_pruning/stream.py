@@ -22,7 +22,9 @@ class Prompt:
     rows, None for words alone; `mask` (B, T) bool, False for padding, which stands on the left
     wherever an answer is to follow; `asked` (B, T) bool, the words
     that choices may look at, all but image and answers; `targets` (B, T), what is to be predicted
-    at each place, or IGNORE; `needed` (B, 2) for the oracle.
+    at each place, or IGNORE; `needed` (B, 2) for the oracle. Of other families than LLaVA `embeds`
+    (B, T, d) is what their class gives the decoder, `places` (B, T) or (B, T, axes) the positions,
+    and a row's visual tokens, of images or video, count as those of one image.
     """
 
     ids: Tensor
@@ -31,6 +33,8 @@ class Prompt:
     asked: Tensor | None = None
     targets: Tensor | None = None
     needed: Tensor | None = None
+    embeds: Tensor | None = None
+    places: Tensor | None = None
 
     def real(self) -> Tensor:
         r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
@@ -41,6 +45,24 @@ class Prompt:
         r"""Every part that is there, changed. Equation: $y_i = f(x_i)$, f being `change`."""
         made = {name: change(part) for name, part in vars(self).items() if part is not None}
         return replace(self, **made)
+
+
+def is_visual(llava: Any, prompt: Prompt) -> Tensor:
+    r"""Where placeholders of images and video stand, (B, T) bool.
+
+    Equation: $v_{bt} = (x_{bt} \in \{\mathrm{image}, \mathrm{video}\}) \wedge r_{bt}$
+    """
+    config = llava.config
+    ids = [config.image_token_id, getattr(config, "video_token_id", None)]
+    kinds = prompt.ids.new_tensor([i for i in ids if i is not None])
+    return torch.isin(prompt.ids, kinds) & prompt.real()
+
+
+def tokens_of(llava: Any, prompt: Prompt) -> int:
+    """N: the visual tokens of each image of a prompt, of its first row where there are `embeds`."""
+    if prompt.embeds is None:
+        return visual_tokens(llava)
+    return int(is_visual(llava, prompt)[0].sum())
 
 
 def images_in(llava: Any, prompt: Prompt) -> Tensor:
@@ -62,8 +84,13 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab:
         raise InputError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
-    held_in = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
-    wanted = visual_tokens(llava)
+    held_in = is_visual(llava, prompt).sum(1)  # (B,)
+    wanted = tokens_of(llava, prompt)
+    if prompt.embeds is not None:
+        if bool((held_in != wanted).any()) or not wanted:
+            held = sorted(set(held_in.tolist()))
+            raise InputError(f"rows hold {held} visual tokens; ask them one by one, rows=1")
+        return torch.ones_like(held_in)
     if bool((held_in % wanted).any()):
         held = sorted(set(held_in.tolist()))
         raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
@@ -97,7 +124,7 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor, int]:
         InputError: for what `images_of` refuses, and a row without a question.
     """
     images, mask = images_of(llava, prompt), prompt.real()
-    visual = (prompt.ids == llava.config.image_token_id) & mask
+    visual = is_visual(llava, prompt)
     asked = (mask if prompt.asked is None else prompt.asked.bool() & mask) & ~visual
     if not bool(asked.any(1).all()):
         raise InputError("a row has no words beside the image; choices need a question to read")
@@ -106,7 +133,9 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor, int]:
 
 @dataclass
 class Stream:
-    """Tokens on their way: all (B, n, ...). `patch` is -1 for words; `gate` is a bias on keys."""
+    """Tokens on their way: all (B, n, ...). `patch` is -1 for words; `gate` is a bias on keys;
+    `positions` (B, n, axes) where a model has several.
+    """
 
     hidden: Tensor
     positions: Tensor
@@ -119,9 +148,10 @@ class Stream:
 
     def gather(self, index: Tensor) -> "Stream":
         r"""The tokens at i (B, k), in every field x. Equation: $y_{bj} = x_{b, i_{bj}}$"""
-        flags = {name: x for name, x in vars(self).items() if name != "hidden" and x is not None}
-        moved = {name: x.gather(1, index) for name, x in flags.items()}
-        return Stream(take(self.hidden, index), **moved)
+        fields = {name: x for name, x in vars(self).items() if x is not None}
+        return Stream(
+            **{n: take(x, index) if x.ndim == 3 else x.gather(1, index) for n, x in fields.items()}
+        )
 
     def places(self) -> Tensor:
         r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""
@@ -187,7 +217,16 @@ class Stream:
 
         Equation: $\cos(p_b \theta), \sin(p_b \theta)$
         """
-        return decoder.rotary_emb(self.hidden, self.positions), self.bias()
+        several = self.positions.ndim == 3
+        positions = self.positions.movedim(2, 0) if several else self.positions
+        return decoder.rotary_emb(self.hidden, positions), self.bias()
+
+    def following(self) -> Tensor:
+        r"""The position after the last token, a word, whose axes agree: (B, 1).
+
+        Equation: $p_{b, n - 1} + 1$
+        """
+        return self.positions[:, -1:].flatten(1)[:, :1] + 1
 
 
 def fitting(mask: Tensor, hidden: Tensor) -> Tensor:
@@ -212,20 +251,32 @@ class Entered:
     bias: Tensor | None = None
 
 
+def project(llava: Any, prompt: Prompt, features: Tensor) -> Tensor:
+    r"""Visual tokens (..., d_vision) as the decoder reads them, (..., d).
+
+    Equation: $x = \mathrm{projector}(v)$, and v itself where the model's class gave `embeds`
+    """
+    if prompt.embeds is not None:
+        return features
+    projector = llava.model.multi_modal_projector
+    projected: Tensor = projector(features.to(projector.linear_1.weight.dtype))
+    return projected
+
+
 def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | None) -> Stream:
     """Words and visual tokens in their order; those that did not enter leave their positions."""
     ids, mask = prompt.ids, prompt.real()
     visual, asked, images = marks(llava, prompt)
     targets = torch.full_like(ids, IGNORE) if prompt.targets is None else prompt.targets
-    hidden = llava.model.language_model.embed_tokens(ids)
+    words = llava.model.language_model.embed_tokens
+    hidden = words(ids) if prompt.embeds is None else prompt.embeds
     patch = torch.full_like(ids, -1)
     gate = None
     if vision is not None:
-        B, N = len(ids), visual_tokens(llava)
+        B, N = len(ids), tokens_of(llava, prompt)
         every = torch.arange(N, device=ids.device).expand(B * images, N)
         first = first or Entered(vision.features, every)
-        projector = llava.model.multi_modal_projector
-        projected = projector(first.features.to(projector.linear_1.weight.dtype)).to(hidden.dtype)
+        projected = project(llava, prompt, first.features).to(hidden.dtype)
         ahead = N * torch.arange(images, device=ids.device)[:, None]  # patches of images before
         index = (first.index.view(B, images, -1) + ahead).flatten(1)  # (B, images * k)
         places = visual.nonzero()[:, 1].view(B, images * N).gather(1, index)
@@ -235,7 +286,7 @@ def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | No
         if first.bias is not None:
             gate = torch.zeros(ids.shape, device=ids.device)
             gate = gate.scatter(1, places, first.bias.float().view(B, -1))
-    positions = (mask.cumsum(1) - 1).clamp_min(0)
+    positions = (mask.cumsum(1) - 1).clamp_min(0) if prompt.places is None else prompt.places
     stream = Stream(hidden, positions, visual, mask, asked, targets, patch, gate)
     entered = ~visual | (patch >= 0)
     return stream.gather(entered.nonzero()[:, 1].view(len(ids), -1))

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import GPT2Config
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
@@ -14,7 +14,7 @@ from methods.concept_lm.model import ConceptLM
 from methods.errors import InputError
 
 
-@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
 def test_a_saved_model_loads_through_the_same_code(tmp_path, family):
     base = load_base(tiny_config(family), seed=3)
     base.save_pretrained(tmp_path)
@@ -38,8 +38,8 @@ def test_weights_missing(tmp_path):
 
 
 def test_another_family(tmp_path):
-    LlamaConfig().save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="'llama' model; this method reads qwen2 and qwen3"):
+    GPT2Config().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="'gpt2' model; this method reads qwen2, qwen3, llama"):
         load_base(tmp_path)
 
 

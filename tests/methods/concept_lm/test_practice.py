@@ -65,6 +65,11 @@ def test_train_then_generate(folder, capsys):
     assert before > 7.5  # eight bits, nearly: nothing is known yet
     assert after < before - 0.3  # a random base that is frozen gives little
     assert re.search(r"\[\d+: '.+'\]", printed)
+    bar = re.search(
+        r"with 1 of 3 layers dropped in the place of concepts, trained alike, ([\d.]+)", printed
+    )
+    assert after - 1 < float(bar[1]) < before
+    assert (folder / "out" / "dropped.pt").exists()
     assert run("generate", folder, prompt="the cat", new=12) == 0
     written, marked = capsys.readouterr().out.split("Concepts [code: nearest tokens]:\n")
     assert written.startswith("the cat")
@@ -246,7 +251,7 @@ def test_controls_are_what_they_are_called(folder, capsys, monkeypatch):
     monkeypatch.setattr(
         practice, "shuffled_codes", lambda *a: (calls.append("shuffled"), shuffled(*a))[1]
     )
-    assert train(folder, steps=2) == 0
+    assert train(folder, steps=2, dropped=False) == 0
     assert calls == ["settled"] + ["shuffled"] * 4  # of four windows
     plans = []
     nll = HardEM.nll

@@ -148,7 +148,7 @@ def test_the_faithful_schedule_saves_nothing_at_the_last_layer():
 
 def test_the_source_s_yaml_is_a_file_that_train_loads() -> None:
     """As it stands in the source: every key of it is read, and all are our defaults."""
-    path = Path(spec.__file__).with_name("vision_token_pruning.yaml")
+    path = Path(spec.__file__).parent / "configs/vision_token_pruning.yaml"
     assert load_config(path) == PruningConfig()
     told = set(re.findall(r"^(\w+):", path.read_text(), re.M))
     assert told >= {"merger_type", "pruning_layers", "pruner_d_internal", "optimizers"}

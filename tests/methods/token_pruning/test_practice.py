@@ -1,6 +1,7 @@
 """Train and evaluate on folders such as people have, on a tiny saved checkpoint."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from methods.__main__ import main
 from methods.errors import InputError
 from methods.token_pruning import data, practice
 from methods.token_pruning.llava import load_llava
-from methods.token_pruning.practice import vqa_accuracy
+from methods.token_pruning.scores import vqa_accuracy
 from methods.token_pruning.stream import IGNORE
 from tests.methods.own_data import call, interrupted
 from tests.methods.token_pruning.conftest import picture
@@ -334,7 +335,7 @@ def test_what_is_lost_lies_within_a_hundred_points(folder, capsys, monkeypatch):
     capsys.readouterr()
     assert call("evaluate", "token_pruning", {k: folder / v for k, v in names.items()}) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].endswith("lost 0.0 points (-100.0 to 100.0)")
+    assert "lost 0.0 points (-100.0 to 100.0); to the first token " in lines[2]
 
 
 def test_selectors_are_compared_at_equal_mean_tokens(folder, capsys):
@@ -363,6 +364,65 @@ def test_selectors_are_compared_at_equal_mean_tokens(folder, capsys):
     ours, chance = capsys.readouterr().out.splitlines()[2:]
     mean = float(ours.split()[1])
     assert f"chance, {round(mean)}.0 visual tokens" in chance
+
+
+def test_what_the_first_token_costs_is_said_of_each(folder, capsys):
+    """Sixteen patches and some words, all four layers: counted, so the same in any run."""
+    values = {"model": folder / "llava", "data": folder / "vqa", "rows": 1, "tokens": 4}
+    shares = []
+    for named in ("uniform", "divprune", "uniform"):
+        assert call("evaluate", "token_pruning", values | {"selectors": named}) == 0
+        line = capsys.readouterr().out.splitlines()[2]
+        _, found = line.split("; to the first token ")
+        shares.append(float(found.split("%")[0]))
+        times = [float(number) for number in re.findall(r"[\d.]+(?= times|\)| to )", found)]
+        assert times[1] <= times[0] <= times[2]
+    assert shares[0] == shares[2] < shares[1] < 100  # likeness of all pairs is counted
+
+
+def test_captions_are_scored_by_bleu_and_cider(folder, capsys, monkeypatch):
+    images = [{"id": i, "file_name": f"{i:012d}.jpg"} for i in range(3)]
+    said = ["a red cat sits on the mat", "the blue dog runs away now", "two cats in a red house"]
+    annotations = [
+        {"image_id": i, "caption": text} for i, one in enumerate(said) for text in (one, one + " .")
+    ]
+    listed = folder / "vqa" / "captions.json"
+    listed.write_text(json.dumps({"images": images, "annotations": annotations}))
+    shown = []
+
+    def write(llava, prompt, stages, new):
+        shown.append((len(prompt.ids), new))
+        return torch.zeros(3, 1, dtype=torch.long)
+
+    class Said:
+        def batch_decode(self, ids, **_):
+            return said if len(shown) == 1 else [*said[:2], "nothing of the kind is here"]
+
+    load = practice.load
+
+    def loaded(*given):
+        llava, processor = load(*given)
+        monkeypatch.setattr(type(processor.tokenizer), "batch_decode", Said().batch_decode)
+        return llava, processor
+
+    monkeypatch.setattr(practice, "generate", write)
+    monkeypatch.setattr(practice, "load", loaded)
+    values = {"model": folder / "llava", "data": folder / "vqa", "selectors": "uniform"}
+    assert call("evaluate", "token_pruning", values | {"tokens": 4}) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert shown == [(3, 64), (3, 64)]
+    assert lines[0] == "3 images, 0 left out"
+    assert lines[1] == "unpruned: BLEU-4 100.0, CIDEr 1000.0"
+    # Of 19 words 13 are right, of 16 pairs 11, of 13 triples 9, of 10 quadruples 7.
+    right = (13 / 19 * 11 / 16 * 9 / 13 * 7 / 10) ** 0.25
+    assert f": BLEU-4 {100 * right:.1f} (lost {100 - 100 * right:.1f} %, 0.0 to 100.0)" in lines[2]
+    assert "CIDEr 666.7 (lost 33.3 %, 0.0 to 100.0)" in lines[2]
+    listed.write_text(json.dumps({"images": images, "annotations": annotations[2:]}))
+    assert call("evaluate", "token_pruning", values | {"tokens": 4}) == 2
+    assert "image 0: no caption stands in captions.json" in capsys.readouterr().err
+    listed.write_text("[]")
+    assert call("evaluate", "token_pruning", values | {"tokens": 4}) == 2
+    assert "captions.json: not in the format of COCO" in capsys.readouterr().err
 
 
 def test_a_batch_depends_on_seed_and_step_alone(folder, monkeypatch):

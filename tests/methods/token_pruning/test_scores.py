@@ -1,0 +1,63 @@
+"""Scores of captions against the public programs: values by their commands, and by hand.
+
+pip install sacrebleu pycocoevalcap
+sacrebleu.BLEU(lowercase=True, smooth_method="none").corpus_score(GIVEN, references).score
+pycocoevalcap.cider.cider.Cider().compute_score(answers by number, captions by number)
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from methods.token_pruning.scores import bleu, bleu_counts, cider
+
+GIVEN = [
+    "a dog runs on the green grass",
+    "two people sit at a wooden table with food",
+    "a red bus",
+    "the cat sleeps on a chair near the window today",
+]
+ANSWERS = [
+    ["a dog runs on green grass", "a brown dog is running on the grass", "dog running outside"],
+    ["two people sit at a table with plates of food",
+     "a man and a woman are eating at a wooden table"],
+    ["a red bus drives down the street", "a big red bus is on the road", "the red bus stops"],
+    ["a cat sleeps on a chair", "the cat is asleep on a chair near the window"],
+]  # fmt: skip
+SACREBLEU = 71.49251692491357
+CIDER = [2.70774767429085, 3.9266701674985627, 2.682059864338548, 5.180588517078983]
+
+
+def counts(given, answers):
+    return np.stack([bleu_counts(*pair) for pair in zip(given, answers, strict=True)])
+
+
+def test_bleu_is_sacrebleu_s():
+    assert bleu(counts(GIVEN, ANSWERS).sum(0)) == pytest.approx(SACREBLEU, abs=1e-9)
+
+
+def test_cider_is_the_public_code_s_caption_by_caption():
+    assert cider(GIVEN, ANSWERS) == pytest.approx(CIDER, abs=1e-9)
+
+
+def test_bleu_by_hand():
+    """5 words of which 4 are right, 4 pairs and 2, 3 triples and 1, 2 quadruples and 0."""
+    (one,) = counts(["a b c x d"], [["a b c d"]])
+    assert one.tolist() == [4, 2, 1, 0, 5, 4, 3, 2, 5, 4]
+    assert bleu(one) == 0
+    (short,) = counts(["a b c d"], [["a b c d e", "a b c d e f g h"]])
+    assert bleu(short) == pytest.approx(100 * math.exp(1 - 5 / 4))  # the nearer length
+    assert bleu(np.stack([one, short])).shape == (2,)
+    assert bleu(counts(["A b, c d."], [["a b c d"]])[0]) == pytest.approx(100)  # case, marks
+    assert bleu(counts([""], [["a b c d"]])[0]) == 0
+
+
+def test_cider_by_hand():
+    """Of two images: words of one alone weigh log 2, those of both nothing."""
+    same = cider(["x y z w", "a"], [["x y z w"], ["a b"]])
+    assert same[0] == pytest.approx(10)  # alike in all four lengths
+    # "a" against "a b": cosine 1 / sqrt 2 of words; one pair less: e^(-1 / 72)
+    assert same[1] == pytest.approx(10 / 4 * math.exp(-1 / 72) / math.sqrt(2))
+    assert cider(["", "a"], [["x"], ["a"]])[0] == 0
+    assert cider(["the cat", "the dog"], [["the"], ["the"]]) == [0, 0]
