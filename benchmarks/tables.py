@@ -44,11 +44,11 @@ def main(folder: Path) -> None:
     """Store the papers of a folder, read their tables from the API and print the shares."""
     labels = [json.loads(line) for line in LABELS.read_text().splitlines()]
     with empty_site():
-        counts = measured(labels, dict(_answers(folder)))
+        counts = measured(labels, dict(answers(folder)))
     _print(counts)
 
 
-def _answers(folder: Path) -> Iterator[tuple[str, list[Table]]]:
+def answers(folder: Path) -> Iterator[tuple[str, list[Table]]]:
     """Each paper with the tables that the API gives of it, in the order of its page."""
     from django.conf import settings
     from django.test import Client

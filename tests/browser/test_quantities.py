@@ -31,6 +31,11 @@ def test_from_a_number_to_others_and_to_its_place(
     expect(tab.locator(".tuples table")).to_be_visible()
     number.click()
     expect(tab).to_have_url(re.compile(r"/quantities/\?metric="))
+    # Who reports a number is seen beside it, on a phone before anything is scrolled sideways.
+    title = tab.locator("td.source a").first
+    title.scroll_into_view_if_needed()
+    assert tab.evaluate("document.querySelector('.wide').scrollLeft") == 0
+    expect(title).to_be_in_viewport(ratio=0.95)
     back = tab.locator("td.num a").filter(has_text=written).first
     back.click()
     expect(tab).to_have_url(re.compile(r"/papers/2512\.14082/#number-\d+$"))

@@ -13,6 +13,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from webapp.claims import abstracts
 from webapp.claims.models import ReportedValue
 from webapp.claims.tables.store import store_tables
 from webapp.papers.models import Paper
@@ -144,3 +145,33 @@ def test_a_command_counts_what_several_papers_report(two: tuple[Paper, Paper]) -
     assert "2026-03-01 to 2026-03-30: 3 papers" in told()
     assert "3 papers    18 values  accuracy: GSM8K" in told()
     assert "; 0 reported" in told("--days", "29")
+
+
+def test_a_table_that_repeats_a_number_is_listed_once(client: Client) -> None:
+    rows = "".join(
+        f"<tr class='ltx_tr'><td class='ltx_td'>{name}</td><td class='ltx_td'>{number}</td></tr>"
+        for name, number in (
+            ("Method", "GSM8K (acc.)"),
+            ("Wren", "61"),
+            ("Wren", "61"),
+            ("Wren", "60"),
+        )
+    )
+    add("2512.00002", "Wren", f"<figure><table class='ltx_tabular'>{rows}</table></figure>")
+    page = client.get(f"/quantities/?{QUERY}").content.decode()
+    assert (page.count(">61</a>"), page.count(">60</a>")) == (1, 1)
+    assert page.index("Reported by") < page.index("Setting"), "the title stands beside the number"
+
+
+def test_numbers_that_no_words_tell_apart_are_one_line(client: Client) -> None:
+    paper = Paper.objects.create(
+        arxiv_id="2512.00002",
+        title="Heron",
+        abstract="We present Heron. Heron reaches 66%, 83% and 63% AUROC on Real3D and ShapeNet.",
+    )
+    while abstracts.read_new():
+        pass
+    assert paper.abstract_numbers.count() == 3
+    page = client.get("/quantities/?metric=AUROC&relation=level").content.decode()
+    assert page.count('<td class="source">') == 1
+    assert re.findall(r">(\d+%)</a>", page) == ["66%", "83%", "63%"]

@@ -1,6 +1,8 @@
 """What abstracts of stored papers report of one quantity: a list for a page, a file or a feed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,6 +12,7 @@ from webapp.claims.models import AbstractNumber
 from webapp.papers.models import Paper
 
 SCOPE = ("metric", "relation", "benchmark", "against", "stage")
+_WORDS = ("name", "direction", "subject", "baseline", "setting", "quote")
 _RELATIONS = {"gain": "gain", "loss": "reduction", "share": "share kept", "within": "difference"}
 
 
@@ -20,6 +23,12 @@ def numbers(scope: Mapping[str, str], order: str = "newest") -> QuerySet[Abstrac
     if order == "largest":
         return wanted.select_related("paper").order_by(F("value").desc(nulls_last=True), *first)
     return wanted.select_related("paper").order_by(*first)
+
+
+def lines(rows: Iterable[AbstractNumber]) -> list[tuple[AbstractNumber, list[AbstractNumber]]]:
+    """Rows as a page lists them: numbers that a sentence gives the same words are one line."""
+    grouped = groupby(rows, attrgetter("paper_id", *_WORDS))
+    return [(numbers[0], numbers) for _, group in grouped for numbers in [list(group)]]
 
 
 def scopes(text: str = "") -> QuerySet[AbstractNumber, Any]:

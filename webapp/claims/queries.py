@@ -84,7 +84,14 @@ def lines(values: Iterable[ReportedValue]) -> list[Line]:
     others: dict[tuple[str, ...], list[ReportedValue]] = defaultdict(list)
     for other in alike.select_related("paper", "table").order_by("value", "paper_id", "pk"):
         others[_scope(other)].append(other)
-    return [Line(value, _differing(value, others[_scope(value)])) for value in listed]
+    # A table that gives a number twice under the same words is listed with the first.
+    firsts = {(value.table_id, value.text, _scope(value)): value for value in reversed(listed)}
+    shown = {value.pk for value in firsts.values()}
+    return [
+        Line(value, _differing(value, others[_scope(value)]))
+        for value in listed
+        if value.pk in shown
+    ]
 
 
 def _differing(value: ReportedValue, alike: Iterable[ReportedValue]) -> list[Elsewhere]:

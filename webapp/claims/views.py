@@ -73,6 +73,7 @@ def _numbers(request: HttpRequest) -> HttpResponse:
         "order": order,
         "orders": (("newest", "Newest first"), ("largest", "Largest first")),
         "page": page,
+        "lines": numbers_across.lines(page.object_list),
         "papers": found.values("paper").distinct().count(),
         "query": numbers_across.query(scope),
     }
