@@ -2,6 +2,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -291,3 +292,43 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
         builder.join()
     assert [digest.entries.count() for [digest] in built] == [1, 1]
     assert Digest.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_writer_waits_while_a_digest_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long is done outside transactions: SQLite has one writer at a time."""
+    announce(MONDAY, *(paper(number) for number in range(6)))
+    held: dict[str, list[bool]] = {"matches": [], "spans": []}
+    for name, seen in held.items():
+        real = getattr(building.Scorer, name)
+
+        def look(*given: Any, real: Any = real, seen: list[bool] = seen, **how: Any) -> Any:
+            seen.append(connection.in_atomic_block)
+            return real(*given, **how)
+
+        monkeypatch.setattr(building.Scorer, name, look)
+    build([MONDAY], [profile(size=3)])
+    assert len(held["matches"]) == 6
+    assert len(held["spans"]) == 6
+    assert not any(held["matches"] + held["spans"])
+
+
+def test_what_an_earlier_day_shows_meanwhile_is_not_shown_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The earlier day is built after this one was ranked, and before it is written."""
+    again = paper(1)
+    announce(MONDAY, again)
+    announce(TUESDAY, again, paper(2))
+    mine = profile()
+    real = building._entries_of
+
+    def meanwhile(*given: object) -> object:
+        monkeypatch.setattr(building, "_entries_of", real)
+        build([MONDAY], [mine])
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(building, "_entries_of", meanwhile)
+    build([TUESDAY], [mine])
+    assert shown(mine, MONDAY) == ["2603.00001"]
+    assert shown(mine, TUESDAY) == ["2603.00002"]

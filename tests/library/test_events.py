@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import factories
-from tests.digests.days import MONDAY, announce, paper, profile
-from webapp.digests.models import LearnedModel, Profile
+from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
+from webapp.digests.build import build
+from webapp.digests.models import Digest, LearnedModel, Profile
+from webapp.digests.scoring import learned
 from webapp.library import learning
 from webapp.library.models import (
     LibraryEntry,
@@ -149,3 +152,38 @@ def test_likes_that_came_before_any_paper_are_learned_from_when_there_are_some()
     assert learning.learn_all() == 0
     announce(MONDAY, *(paper(number) for number in range(9)))
     assert learning.learn_all() == 1
+
+
+def test_a_star_ranks_the_latest_day_at_once_and_the_days_before_with_the_next_look(
+    reader: User,
+) -> None:
+    announce(TUESDAY, *(paper(number) for number in range(20, 26)))
+    mine = profile("Ranked", owner=reader, ranking="learned", words=[])
+    build([MONDAY, TUESDAY], [mine])
+    built = Digest.objects.filter(profile=mine).order_by("date")
+    old = list(built.values_list("inputs", flat=True))
+    starred(reader)
+    assert learning.learn(reader.pk)
+    monday, tuesday = built.values_list("inputs", flat=True)
+    assert (monday == old[0], tuesday == old[1]) == (True, False)
+    assert revisions.pending("learn")
+    learning.learn_all()
+    assert built[0].inputs != old[0]
+    assert built[1].inputs == tuesday
+    assert not revisions.pending("learn")
+
+
+def test_after_a_star_a_worker_reads_no_paper_of_the_latest_day_again(reader: User) -> None:
+    """Neither from the database nor word by word, but for the one that was saved."""
+    announce(MONDAY, *(paper(n, f"Robots {n}", abstract=f"Owls {n}.") for n in range(20, 60)))
+    mine = profile("Ranked", owner=reader, ranking="both")
+    build([MONDAY], [mine])
+    starred(reader)
+    learning.learn(reader.pk)
+    Star.objects.bulk_create([Star(reader=reader, paper=Paper.objects.order_by("-pk")[2])])
+    read = learned.numbered_vector.cache_info().misses
+    with CaptureQueriesContext(connection) as queries:
+        assert learning.learn(reader.pk)
+    assert learned.numbered_vector.cache_info().misses <= read + 1
+    announcements = [one["sql"] for one in queries if "papers_announcement" in one["sql"]]
+    assert not [sql for sql in announcements if "abstract" in sql]

@@ -4,18 +4,19 @@ Gists and method chips are not inputs: they are written straight into the entrie
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
 from webapp.digests.profiles.validation import ProfileSettings
 from webapp.digests.scoring.scorer import Candidate, Rules
 from webapp.papers.models import Announcement, AnnounceType
-from webapp.papers.queries import Announced
+from webapp.papers.queries import Announced, announced_on
+from webapp.ui.revisions import Token, revision
 
 # Part of fingerprints: raise it when digests store the same papers differently.
 ENTRY_FORMAT = 6
@@ -49,9 +50,35 @@ class Day:
 
     def considered(self, rules: Rules) -> int:
         """How many of them the rules look at."""
-        if rules.admits_all:
-            return len(self.announced)
-        return sum(rules.admits(c.categories, c.announce_type) for c in self.candidates)
+        return sum(many for kind, many in self._kinds.items() if rules.admits(*kind))
+
+    @cached_property
+    def _kinds(self) -> Counter[tuple[tuple[str, ...], str]]:
+        """How many papers were announced in the same categories, in the same way."""
+        return Counter((paper.categories, paper.announce_type) for paper in self.candidates)
+
+    @cached_property
+    def announced_before(self) -> frozenset[int]:
+        """The papers that an earlier day announced, but for replacements, which are shown again."""
+        new = [a.paper.pk for a in self.announced if a.announce_type not in REPLACEMENTS]
+        again = Announcement.objects.filter(paper__in=new, listing__date__lt=self.date)
+        return frozenset(again.values_list("paper", flat=True))
+
+    @cached_property
+    def seen(self) -> Mapping[int, str]:
+        """A hash of all that a digest shows or scores of each paper, by its key."""
+        hashes = {}
+        for announced, candidate in zip(self.announced, self.candidates, strict=True):
+            paper, version = announced.paper, announced.version
+            shown = (version, paper.categories, paper.comment, paper.doi, paper.journal_ref)
+            hashes[paper.pk] = sha256(repr((candidate, shown)).encode()).hexdigest()
+        return hashes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same of all papers."""
+        whole = (ENTRY_FORMAT, self.is_sample, *self.seen.values())
+        return sha256(repr(whole).encode()).hexdigest()
 
     @cached_property
     def is_sample(self) -> bool:
@@ -96,11 +123,10 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
 
 def fingerprints(day: Day, profiles: Mapping[int, Setting]) -> dict[int, str]:
     """A hash of all inputs of each profile's digest of `day`, by profile; two queries for all."""
-    papers = _of_papers(day)
     before = shown_before(day, profiles)
     return {
         profile: sha256(
-            repr((papers, setting.digest, sorted(before.get(profile, ())))).encode()
+            repr((day.fingerprint, setting.digest, sorted(before.get(profile, ())))).encode()
         ).hexdigest()
         for profile, setting in profiles.items()
     }
@@ -113,34 +139,31 @@ def unchanged(date: Date, inputs: Mapping[int, str]) -> dict[int, int]:
     return {profile: key for profile, key, built_from in rows if inputs.get(profile) == built_from}
 
 
+def day_of(date: Date) -> Day:
+    """The papers of a day; those of the last one are kept while none is written."""
+    return _read(date, revision("papers", "listings"))
+
+
+@lru_cache(maxsize=1)
+def _read(date: Date, _revision: Token) -> Day:
+    return Day(date, announced_on(date))
+
+
 def few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
     """A filter by keys, unless there are so many that reading all costs less."""
     return {lookup: list(keys)} if len(keys) <= FEW else {}
 
 
-def _of_papers(day: Day) -> str:
-    """A hash of all that a digest shows or scores of the day's papers."""
-    seen = sha256(repr((ENTRY_FORMAT, day.is_sample)).encode())
-    for announced, candidate in zip(day.announced, day.candidates, strict=True):
-        paper = announced.paper
-        shown = (announced.version, paper.categories, paper.comment, paper.doi, paper.journal_ref)
-        seen.update(repr((candidate, shown)).encode())
-    return seen.hexdigest()
-
-
 def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
     """Which of the day's papers are in an earlier digest of these profiles, by profile.
 
-    Without replacements, which are shown again anyway. Only papers that an earlier day announced
-    are looked up, few of a day's: every profile's digest of the day itself has the others.
+    Only papers that an earlier day announced are looked up, few of a day's: every profile's digest
+    of the day itself has the others.
     """
-    again = Announcement.objects.filter(
-        paper__in=[a.paper.pk for a in day.announced if a.announce_type not in REPLACEMENTS],
-        listing__date__lt=day.date,
-    )
-    papers = set(again.values_list("paper", flat=True))
     earlier = DigestEntry.objects.filter(
-        digest__date__lt=day.date, paper__in=papers, **few("digest__profile__in", profiles)
+        digest__date__lt=day.date,
+        paper__in=day.announced_before,
+        **few("digest__profile__in", profiles),
     )
     found: dict[int, set[int]] = defaultdict(set)
     for profile, paper in earlier.values_list("digest__profile", "paper").iterator():

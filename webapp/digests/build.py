@@ -17,6 +17,7 @@ from webapp.digests.batch import (
     REPLACEMENTS,
     Day,
     Setting,
+    day_of,
     few,
     fingerprints,
     settings,
@@ -29,7 +30,6 @@ from webapp.digests.profiles.validation import ProfileError, known_models, setti
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing, select
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement
-from webapp.papers.queries import announced_on
 from webapp.ui import markup
 
 log = logging.getLogger(__name__)
@@ -37,10 +37,6 @@ log = logging.getLogger(__name__)
 SHOWN_OF_ENTRY = (
     *("paper_id", "version", "score", "also_mentioned", "announce_type", "matches", "marks"),
     "chips",
-)
-SHOWN_OF_PAPER = (
-    *("arxiv_id", "title", "abstract", "authors", "categories", "comment", "doi"),
-    "journal_ref",
 )
 # Profiles in memory at once. More share the work of reading a day's papers; a model that is learned
 # takes the room of ten lists of keywords, up to 3 MB.
@@ -74,7 +70,7 @@ def build(
     while to_build:
         date = min(to_build)
         asked = to_build.pop(date)
-        day = Day(date, announced_on(date))
+        day = day_of(date)
         inputs = fingerprints(day, {key: own[key] for key in own if key in asked})
         standing = unchanged(date, inputs) if day.announced else {}
         changed = {key: own[key] for key in inputs if key not in standing}
@@ -157,8 +153,10 @@ def _announced_later(profile: int, date: Date, papers: set[int]) -> list[Date]:
     return list(mine.values_list("date", flat=True))
 
 
-def rows_of(day: Day, ranked: Iterable[Kept], scorer: Scorer, rule: int) -> list[dict[str, Any]]:
-    """The ranked papers of a day as the rows of FurtherMatches."""
+def rows_of(
+    day: Day, ranked: Iterable[Kept], scorer: Scorer, rule: int, *, near: bool = True
+) -> list[dict[str, Any]]:
+    """The ranked papers of a day as the rows of FurtherMatches; for `near`, see `matches`."""
     rows = []
     for paper in ranked:
         announced = day.announced[paper.at]
@@ -168,7 +166,7 @@ def rows_of(day: Day, ranked: Iterable[Kept], scorer: Scorer, rule: int) -> list
             "also_mentioned": paper.standing is not Standing.ABOUT,
             "announce_type": announced.announce_type.value,
             "version": announced.version,
-            "matches": scorer.matches(rule, day.candidates[paper.at]),
+            "matches": scorer.matches(rule, day.candidates[paper.at], near=near),
         }
         rows.append(row)
     return rows
@@ -198,12 +196,6 @@ def _add_chips(entries: Sequence[DigestEntry]) -> None:
         entry.chips = chips.get(entry.paper_id, [])
 
 
-def _visible_fields(entry: DigestEntry) -> list[object]:
-    """Everything a reader sees of an entry."""
-    of_paper = (getattr(entry.paper, name) for name in SHOWN_OF_PAPER)
-    return [*_entry_content(entry), entry.rank, *of_paper]
-
-
 def _write_digest(
     profile: Profile, day: Day, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
 ) -> set[int]:
@@ -212,6 +204,16 @@ def _write_digest(
     `inputs` is the fingerprint of all its inputs.
     """
     rules = scorer.rules[rule]
+
+    def ranked_by(earlier: set[int]) -> tuple[list[DigestEntry], list[Kept], list[dict[str, Any]]]:
+        """The entries, and the further papers with their rows."""
+        ranked, further = rank_unseen(day, rules, kept, earlier)
+        rows = rows_of(day, further, scorer, rule, near=False)
+        return _entries_of(day, ranked, scorer, rule), further, rows
+
+    # What takes long is done before the transaction: SQLite has one writer at a time.
+    earlier = shown_before(day, [profile.pk]).get(profile.pk, set())
+    entries, further, rows = ranked_by(earlier)
     with transaction.atomic():
         # Builders of one profile take turns, so that earlier digests do not change meanwhile.
         if not Profile.objects.select_for_update().filter(pk=profile.pk).first():
@@ -225,15 +227,17 @@ def _write_digest(
             if digest.pk:
                 digest.delete()
             return papers
-        earlier = shown_before(day, [profile.pk]).get(profile.pk, set())
-        ranked, further = rank_unseen(day, rules, kept, earlier)
-        entries = _entries_of(day, ranked, scorer, rule)
-        matched, liked = len(ranked) + len(further), rules.learned.liked if rules.learned else 0
+        shown = shown_before(day, [profile.pk]).get(profile.pk, set())
+        if shown != earlier:
+            entries, further, rows = ranked_by(shown)
+        matched, liked = len(entries) + len(further), rules.learned.liked if rules.learned else 0
         _add_chips(entries)
         considered = day.considered(rules)
-        seen = [_visible_fields(entry) for entry in entries]
+        contents = [_entry_content(entry) for entry in entries]
+        papers_seen = [day.seen[entry.paper_id] for entry in entries]
         rest = [(day.announced[p.at].paper.arxiv_id, p.score, p.standing) for p in further]
-        visible = [ENTRY_FORMAT, [considered, matched, liked, day.is_sample, seen, rest]]
+        counts = [considered, matched, liked, day.is_sample]
+        visible = [ENTRY_FORMAT, counts, contents, papers_seen, rest]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing visible changed: feeds and cached pages stay valid.
         digest.inputs = inputs
@@ -245,22 +249,23 @@ def _write_digest(
         digest.fingerprint, digest.changed_at = fingerprint, now
         digest.is_sample = day.is_sample
         digest.save()
-        _replace_entries(digest, before, entries, now)
-        rows = rows_of(day, further, scorer, rule)
+        _replace_entries(digest, before, dict(zip(contents, entries, strict=True)), now)
         FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
         return papers ^ {entry.paper.pk for entry in entries}
 
 
 def _replace_entries(
-    digest: Digest, before: list[DigestEntry], entries: list[DigestEntry], now: datetime
+    digest: Digest,
+    before: list[DigestEntry],
+    entries: Mapping[tuple[str, ...], DigestEntry],
+    now: datetime,
 ) -> None:
-    """Write the entries; one with the same content keeps its `changed_at`."""
+    """Write the entries, by their content; one with the same content keeps its `changed_at`."""
     unchanged_since = {_entry_content(entry): entry.changed_at for entry in before}
     digest.entries.all().delete()
-    for entry in entries:
-        entry.digest = digest
-        entry.changed_at = unchanged_since.get(_entry_content(entry), now)
-    DigestEntry.objects.bulk_create(entries)
+    for content, entry in entries.items():
+        entry.digest, entry.changed_at = digest, unchanged_since.get(content, now)
+    DigestEntry.objects.bulk_create(entries.values())
 
 
 def _entry_content(entry: DigestEntry) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ for Large-scale Linear SVM", ICML 2008, algorithm 1):
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
+from operator import itemgetter, mul
 
 from webapp.learning.linear import Linear
 from webapp.learning.tfidf import Vector
@@ -41,38 +41,40 @@ def fit(examples: Sequence[Example], cost: float = COST) -> Linear:
     if not all(totals.values()):
         raise ValueError("a model needs liked papers and others")
     half = sum(totals.values()) / 2
-    rows = [
-        _Row(
-            {**example.vector, _BIAS: 1.0},
-            1 if example.liked else -1,
-            2 * cost * example.weight * half / totals[example.liked],
-        )
-        for example in examples
-    ]
-    weights = _descend(rows)
-    intercept = weights.pop(_BIAS, 0.0)
-    return Linear(round(intercept, 4), {t: round(w, 4) for t, w in weights.items() if w})
+    numbers: dict[str, int] = {_BIAS: 0}
+    rows = []
+    for example in examples:
+        vector = {_BIAS: 1.0, **example.vector}
+        own = [numbers.setdefault(term, len(numbers)) for term in vector]
+        share = example.weight * half / totals[example.liked]
+        rows.append(_Row(own, vector, 1 if example.liked else -1, 2 * cost * share))
+    intercept, *weights = _descend(rows, len(numbers))
+    named = zip(list(numbers)[1:], weights, strict=True)
+    return Linear(round(intercept, 4), {term: round(w, 4) for term, w in named if w})
 
 
 class _Row:
-    """An example with its dual variable."""
+    """An example with its dual variable; `numbers` are those of its terms."""
 
-    def __init__(self, vector: Vector, sign: int, doubled_cost: float) -> None:
-        self.terms, self.values, self.sign = list(vector), list(vector.values()), sign
+    def __init__(self, numbers: list[int], vector: Vector, sign: int, doubled_cost: float) -> None:
+        self.numbers, self.values, self.sign = numbers, list(vector.values()), sign
+        # One number alone gives no tuple; `map` stops after the values.
+        self.of = itemgetter(*numbers, 0)
         self.slack = 1 / doubled_cost
         self.curvature = sum(map(mul, self.values, self.values)) + self.slack
         self.alpha = 0.0
 
 
-def _descend(rows: list[_Row]) -> dict[str, float]:
-    weights = dict.fromkeys((term for row in rows for term in row.terms), 0.0)
+def _descend(rows: list[_Row], terms: int) -> list[float]:
+    """The weight of each term, by its number."""
+    weights = [0.0] * terms
     order = random.Random(0)
     for _ in range(PASSES):
         order.shuffle(rows)
         largest = 0.0
         for row in rows:
             # No loop in Python: this line is where the time goes.
-            margin = sum(map(mul, map(weights.__getitem__, row.terms), row.values))
+            margin = sum(map(mul, row.of(weights), row.values))
             gradient = row.sign * margin - 1 + row.slack * row.alpha
             if row.alpha == 0 and gradient >= 0:
                 continue
@@ -80,8 +82,8 @@ def _descend(rows: list[_Row]) -> dict[str, float]:
             before = row.alpha
             row.alpha = max(before - gradient / row.curvature, 0.0)
             step = (row.alpha - before) * row.sign
-            for term, value in zip(row.terms, row.values, strict=True):
-                weights[term] += step * value
+            for number, value in zip(row.numbers, row.values, strict=True):
+                weights[number] += step * value
         if largest < STILL:
             break
     return weights

@@ -11,8 +11,7 @@ papers that stand for everything else.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -40,9 +39,8 @@ from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 from webapp.ui import revisions
-from webapp.ui.revisions import Wait
 
-FORMAT = 2  # part of fingerprints: raise it when models are trained or stored differently
+FORMAT = 3  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 2  # liked papers before anything is learned: a guess until there are `digests.SURE`
 READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
@@ -51,6 +49,7 @@ CALIBRATED = 1_000  # further ones, among which a paper's closeness is a share
 MAX_SIGNALS = 1_000  # papers of each signal, the latest
 NAMED = 300  # examples that may be named as the nearest, the latest
 TERMS = 1_000  # weights kept, the largest: the same order as all, in a tenth of the time
+TOGETHER = 50  # readers whose days are built in one go
 LEARN = "learn"  # the work that waits for readers whose feedback changed
 ALL = ""  # the source of everything that a reader keeps; else `list:<key>` or `tag:<name>`
 
@@ -140,30 +139,15 @@ def sources(owner: int | None) -> list[tuple[str, str]]:
 
 
 def learn(reader_id: int) -> bool:
-    """Train a reader's models if their feedback changed, and rank their last days by them.
+    """Train a reader's models if their feedback changed, and rank their latest day by them.
 
-    Idempotent. Returns whether a model changed.
+    The days before wait for `learn_all`. Idempotent. Returns whether a model changed.
     """
-    return _learn(reader_id, revisions.pending(LEARN, reader_id).get(str(reader_id), ()))
-
-
-def _learn(reader_id: int, waits: Iterable[Wait]) -> bool:
-    reader = User.objects.filter(pk=reader_id, is_active=True).first()
-    if reader is None:
-        revisions.settle(waits)
-        return False
-    mine = list(Profile.objects.filter(owner=reader).exclude(ranking=Profile.Ranking.RULES))
-    wanted = {ALL, *(profile.learn_from for profile in mine)}
-    changed = {source for source in wanted if _learn_from(reader, source)}
-    LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
-    if learning := [profile for profile in mine if profile.learn_from in changed]:
-        build(dates(DAYS), learning)
-    revisions.settle(waits)
-    return bool(changed)
+    return _learn([reader_id], 1) > 0
 
 
 def learn_all() -> int:
-    """`learn` for every reader whose feedback changed, in case a message was lost.
+    """Rank the last days of every reader whose feedback changed, learning if `learn` has not.
 
     Returns how many models changed. Whoever is stopped meanwhile goes on with the readers left.
     """
@@ -171,8 +155,27 @@ def learn_all() -> int:
     readers = [int(key) for key in waiting if key]
     if "" in waiting:
         readers = list(User.objects.filter(is_active=True).values_list("pk", flat=True))
-    changed = sum(_learn(reader, waiting.get(str(reader), ())) for reader in readers)
+    changed = 0
+    for start in range(0, len(readers), TOGETHER):
+        some = readers[start : start + TOGETHER]
+        changed += _learn(some, DAYS)
+        revisions.settle(wait for reader in some for wait in waiting.get(str(reader), ()))
     revisions.settle(waiting.get("", ()))
+    return changed
+
+
+def _learn(readers: list[int], days: int) -> int:
+    """Train what changed of these readers, and build their last days; how many had a change."""
+    active = User.objects.filter(pk__in=readers, is_active=True)
+    learning = Profile.objects.filter(owner__in=active).exclude(ranking=Profile.Ranking.RULES)
+    changed = 0
+    for reader in active:
+        sources = set(learning.filter(owner=reader).values_list("learn_from", flat=True))
+        wanted = {ALL, *sources}
+        changed += bool({source for source in wanted if _learn_from(reader, source)})
+        LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
+    if profiles := list(learning):
+        build(dates(days), profiles)
     return changed
 
 
@@ -220,15 +223,16 @@ def train(feedback: Signals) -> Learned | None:
     """A model of feedback, not stored; None for too few liked papers, or none to compare with."""
     if feedback.count < LEAST:
         return None
-    papers = Paper.objects.in_bulk(feedback.weights)
+    papers = Paper.objects.filter(pk__in=feedback.weights)
+    texts = {key: text for key, *text in papers.values_list("pk", "arxiv_id", "title", "abstract")}
     # In an order that does not depend on when each was saved: the same feedback, the same model.
     ordered = sorted(feedback.weights.items(), reverse=True)
-    rated = [(papers[key], weight) for key, weight in ordered if key in papers]
+    rated = [(*texts[key], weight) for key, weight in ordered if key in texts]
     examples = [
-        Example(vector(paper.title, paper.abstract), weight > 0, abs(weight))
-        for paper, weight in rated
+        Example(paper_vector(title, abstract), weight > 0, abs(weight))
+        for _, title, abstract, weight in rated
     ]
-    names = [(paper.title, paper.arxiv_id, weight > 0) for paper, weight in rated]
+    names = [(title, identifier, weight > 0) for identifier, title, _, weight in rated]
     for title, abstract in sorted(feedback.texts):
         examples.append(Example(vector(title, abstract), True))
         names.append((title, "", True))
@@ -244,8 +248,8 @@ def train(feedback: Signals) -> Learned | None:
         tuple(sorted(round(model.log_odds(other), 4) for other in reference or background)),
         tuple(
             LearnedPaper(title, identifier, liked, _strongest(example.vector))
-            for (title, identifier, liked), example in zip(names, examples, strict=False)
-        )[:NAMED],
+            for (title, identifier, liked), example in zip(names[:NAMED], examples, strict=False)
+        ),
         len(rated) - feedback.disliked + len(feedback.texts) + len(feedback.zotero),
         feedback.fingerprint,
     )
@@ -261,11 +265,12 @@ def _strongest(vector: Vector) -> Vector:
 def _others(known: set[int]) -> tuple[list[Vector], list[Vector]]:
     """Vectors of recent papers without feedback: those to learn from, and those to calibrate by.
 
-    They differ, since a model is surest of what it has seen.
+    They differ, since a model is surest of what it has seen. A paper is drawn by a hash of its key:
+    nearly the same for every reader and after every star, so that a worker has their vectors.
     """
     recent = Paper.objects.order_by("-pk").values_list("pk", flat=True)[:RECENT]
-    keys = [key for key in recent if key not in known]
-    drawn = random.Random(0).sample(keys, min(BACKGROUND + CALIBRATED, len(keys)))
+    mixed = sorted(recent, key=lambda key: sha256(str(key).encode()).digest())
+    drawn = [key for key in mixed if key not in known][: BACKGROUND + CALIBRATED]
     rows = Paper.objects.filter(pk__in=drawn).values_list("pk", "title", "abstract")
     by_key = {key: paper_vector(title, abstract) for key, title, abstract in rows}
     vectors = [by_key[key] for key in drawn if key in by_key]

@@ -9,6 +9,7 @@ is f1, `CO$_2$` is co2, `$\\beta$-VAE` and `β-VAE` are beta-vae. PostgreSQL fol
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 # Letters that Unicode does not decompose, as readers without them on their keyboard type them.
 LETTERS = {
@@ -92,6 +93,11 @@ def folded(text: str) -> tuple[str, Sequence[int]]:
     """`fold(text)`, and for each of its characters the place in `text` that it comes from."""
     if text.isascii() and "$" not in text:
         return text.lower(), range(len(text))
+    return _folded(text)
+
+
+@lru_cache(500)  # a day has some three hundred such abstracts, in which each profile looks
+def _folded(text: str) -> tuple[str, Sequence[int]]:
     low = "".join(char.lower() for char in text)
     places = [at for at, char in enumerate(text) for _ in char.lower()]
     for pattern, to in _FORMULAS if "$" in text else ():

@@ -11,7 +11,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from itertools import pairwise
 
@@ -221,12 +221,12 @@ def _hold(formula: re.Match[str]) -> str:
     return f'<span class="held">{formula[0]}</span>'
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
+@lru_cache(4_096)  # the titles and abstracts of a day, in which each profile marks its own words
+def _pieces(text: str) -> Sequence[_Piece]:
     """The text as pieces, from left to right; tags are balanced."""
     end = min(len(text), MAX_TEXT)
-    yield from _Reading(text, _braces(text[:end])).pieces(0, end)
-    if end < len(text):
-        yield _Piece("text", end, len(text))
+    pieces = list(_Reading(text, _braces(text[:end])).pieces(0, end))
+    return [*pieces, _Piece("text", end, len(text))] if end < len(text) else pieces
 
 
 @dataclass(slots=True)

@@ -207,6 +207,23 @@ def test_many_profiles_score_as_each_alone(keywords: list[str], title: str, abst
         assert Fraction(str(score.score)) == exact
 
 
+@given(st.lists(st.sampled_from(vocabulary), min_size=1, max_size=6, unique=True), pieces, pieces)
+def test_a_match_names_the_fields_that_have_its_keyword(
+    keywords: list[str], title: str, abstract: str
+) -> None:
+    many = Scorer([rules(*keywords), rules("b", "/c/")])
+    expected = {
+        keyword: [
+            name
+            for name, text in (("title", title), ("abstract", abstract))
+            if term(keyword) in FoldedText(text)
+        ]
+        for keyword in keywords
+    }
+    found = {one["keyword"]: one["where"] for one in many.matches(0, candidate(title, abstract))}
+    assert found == {keyword: where for keyword, where in expected.items() if where}
+
+
 def test_an_automaton_out_of_memory_still_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.digests.scoring.matchers.SET_MEMORY", 20_000)
     automaton = AutomatonMatcher(

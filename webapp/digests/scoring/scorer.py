@@ -45,6 +45,7 @@ from webapp.papers.proposal import proposing_sentence
 PaperField = Literal["title", "abstract", "authors"]
 Place = Literal["title", "proposal", "repeated", "mention"]
 Sought = int | str  # the number of a term, or an author's name as authors are compared
+A_DAY = 2_000  # papers of which it is remembered what is in their texts
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
 MENTION = 0.5  # of a keyword's points: a single mention, by place
@@ -190,15 +191,11 @@ class Scorer:
             for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
         self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
-        # Of rules, by the number of a term.
-        self._weights: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        numbers = learned.term_numbers() if self._learned else {}
-        for rule, known in self._learned.items():
-            for word in known.model.weights.keys() & numbers.keys():
-                self._weights[numbers[word]].append((rule, known.model.weights[word]))
+        self._weights = {rule: known.weights() for rule, known in self._learned.items()}
         everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
+        self._find = lru_cache(A_DAY)(self._found_in)
 
     def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
         """Which of `candidates` each set of rules keeps, in their order."""
@@ -236,13 +233,10 @@ class Scorer:
     ) -> Iterator[tuple[int, Kept]]:
         """A candidate as each of the rules that learn keeps it."""
         text = candidate.title, candidate.abstract
-        odds: dict[int, float] = defaultdict(float)
-        for number, value in zip(*learned.numbered_vector(*text), strict=True):
-            for rule, weight in self._weights.get(number, ()):
-                odds[rule] += value * weight
+        product = learned.paper_product(*text)
         for rule in rules:
             known, words = self._learned[rule], found.points.get(rule, 0)
-            log_odds = odds[rule] + known.model.intercept
+            log_odds = product(self._weights[rule]) + known.model.intercept
             share = known.share(log_odds)
             matches = words >= self._least[rule]
             if not matches and 100 * share < self.rules[rule].min_share:
@@ -258,23 +252,30 @@ class Scorer:
         """Points for closeness: where nothing else counts, the percentage itself."""
         return learned.points(share) if self.rules[rule].keywords else learned.percent(share)
 
-    def matches(self, rule: int, candidate: Candidate) -> list[Match]:
-        """The matches that make up a candidate's score, in the order of the rule's keywords."""
-        rules, paper = self.rules[rule], _Paper(candidate)
+    def matches(self, rule: int, candidate: Candidate, *, near: bool = True) -> list[Match]:
+        """The matches that make up a candidate's score, in the order of the rule's keywords.
+
+        One that is learned names the saved paper that is `near`, if wanted: that takes longest.
+        """
+        rules, paper = self.rules[rule], _paper(candidate)
+        in_title, anywhere = self._find(candidate)
         found: list[Match] = []
         has_own = False  # a keyword without a sign
         for keyword, sought in zip(rules.keywords, self._keywords[rule], strict=True):
-            where: list[PaperField]
+            if sought not in anywhere:
+                continue
+            where: list[PaperField] = ["authors"]
             if isinstance(sought, int):
-                where = paper.fields(self._terms[sought])
-            else:
-                where = ["authors"] if sought in _comparable_names(candidate.authors) else []
+                where = ["title"] if sought in in_title else []
+                # The seed bot finds what extends from the title into the abstract, too.
+                if not where or self._terms[sought] in paper.abstract:
+                    where.append("abstract")
             given, has_sign = _keyword_points(keyword, rules), _has_sign(keyword, rules)
             place: Place = "title" if "title" in where else "repeated"
             if by_place := rules.by_place and isinstance(sought, int) and not has_sign:
                 place = place if place == "title" else paper.place(self._terms[sought])
             points = given.at(place)
-            if where and points:
+            if points:
                 has_own |= not has_sign
                 rarity = rarity_of(keyword.frequency) if rules.by_rarity and not has_sign else ""
                 match = _match(keyword.keyword, where, points / _UNIT, rarity)
@@ -286,16 +287,18 @@ class Scorer:
         if rules.learned is not None:
             if round(total(found) * _UNIT) < self._least[rule]:
                 found = []  # too little for the profile's minimum, so nothing of it counts
-            found += self._learned_matches(rule, rules.learned, candidate)
+            found += self._learned_matches(rule, rules.learned, candidate, near)
         return found
 
-    def _learned_matches(self, rule: int, known: Learned, candidate: Candidate) -> Iterator[Match]:
+    def _learned_matches(
+        self, rule: int, known: Learned, candidate: Candidate, names_near: bool
+    ) -> Iterator[Match]:
         """How close a candidate is, and to what; then what speaks against it."""
         vector = learned.paper_vector(candidate.title, candidate.abstract)
         share = known.share(known.model.log_odds(vector))
         close = _match(learned.CLOSE, [], self._earned(rule, share), "learned")
         close["share"] = learned.percent(share)
-        cosine, near = known.nearest(vector, liked=True)
+        cosine, near = known.nearest(vector, liked=True) if names_near else (0.0, None)
         if near and cosine >= learned.NEAR:
             close |= {"near": near.title, "near_id": near.arxiv_id}
         yield close
@@ -333,31 +336,39 @@ class Scorer:
         rules = enumerate(self.rules)
         return frozenset(rule for rule, r in rules if r.admits(categories, announce_type))
 
+    def _found_in(self, candidate: Candidate) -> tuple[Collection[Sought], Collection[Sought]]:
+        """What is sought that the title has, and what any field has."""
+        in_title: set[Sought] = set()
+        anywhere: set[Sought] = set()
+        paper = _paper(candidate)
+        for matcher in self._matchers:
+            here, there = matcher.match(paper.title, paper.abstract)
+            in_title.update(here)
+            anywhere.update(there)
+        if self._has_authors:
+            anywhere |= _comparable_names(candidate.authors)
+        return in_title, anywhere
+
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
         """What the keywords of a candidate say, by rule."""
-        paper = _Paper(candidate)
+        paper = _paper(candidate)
         points: dict[int, int] = {}
         moved: dict[int, int] = {}  # by keywords with a sign
         about: set[int] = set()
         excluded: set[int] = set()
-        found: list[tuple[Collection[Sought], Collection[Sought]]] = [
-            matcher.match(paper.title, paper.abstract) for matcher in self._matchers
-        ]
-        if self._has_authors:
-            found.append(((), _comparable_names(candidate.authors)))
-        for in_title, anywhere in found:
-            for sought in anywhere:
-                place: Place | None = "title" if sought in in_title else None
-                for rule, given in self._points.get(sought, ()):
-                    if place is None and given.by_place and isinstance(sought, int):
-                        place = paper.place(self._terms[sought])
-                    points[rule] = points.get(rule, 0) + given.at(place or "repeated")
-                    if not given.by_place or place != "mention":
-                        about.add(rule)
-                for rule, given in self._signed.get(sought, ()):
-                    moved[rule] = moved.get(rule, 0) + given.at(place or "repeated")
-                if sought in self._excluded:
-                    excluded.update(self._excluded[sought])
+        in_title, anywhere = self._find(candidate)
+        for sought in anywhere:
+            place: Place | None = "title" if sought in in_title else None
+            for rule, given in self._points.get(sought, ()):
+                if place is None and given.by_place and isinstance(sought, int):
+                    place = paper.place(self._terms[sought])
+                points[rule] = points.get(rule, 0) + given.at(place or "repeated")
+                if not given.by_place or place != "mention":
+                    about.add(rule)
+            for rule, given in self._signed.get(sought, ()):
+                moved[rule] = moved.get(rule, 0) + given.at(place or "repeated")
+            if sought in self._excluded:
+                excluded.update(self._excluded[sought])
         for rule in points.keys() & moved.keys():
             points[rule] += moved[rule]
         return _ByRule(points, about, excluded)
@@ -388,20 +399,14 @@ class _Paper:
     def _proposal(self) -> FoldedText:
         return FoldedText(proposing_sentence(self.abstract.plain))
 
-    def fields(self, sought: Term) -> list[PaperField]:
-        """The fields with the term."""
-        fields: dict[PaperField, FoldedText] = {"title": self.title, "abstract": self.abstract}
-        where = [name for name, text in fields.items() if sought in text]
-        if not where and sought.kind is Kind.SUBSTRING:
-            both = FoldedText(f"{self.title.plain} {self.abstract.plain}")
-            return ["abstract"] if sought in both else []
-        return where
-
     def place(self, sought: Term) -> Place:
         """The weightiest place of a term that the title lacks."""
         if sought in self._proposal:
             return "proposal"
         return "repeated" if self.abstract.repeats(sought) else "mention"
+
+
+_paper = lru_cache(A_DAY)(_Paper)  # the same for every profile of a day
 
 
 def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "") -> Match:
