@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from io import StringIO
@@ -9,12 +10,16 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.test import Client
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests import retention
 from webapp.digests.build import build
+from webapp.digests.entries import store_chips
 from webapp.digests.models import Digest, DigestEntry, FurtherMatches
+from webapp.digests.profiles.validation import site_profile
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 
@@ -62,6 +67,97 @@ def test_days_are_counted_from_the_latest_digest_and_0_keeps_all(settings: Any) 
     assert "0 digests deleted" in tidied()
     settings.DIGESTS_KEPT_DAYS = 365
     assert "2 digests deleted" in tidied()
+
+
+def test_digests_of_weeks_past_are_packed_and_read_the_same_everywhere(client: Client) -> None:
+    """One row each; pages, the API, Markdown, the feed and the command have what they had."""
+    papers = [paper(n, f"Sparse attention {n}", abstract="Models $n^2$ of R&D.") for n in range(9)]
+    announce(MONDAY, *papers)
+    mine = profile("Mine", owner=factories.make_reader(), is_published=True, size=4)
+    factories.summarise(papers[0])
+    build([MONDAY], [mine, site_profile()])
+    store_chips({papers[1].pk: [{"method": "seps", "name": "SEPS", "figure": "2×"}]})
+    before = everywhere(client)
+    assert before[0].count('id="p-') == 4
+    assert "SEPS" in before[0]
+    assert "It is " in before[0]
+    later = MONDAY + timedelta(days=retention.WHOLE_DAYS)
+    announce(later, paper(20))
+    build([later], [mine])
+    assert "0 packed" in tidied()
+    announce(later + timedelta(days=1), paper(21))
+    build([later + timedelta(days=1)], [mine])
+    assert "1 packed" in tidied()
+    assert "0 packed" in tidied()
+    old = Digest.objects.get(profile=mine, date=MONDAY)
+    assert not old.entries.exists()
+    assert Digest.objects.get(profile__is_site=True, date=MONDAY).entries.exists()
+    assert len(old.further.rows) == 4
+    after = everywhere(client)
+    assert after[1:] == before[1:]
+    shown = '<article class="card|id="p-|<mark|data-k|SEPS|It is '
+    assert re.findall(shown, after[0]) == re.findall(shown, before[0])
+    assert re.findall(r'id="p-([\d.]+)"', after[0]) == re.findall(r'id="p-([\d.]+)"', before[0])
+
+
+def everywhere(client: Client) -> list[str]:
+    """Monday's digest of the profile, wherever it is read, without what later days change."""
+    feed = client.get(f"/p/mine/{MONDAY}.json").json()
+    items = [{**item, "date_modified": ""} for item in feed["items"]]
+    out = StringIO()
+    call_command("digest", profile="mine", date=MONDAY, stdout=out)
+    addresses = (
+        f"/p/mine/{MONDAY}/",
+        f"/api/v1/digests/mine?date={MONDAY}",
+        f"/p/mine/{MONDAY}.md",
+    )
+    answers = [client.get(address) for address in addresses]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    return [*(answer.content.decode() for answer in answers), str(items), out.getvalue()]
+
+
+def test_a_packed_day_that_is_built_anew_is_whole_again() -> None:
+    old = [paper(1), paper(2)]
+    announce(MONDAY, *old)
+    announce(MONDAY + timedelta(days=60), paper(3))
+    mine = profile("Mine", owner=factories.make_reader())
+    build([MONDAY, MONDAY + timedelta(days=60)], [mine])
+    assert "1 packed" in tidied()
+    announce(MONDAY, paper(4, "Sparse attention models"))
+    build([MONDAY], [mine])
+    assert len(shown(mine, MONDAY)) == 3
+    assert Digest.objects.get(date=MONDAY).further.rows == []
+
+
+def test_a_packed_entry_takes_a_fraction_of_its_room() -> None:
+    texts = [f"Sparse models of attention and {word}" for word in "abcdefghijklmnopqrstuvwxyz"]
+    announce(MONDAY, *(paper(n, text, abstract=text * 4) for n, text in enumerate(texts)))
+    announce(MONDAY + timedelta(days=60), paper(90))
+    mine = profile("Mine", owner=factories.make_reader())
+    build([MONDAY, MONDAY + timedelta(days=60)], [mine])
+    rows = list(Digest.objects.get(date=MONDAY).entries.values(*retention.PACKED))
+    tidied()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT max(length(rows)) FROM digests_furthermatches")
+        [stored] = cursor.fetchone()
+    assert 10 * stored < len(json.dumps(rows))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_older_site_keeps_its_further_matches() -> None:
+    announce(MONDAY, *(paper(number) for number in range(5)))
+    build([MONDAY], [profile("Mine", size=2)])
+    rows = Digest.objects.get(profile__slug="mine").further.rows
+    assert len(rows) == 3
+    call_command("migrate", "digests", "0011_html_once", verbosity=0)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT rows FROM digests_furthermatches")
+            [(kept,)] = cursor.fetchall()
+        assert (json.loads(kept) if isinstance(kept, str) else kept) == rows
+    finally:
+        call_command("migrate", verbosity=0)
+    assert Digest.objects.get(profile__slug="mine").further.rows == rows
 
 
 def test_what_a_year_takes_grows_with_the_profiles() -> None:

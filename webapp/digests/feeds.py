@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 from webapp.digests.entries import with_gists
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.queries import digest_entries
 from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
 from webapp.digests.text_formats import method_texts, score_terms
 from webapp.limits import spend, visitor
@@ -76,6 +77,8 @@ def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
 def _digest_items(site: Site, digests: list[Digest], language: str) -> list[Item]:
     ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
     entries = list(with_gists(ordered.select_related("paper", "digest")))
+    if not entries and len(digests) == 1:  # a day weeks past
+        entries = digest_entries(digests[0])
     summarised = [entry.paper_id for entry in entries if entry.gist]
     written = shown_summaries().filter(paper__in=summarised, language=language)
     # The last of each paper.

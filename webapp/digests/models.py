@@ -11,6 +11,7 @@ from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from webapp.digests.marks import with_marks
+from webapp.digests.packed import PackedJSONField
 from webapp.papers.models import Paper
 
 if TYPE_CHECKING:
@@ -173,12 +174,16 @@ class DigestEntry(models.Model):
 
 
 class FurtherMatches(models.Model):
-    """The papers that matched beyond a digest's size, in order; apart, to keep digests small."""
+    """The papers that matched beyond a digest's size, in order; apart, to keep digests small.
+
+    Of a reader's digest from weeks past, which has no entries any more: the papers of the digest
+    itself (`retention.pack_old`).
+    """
 
     digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")
     # [{"paper": primary key, and as in DigestEntry: "score", "also_mentioned", "announce_type",
-    # "version", "matches"}]
-    rows = models.JSONField(default=list)
+    # "version", "matches"}]; of what was an entry "marks" and "chips", too
+    rows = PackedJSONField(default=list)
 
     class Meta:
         verbose_name_plural = "further matches"

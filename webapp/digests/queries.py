@@ -1,7 +1,7 @@
 """Reads for digest pages."""
 
 from calendar import Calendar
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date as Date
 from typing import Any
 
@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from webapp.digests.entries import with_gists
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Listing, Paper
+from webapp.summaries.queries import shown_summaries
 
 
 def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
@@ -30,18 +31,36 @@ def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:
-    """The digest's entries in their order, each with its paper: one query."""
-    return list(with_gists(digest.entries.select_related("paper")))
+    """The digest's entries in their order, each with its paper: one query, if they are stored."""
+    stored = list(with_gists(digest.entries.select_related("paper")))
+    if not stored and (packed := _rows(digest)):
+        stored = entries_of_rows(digest, packed, 1)
+        load_texts(stored)
+        written = shown_summaries().filter(
+            paper__in=[entry.paper_id for entry in stored], language=digest.profile.language
+        )
+        told = {summary.paper_id: summary for summary in written.reverse()}
+        for entry in stored:
+            if summary := told.get(entry.paper_id):
+                entry.gist, entry.gist_html = summary.gist, summary.gist_html
+                entry.summarised_at = summary.finished_at
+    return stored
 
 
-def all_matches(digest: Digest) -> list[DigestEntry]:
-    """Every paper that matched, in order: the stored entries, then further ones that are not.
+def further_matches(digest: Digest, first: Sequence[DigestEntry]) -> list[DigestEntry]:
+    """The papers that matched beyond the entries, in order.
 
-    The latter have no texts: `load_texts` gets them for the few that a page shows.
+    They have no texts: `load_texts` gets them for the few that a page shows. A digest from weeks
+    past has none.
     """
-    first = digest_entries(digest)
+    if not first or first[0].pk is None:
+        return []
+    return entries_of_rows(digest, _rows(digest), len(first) + 1)
+
+
+def _rows(digest: Digest) -> list[dict[str, Any]]:
     further = getattr(digest, "further", None)
-    return first + entries_of_rows(digest, further.rows if further else (), len(first) + 1)
+    return further.rows if further else []
 
 
 def entries_of_rows(

@@ -49,13 +49,13 @@ def _render_digest(
     digest = queries.digest_at(slug, date)
     if digest is None:
         return _no_digest(request, slug, date)
-    entries = queries.all_matches(digest)
+    first = queries.digest_entries(digest)
+    entries = [*first, *queries.further_matches(digest, first)]
     filters = Filters.read(request.GET)
     filtered = filters.apply(entries)
     listed = [entry for entry in filtered if not entry.also_mentioned]
     # What is learned may add papers to those of the profile's size: they stay on the first page.
-    stored = sum(entry.pk is not None and not entry.also_mentioned for entry in entries)
-    a_page = max(digest.profile.size, stored)
+    a_page = max(digest.profile.size, sum(not entry.also_mentioned for entry in first))
     page = Paginator(listed, a_page).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     # At the end of the list, folded.
@@ -69,6 +69,7 @@ def _render_digest(
         "date": digest.date,
         "profile": digest.profile,
         "entries": entries,
+        "is_packed": bool(first) and first[0].pk is None,
         "sure": SURE,
         "page": page,
         "shown": shown,

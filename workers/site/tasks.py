@@ -13,7 +13,7 @@ from webapp.catalog import chips, linking
 from webapp.claims import abstracts
 from webapp.digests import backlog, entries
 from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
-from webapp.digests.retention import delete_old
+from webapp.digests.retention import delete_old, pack_old
 from webapp.learning import postings, vectors
 from webapp.learning.encoder import EncoderError
 from webapp.library import importing, learning, zotero_reading
@@ -124,9 +124,10 @@ def index_papers() -> None:
 
 @app.task(name="site.tidy")
 def tidy() -> None:
-    """Compress logs, and delete runs, digests and sessions that are kept no longer."""
+    """Compress logs, pack digests, delete runs, digests and sessions that are kept no longer."""
     retention.tidy()
     delete_old()
+    pack_old()
 
 
 BRIEFLY = {"time_limit": BRIEF}

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from webapp.digests.retention import bytes_a_year, delete_old
+from webapp.digests.retention import bytes_a_year, delete_old, pack_old
 from webapp.runs.retention import tidy
 
 
@@ -17,8 +17,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         compressed, deleted = tidy()
-        digests = delete_old()
+        digests, packed = delete_old(), pack_old()
         done = f"{compressed} logs compressed, {deleted} runs deleted, {digests} digests deleted"
+        done += f", {packed} packed"
         self.stdout.write(f"{done}, expired sessions deleted.")
         if size := bytes_a_year():
             total, each = size
