@@ -74,7 +74,7 @@ def test_a_digest_says_why() -> None:
     assert get(f"/digests/site?date={factories.DAY}").json() == latest
     assert get("/digests/site?date=2020-01-01").status_code == 404
     assert get("/digests/none").status_code == 404
-    assert [one["slug"] for one in get("/profiles").json()] == ["site"]
+    assert [one["slug"] for one in get("/profiles").json()["items"]] == ["site"]
 
 
 def test_a_methods_claims_have_verdicts() -> None:

@@ -120,9 +120,9 @@ class Assay:
         score and the reason for every point."""
         return dict(marked(self._ask(f"/digests/{_name(profile)}", own=True, date=date)))
 
-    def profiles(self) -> Answer:
-        """The profiles that have digests, with their categories and keywords."""
-        return {"profiles": marked(self._ask("/profiles", own=True))}
+    def profiles(self, page: int = 1) -> Answer:
+        """The profiles that have digests, with their categories and keywords, fifty a page."""
+        return dict(marked(self._ask("/profiles", own=True, page=page)))
 
     def search(
         self,

@@ -191,11 +191,14 @@ def _page(rows: QuerySet[Any], page: int) -> dict[str, Any]:
 
 
 @public_router.get(
-    "/profiles", response=list[schemas.ProfileSchema], tags=["digests"], summary="All profiles"
+    "/profiles", response=schemas.ProfilePage, tags=["digests"], summary="All profiles"
 )
-def profiles(request: HttpRequest) -> QuerySet[Profile]:
+def profiles(
+    request: HttpRequest, page: Annotated[int, Query(ge=1, le=100_000)] = 1
+) -> dict[str, Any]:
     """The public profiles, the site's own first; with a token of the scope `library` yours too."""
-    return Profile.visible_to(visitor_of(request, "library"))
+    seen = Profile.visible_to(visitor_of(request, "library"))
+    return _page(seen.order_by("-is_site", "name", "pk"), page)
 
 
 @public_router.get(

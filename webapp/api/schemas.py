@@ -404,6 +404,14 @@ class ProfileSchema(Schema):
     ranking: str
 
 
+class ProfilePage(Schema):
+    """Profiles, the site's own first; `next` is the number of the page after this one."""
+
+    count: int
+    next: int | None
+    items: list[ProfileSchema]
+
+
 class EntrySchema(Schema):
     """A paper in a digest, with the reasons for its rank."""
 

@@ -14,7 +14,8 @@ from webapp.digests.models import Profile
 from webapp.digests.profiles.views import PROFILES_A_PAGE
 from webapp.digests.templatetags.digests import day_address
 from webapp.papers.queries import categories
-from webapp.ui.pages import reader_of
+from webapp.ui.pages import reader_of, respond
+from webapp.ui.revisions import revision
 
 
 @require_safe
@@ -31,7 +32,11 @@ def archive(request: HttpRequest) -> HttpResponse:
 @require_safe
 def feeds(request: HttpRequest) -> HttpResponse:
     """Every feed there is, in every format."""
-    seen = Profile.visible_to(reader_of(request)).order_by("-is_site", "name", "pk")
-    page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
-    context = {"profiles": page, "page": page, "categories": categories()}
-    return render(request, "digests/feeds.html", context)
+
+    def listed() -> HttpResponse:
+        seen = Profile.visible_to(reader_of(request)).order_by("-is_site", "name", "pk")
+        page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
+        context = {"profiles": page, "page": page, "categories": categories()}
+        return render(request, "digests/feeds.html", context)
+
+    return respond(request, revision("profiles", "listings", "sample"), listed)

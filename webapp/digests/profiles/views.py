@@ -20,7 +20,8 @@ from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
 from webapp.ui.hooks import Hook
-from webapp.ui.pages import for_readers, reader_of
+from webapp.ui.pages import for_readers, reader_of, respond
+from webapp.ui.revisions import revision
 
 MAX_PROFILES = 20  # of one reader
 PROFILES_A_PAGE = 50
@@ -35,9 +36,13 @@ def model_for(_owner: int | None, _source: str, /) -> Learned | None:
 @require_safe
 def profiles(request: HttpRequest) -> HttpResponse:
     """The site's profile, the visitor's own and those that others published, a page at a time."""
-    seen = queries.profiles(reader_of(request))
-    page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
-    return render(request, "digests/profiles.html", {"profiles": page, "page": page})
+
+    def listed() -> HttpResponse:
+        seen = queries.profiles(reader_of(request))
+        page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
+        return render(request, "digests/profiles.html", {"profiles": page, "page": page})
+
+    return respond(request, revision("profiles", "digests", "sample", "failures"), listed)
 
 
 @for_readers("GET", "HEAD", "POST")
