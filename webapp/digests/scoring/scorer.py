@@ -229,7 +229,7 @@ class Scorer:
         return Standing.ABOUT if found.points[rule] >= self._minima[rule] else Standing.BELOW
 
     def _closeness(
-        self, at: int, candidate: Candidate, rules: Iterable[int], found: _ByRule
+        self, at: int, candidate: Candidate, rules: Collection[int], found: _ByRule
     ) -> Iterator[tuple[int, Kept]]:
         """A candidate as each of the rules that learn keeps it."""
         text = candidate.title, candidate.abstract
