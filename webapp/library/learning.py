@@ -224,15 +224,16 @@ def train(feedback: Signals) -> Learned | None:
     if feedback.count < LEAST:
         return None
     papers = Paper.objects.filter(pk__in=feedback.weights)
-    texts = {key: text for key, *text in papers.values_list("pk", "arxiv_id", "title", "abstract")}
+    columns = papers.values_list("pk", "arxiv_id", "title", "abstract")
+    texts = {key: (name, title, abstract) for key, name, title, abstract in columns}
     # In an order that does not depend on when each was saved: the same feedback, the same model.
     ordered = sorted(feedback.weights.items(), reverse=True)
-    rated = [(*texts[key], weight) for key, weight in ordered if key in texts]
+    rated = [(texts[key], weight) for key, weight in ordered if key in texts]
     examples = [
         Example(paper_vector(title, abstract), weight > 0, abs(weight))
-        for _, title, abstract, weight in rated
+        for (_, title, abstract), weight in rated
     ]
-    names = [(title, identifier, weight > 0) for identifier, title, _, weight in rated]
+    names = [(title, identifier, weight > 0) for (identifier, title, _), weight in rated]
     for title, abstract in sorted(feedback.texts):
         examples.append(Example(vector(title, abstract), True))
         names.append((title, "", True))
