@@ -105,7 +105,7 @@ def everywhere(client: Client) -> list[str]:
     feed = client.get(f"/p/mine/{MONDAY}.json").json()
     items = [{**item, "date_modified": ""} for item in feed["items"]]
     out = StringIO()
-    call_command("digest", profile="mine", date=MONDAY, format="markdown", stdout=out)
+    call_command("digest", profile="mine", date=MONDAY, stdout=out)
     addresses = (f"/p/mine/{MONDAY}/", f"/api/v1/digests/mine?date={MONDAY}")
     answers = [client.get(address) for address in addresses]
     assert [answer.status_code for answer in answers] == [200, 200]
