@@ -13,7 +13,7 @@ from tests import databases
 from tests.browser.looks import DESKTOP
 from tests.servers.site import Site, serving
 
-expect.set_options(timeout=20_000)  # of a machine that does other things too
+expect.set_options(timeout=60_000)  # of a machine that does other things too
 FIRST_DAYS = ("empty", "unreachable", "sample")  # scenes of which each holds what was before it
 
 

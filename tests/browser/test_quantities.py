@@ -15,8 +15,11 @@ from tests.servers.site import Site
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("sample")]
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["scripts", "no scripts"])
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("viewport", "javascript"),
+    [(DESKTOP, True), (PHONE, False)],
+    ids=["desktop-scripts", "phone-no scripts"],
+)
 def test_from_a_number_to_others_and_to_its_place(
     browser: Browser, site: Callable[[str], Site], viewport: Any, javascript: bool
 ) -> None:

@@ -44,10 +44,9 @@ class Reader(threading.Thread):
         """Save, take back and note, until the storm is over."""
         cookies = {"sessionid": self.session, "csrftoken": TOKEN}
         with httpx.Client(base_url=self.address, cookies=cookies, timeout=5) as client:
-            while not self.stopping.is_set():
-                paper = f"2512.{self.chance.randrange(PAPERS):05d}"
-                if paper in self.broken:
-                    continue
+            papers = [f"2512.{number:05d}" for number in range(PAPERS)]
+            while papers and not self.stopping.is_set():
+                paper = self.chance.choice(papers)
                 if self.chance.random() < 0.5:
                     wanted = self.chance.random() < 0.7
                     form = {"paper" if wanted else "clear": paper}
@@ -59,6 +58,7 @@ class Reader(threading.Thread):
                     kept = self._post(client, where, {"note": note}, may, note)
                 if not kept:
                     self.broken.add(paper)
+                    papers.remove(paper)
                 self.stopping.wait(0.2)
 
     def _post(

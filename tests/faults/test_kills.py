@@ -12,7 +12,7 @@ from importlib import import_module
 import pytest
 from django.utils import timezone
 
-from tests.processes import forked, wait_for
+from tests.processes import forked, processes_of, wait_for, waited_for
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
 from webapp.runs import submit
@@ -157,10 +157,8 @@ def test_redis_killed_and_started_again(rig: Rig) -> None:
 
 def test_a_worker_told_to_stop_gives_its_run_back(rig: Rig) -> None:
     run = measuring(ask(seconds=3))
-    started = time.monotonic()
     rig.kill("one", signal.SIGTERM)
-    assert time.monotonic() - started < 8
-    reached(run, State.QUEUED, 5)
+    reached(run, State.QUEUED)
     nothing_left(rig)
     rig.bench()
     measured_once(ended(run))
@@ -185,10 +183,16 @@ def test_a_worker_that_never_comes_back(rig: Rig) -> None:
 def test_cancel_ends_a_run_within_two_seconds(rig: Rig) -> None:
     run = measuring(ask(seconds=60, steps=600))
     time.sleep(0.3)
-    started = time.monotonic()
     assert submit.cancel(run)
-    ended(run, 2.5)
-    assert time.monotonic() - started < 2.5
+
+    def there_are() -> list[int]:
+        return [*processes_of(rig.data), *rig.benchmarks()]
+
+    def has_ended() -> bool:
+        run.refresh_from_db()
+        return run.ended
+
+    assert waited_for(has_ended, 30, "the end of the run", there_are) < 2.5
     assert run.state == State.CANCELLED
     assert run.result is None
     assert all(series.data["partial"] for series in run.series.all())

@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -26,7 +26,7 @@ from tests.faults.clocks import step
 from tests.faults.small_disk import WHY_NOT, fill, make_room, small_disk
 from tests.faults.test_kills import children_of, measured_once
 from tests.faults.up_rig import QUEUES, ROLES, UpRig
-from tests.processes import processes_of, wait_for
+from tests.processes import START_SECONDS, processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring
 from webapp.runs.models import PeriodicTask, Worker
 
@@ -63,7 +63,7 @@ def standing_up(
                 rig.wait_until_ready()
                 yield rig
                 rig.up.terminate()
-                assert rig.up.wait(8) == 0
+                assert rig.up.wait(START_SECONDS) == 0
                 assert not processes_of(rig.data), "the bench worker ends with the others"
         finally:
             rig.stop()
@@ -105,10 +105,11 @@ def comes_back_after_kill(rig: UpRig, *victims: str) -> None:
     assert waited <= BACK_WITHIN, f"{victims}: {waited:.1f} s of waiting\n{rig.last_lines()}"
 
 
-def keep_busy(rig: UpRig, victim: str, over: Event) -> Thread:
-    """Give the process something to do while it is killed."""
+def keep_busy(rig: UpRig, victims: Sequence[str], over: Event) -> Thread:
+    """Give the processes something to do while they are killed."""
 
     begun = time.monotonic()
+    roles = {victim.split(maxsplit=1)[0] for victim in victims}
 
     def read_pages() -> None:
         # One after another where the victim dies; then as readers do, and others may compute.
@@ -116,32 +117,34 @@ def keep_busy(rig: UpRig, victim: str, over: Event) -> Thread:
             with suppress(OSError):
                 urllib.request.urlopen(f"http://127.0.0.1:{rig.port}/", timeout=5).read()
 
-    role = victim.split(maxsplit=1)[0]
-    if role in QUEUES:
-        rig.send_tokens(role, 80)
-    reading = Thread(target=read_pages if role == "web" else lambda: None)
+    for queue in roles & {*QUEUES}:
+        rig.send_tokens(queue, 80)
+    reading = Thread(target=read_pages if "web" in roles else lambda: None)
     reading.start()
     return reading
 
 
 CHILDREN = [f"{role} child" for role in FORKING]
+# Nothing starts the supervisor again but its user, and all others wait for Redis.
+OTHERS = [role for role in ROLES if role != "redis"]
+
+
+@pytest.mark.parametrize("victims", [["supervisor"], ["redis"], OTHERS, CHILDREN], ids=" and ".join)
+def test_kill_9_while_idle(rig: UpRig, victims: list[str]) -> None:
+    """All leaders at once: each is started again; and children, which their own leaders replace."""
+    comes_back_after_kill(rig, *victims)
 
 
 @pytest.mark.parametrize(
     "victims", [["supervisor"], *([role] for role in ROLES), CHILDREN], ids=" and ".join
 )
-def test_kill_9_while_idle(rig: UpRig, victims: list[str]) -> None:
-    """Each leader in turn; children, which their own leaders replace, together."""
-    comes_back_after_kill(rig, *victims)
-
-
-@pytest.mark.parametrize("victim", ["supervisor", *ROLES, *CHILDREN])
-def test_kill_9_while_busy(rig: UpRig, victim: str) -> None:
+def test_kill_9_while_busy(rig: UpRig, victims: list[str]) -> None:
+    """Each leader in turn, while the others go on."""
     run = measuring(ask(seconds=2))
     over = Event()
-    reading = keep_busy(rig, victim, over)
+    reading = keep_busy(rig, victims, over)
     try:
-        comes_back_after_kill(rig, victim)
+        comes_back_after_kill(rig, *victims)
         measured_once(ended(run))
     finally:
         over.set()

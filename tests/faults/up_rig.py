@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from typing import Any
 
 from tests import machine
 from tests.faults.clocks import stepping
-from tests.processes import ROOT, START_SECONDS, none_can_run, processes_of, wait_for
+from tests.processes import ROOT, START_SECONDS, processes_of, wait_for, waited_for
 from tests.runs.rig import Rig, free_port
 
 # How to tell each process that the supervisor keeps; a pool's children share its name.
@@ -119,26 +118,19 @@ class UpRig(Rig):
         from webapp.runs.models import Worker
 
         wanted = {*QUEUES, "beat"} if beat else set(QUEUES)
-        asked = float("-inf")
-        looked, waited = time.monotonic(), 0.0
-        pids: Iterable[int] = ()
+
+        def asked() -> Iterable[int]:
+            for queue in QUEUES:
+                self.send_tokens(queue)
+            return processes_of(self.data)
 
         def back() -> bool:
-            nonlocal asked, looked, waited, pids
-            idle, now = none_can_run(pids), time.monotonic()
-            waited += now - looked if idle else 0.0
-            looked = now
-            if now - asked > 1:
-                asked, pids = now, processes_of(self.data)
-                for queue in QUEUES:
-                    self.send_tokens(queue)
             heard = Heartbeat.objects.filter(at__gt=since)
             bench = Worker.objects.filter(name="local", last_seen__gt=since).exclude(boot=lost)
             names = set(heard.values_list("name", flat=True))
             return wanted <= names and bench.exists() and bool(self.checks())
 
-        wait_for(back, seconds, "a sign of life of every process")
-        return waited
+        return waited_for(back, seconds, "a sign of life of every process", asked)
 
     def last_lines(self) -> str:
         """The ends of all logs: who waited for what."""
