@@ -1,6 +1,6 @@
 """Count in how many papers each word stands, for the ranking of searches.
 
-    python -m benchmarks.word_frequencies --input PAPERS.jsonl
+    python -m tests.papers.word_frequencies --input PAPERS.jsonl
 
 PAPERS.jsonl holds lines {"title", "abstract"} of real papers. Writes
 `webapp/papers/search/frequencies.json`: the number of papers, and of each stem that stands in
