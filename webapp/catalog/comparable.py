@@ -126,14 +126,14 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
         )
 
 
-def best(found: Iterable[Comparison]) -> Comparison | None:
+def best(figures: Iterable[Comparison]) -> Comparison | None:
     """The largest ratio that was shown to be better and is not in doubt, for its own method's page.
 
     It is better than each control of its chart as well: what chance gets says nothing for a method.
     Time goes before all else (a cache's bytes), what was counted exactly before what was learnt (a
     share of right answers), and what a benchmark is about before what it measures besides.
     """
-    better = (comparison for comparison in found if comparison.word in {"faster", "better"})
+    better = (comparison for comparison in figures if comparison.word in {"faster", "better"})
     sure = [comparison for comparison in better if not comparison.doubts and not comparison.control]
     return max(reversed(sure), key=_weight, default=None)
 
@@ -160,10 +160,10 @@ class ReportedNumber:
     def _near(self) -> str:
         """The words of the quote around the number."""
         value = re.escape(self.claim.value.split(" ")[0].split("-")[0])
-        found = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", self.claim.quote)
-        if found is None:
+        match = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", self.claim.quote)
+        if match is None:
             return ""
-        return self.claim.quote[max(0, found.start() - NEAR) : found.end() + AFTER]
+        return self.claim.quote[max(0, match.start() - NEAR) : match.end() + AFTER]
 
     @property
     def scope(self) -> Scope:
@@ -195,14 +195,14 @@ class ReportedNumber:
         named = scopes.comparator(self.claim.baseline)
         return not named or named == scopes.comparator(comparison.comparator)
 
-    def beside(self, found: Iterable[Comparison]) -> Comparison | None:
+    def beside(self, measured: Iterable[Comparison]) -> Comparison | None:
         """The comparison that may stand beside it: of the same, at the size that it names.
 
         Never the largest over sizes: where none is named, only a series of a single one answers.
         """
         same = [
             comparison
-            for comparison in found
+            for comparison in measured
             if comparison.scope.meets(self.scope) and self._is_against(comparison)
         ]
         if not {comparison.regime for comparison in same}:

@@ -61,8 +61,8 @@ def links(
     grounded = {answer: added for answer in answers if truth and (added := answer.log_odds(truth))}
     vector = tfidf.vector(title, abstract)
     paper = arxiv_id, title, abstract
-    found = (_link(method, paper, vector, grounded) for method in registry.all_methods())
-    return [link for link in found if link]
+    linked = (_link(method, paper, vector, grounded) for method in registry.all_methods())
+    return [link for link in linked if link]
 
 
 def _link(
@@ -75,9 +75,9 @@ def _link(
     roles = {paper.arxiv_id: paper.role for paper in method.papers}
     if roles.get(arxiv_id) == "source":
         return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
-    found = phrases.find(method.family, title, abstract)
-    weights = phrases.summary(found)
-    evidence = [_evidence(phrase.words, phrase.place, phrase.weight) for phrase in found]
+    named = phrases.find(method.family, title, abstract)
+    weights = phrases.summary(named)
+    evidence = [_evidence(phrase.words, phrase.place, phrase.weight) for phrase in named]
     model = linear.models().get(method.slug)
     for_it, against = sum(weights[:3]), weights[3]
     if model:

@@ -94,8 +94,8 @@ def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
 
 
 def _measurement_item(site: Site, method: Method, measurement: Measurement) -> Item:
-    found = best(filter(is_ours, comparisons(measurement)))
-    outcome = found.text if found else f"no gain was shown, {measurement.where}"
+    figure = best(filter(is_ours, comparisons(measurement)))
+    outcome = figure.text if figure else f"no gain was shown, {measurement.where}"
     return site.item(
         f"measurement:{measurement.run.pk}:{measurement.series.name}",
         measurement.run.get_absolute_url(),

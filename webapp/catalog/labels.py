@@ -46,7 +46,7 @@ def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> Iterator[
     rows = list(labels)
     for method in [*sorted({row.method for row in rows}), ""]:
         mine = [row for row in rows if method in {row.method, ""}]
-        found = [row for row in mine if (row.id, row.method) in about]
-        right, there = (sum(row.about for row in some) for some in (found, mine))
+        linked = [row for row in mine if (row.id, row.method) in about]
+        right, there = (sum(row.about for row in some) for some in (linked, mine))
         if mine:
-            yield f"{method or 'all methods'}: {precision_and_recall(right, len(found), there)}"
+            yield f"{method or 'all methods'}: {precision_and_recall(right, len(linked), there)}"

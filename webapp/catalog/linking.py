@@ -143,9 +143,9 @@ def _write(papers: list[Paper]) -> int:
     old = {(row.paper_id, row.method): row for row in MethodLink.objects.filter(paper__in=papers)}
     answers = _answers(papers)
     new = {
-        (paper.pk, found.method): MethodLink(paper=paper, **vars(found))
+        (paper.pk, link.method): MethodLink(paper=paper, **vars(link))
         for paper in papers
-        for found in evidence.links(
+        for link in evidence.links(
             paper.arxiv_id,
             paper.title,
             f"{paper.abstract}\n{paper.comment}".strip(),

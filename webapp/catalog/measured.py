@@ -147,7 +147,7 @@ def _points(
 
     Once nothing where no measurement answers.
     """
-    found: list[tuple[Measurement | None, Point | None]] = []
+    answers: list[tuple[Measurement | None, Point | None]] = []
     for measurement in measurements:
         series, of = measurement.series, measurement.place[:2]
         if wanted is None or of != (wanted.benchmark, wanted.series):
@@ -157,17 +157,17 @@ def _points(
         if mine and wanted.against:
             mine = _against(mine[-1], [p for p in at if p.variant == wanted.against])
         if mine:
-            found.append((measurement, mine[-1]))
-    return found or [(None, None)]
+            answers.append((measurement, mine[-1]))
+    return answers or [(None, None)]
 
 
 def _against(point: Point, others: list[Point]) -> list[Point]:
     """The point with its ratio to another variant's at the same x; none where that has none."""
     other = next((its for its in others if its.x == point.x), None)
-    found = intervals.between(point, other) if other else None
-    if found is None:
+    ratios = intervals.between(point, other) if other else None
+    if ratios is None:
         return []
-    value, low, high = found
+    value, low, high = ratios
     try:
         ratio = Ratio(
             value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"

@@ -53,14 +53,14 @@ def find(family: Family, title: str, abstract: str) -> list[Found]:
     text = sentences(title, abstract)
     whole = "\n".join(sentence.text for sentence in text)
     signed = [*family.phrases.items(), *((phrase, -w) for phrase, w in family.against.items())]
-    found = []
+    weighed = []
     for written, weight in signed:
         parts = written.split(" & ")
         if all(pattern(part).search(whole) for part in parts):
-            found += sorted(_places(parts, weight, text), key=lambda phrase: -abs(phrase.weight))[
+            weighed += sorted(_places(parts, weight, text), key=lambda phrase: -abs(phrase.weight))[
                 :1
             ]
-    return sorted(found, key=lambda phrase: -abs(phrase.weight))
+    return sorted(weighed, key=lambda phrase: -abs(phrase.weight))
 
 
 def _places(parts: list[str], weight: float, text: list[PaperSentence]) -> Iterator[Found]:
@@ -84,9 +84,9 @@ def sentences(title: str, abstract: str) -> list[PaperSentence]:
     ]
 
 
-def summary(found: list[Found]) -> tuple[float, ...]:
+def summary(named: list[Found]) -> tuple[float, ...]:
     """What the phrases say in the title, of the own work, elsewhere and against the family."""
     by_place = {"title": 0.0, "own work": 0.0, "abstract": 0.0, "against": 0.0}
-    for phrase in found:
+    for phrase in named:
         by_place[phrase.place if phrase.weight > 0 else "against"] += abs(phrase.weight)
     return tuple(by_place.values())

@@ -102,7 +102,7 @@ class Carried:
         groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
         for measurement in self.standing:
             groups[measurement.where, measurement.row.version].append(measurement)
-        found = [
+        figures = [
             figure
             for group in groups.values()
             if (
@@ -112,7 +112,7 @@ class Carried:
             )
         ]
         return sorted(
-            found, key=lambda comparison: comparison.measurement.row.measured_at, reverse=True
+            figures, key=lambda comparison: comparison.measurement.row.measured_at, reverse=True
         )
 
 
@@ -241,10 +241,10 @@ def beside(
 ) -> list[tuple[Claim | RuleClaim, Comparison | None]]:
     """Each number that a paper reports, with the figure of ours that may stand beside it."""
     proposing = [of_paper for of_paper in methods if of_paper.mechanism]
-    found = [comparison for method in proposing for comparison in method.carried.comparisons]
+    measured = [comparison for method in proposing for comparison in method.carried.comparisons]
     answers: list[tuple[Claim | RuleClaim, Comparison | None]] = []
     for claim in claims:
         names = [of_paper.reported for of_paper in proposing] if claim.verified else []
-        ours = (ReportedNumber(claim, name).beside(found) for name in names)
+        ours = (ReportedNumber(claim, name).beside(measured) for name in names)
         answers.append((claim, next(filter(None, ours), None)))
     return answers

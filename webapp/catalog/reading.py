@@ -126,13 +126,13 @@ def equations(slug: str) -> tuple[tuple[Equation, str, str], ...]:
 @lru_cache(maxsize=32)
 def _equations(folder: Path, _written: int) -> tuple[tuple[Equation, str, str], ...]:
     trace = _trace(folder)
-    found = {
+    by_tex = {
         equation.tex: (equation, read.path, block.name)
         for read in (trace.files if trace else ())
         for block in read.blocks
         for equation in block.equations
     }
-    return tuple(sorted(found.values(), key=lambda placed: not placed[0].number)[:EQUATIONS])
+    return tuple(sorted(by_tex.values(), key=lambda placed: not placed[0].number)[:EQUATIONS])
 
 
 def _parts(blocks: Iterable[Block], rows: list[SourceLine]) -> Iterator[Part]:

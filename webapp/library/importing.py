@@ -86,8 +86,8 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 def papers_by(name: str) -> list[Paper]:
     """The latest papers of this site by an author of that name."""
     parts = parse_name(name)
-    found = search(f'author:"{parts.given} {parts.last}"', order="newest", relax=False).papers
-    return [paper for paper in found if wrote(name, paper.author_names)]
+    papers = search(f'author:"{parts.given} {parts.last}"', order="newest", relax=False).papers
+    return [paper for paper in papers if wrote(name, paper.author_names)]
 
 
 def save_by(reader_id: int, name: str) -> int:
@@ -95,8 +95,8 @@ def save_by(reader_id: int, name: str) -> int:
 
     Raises FetchError, with nothing changed.
     """
-    found = by_author(name)
-    return _save(reader_id, [e for e in found if wrote(name, [who.name for who in e.authors])])
+    entries = by_author(name)
+    return _save(reader_id, [e for e in entries if wrote(name, [who.name for who in e.authors])])
 
 
 def _save(reader_id: int, entries: Sequence[Entry]) -> int:

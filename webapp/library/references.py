@@ -77,17 +77,17 @@ def references(text: str) -> list[Reference]:
     if _ENDNOTE_TYPE.match(text.lstrip()):
         text = _ENDNOTE_TAG.sub(lambda tag: f"{_ENDNOTE.get(tag[1], 'ZZ')}  - ", text)
     if text.lstrip().startswith(("[", "{")) and (items := _csl_items(text)):
-        found: Iterable[Reference] = map(_csl, items)
+        read: Iterable[Reference] = map(_csl, items)
     elif _RIS_TYPE.search(text):
-        found = _ris(text)
+        read = _ris(text)
     elif _BIBTEX_ENTRY.search(text):
-        found = _bibtex(text)
+        read = _bibtex(text)
     else:
-        found = map(Reference, identifiers_in(text))
+        read = map(Reference, identifiers_in(text))
     # Escapes such as \\u0000 or \\ud800 in JSON hold what no text and no database takes.
     return [
         Reference(reference.arxiv_id, clean(reference.title), clean(reference.abstract))
-        for reference in islice(found, MAX_REFERENCES)
+        for reference in islice(read, MAX_REFERENCES)
     ]
 
 
@@ -97,8 +97,8 @@ def _named(texts: Iterable[object]) -> str:
     A bare DOI of arXiv or an `eprint` of digits is one; `volume = {abs/2301.01234}` too.
     """
     for text in texts:
-        if text and (found := identifiers_in(str(text)[:5_000])):
-            return found[0]
+        if text and (identifiers := identifiers_in(str(text)[:5_000])):
+            return identifiers[0]
     return ""
 
 

@@ -172,8 +172,8 @@ class Nearby:
 def look() -> list[Nearby]:
     """The servers that answer at their usual ports, all asked at once."""
     with ThreadPoolExecutor(len(PORTS)) as pool:
-        found = pool.map(_ask, PORTS, PORTS.values())
-    return [server for server in found if server is not None]
+        servers = pool.map(_ask, PORTS, PORTS.values())
+    return [server for server in servers if server is not None]
 
 
 def _ask(name: str, port: int) -> Nearby | None:

@@ -25,20 +25,20 @@ SILENCE = timedelta(minutes=3)  # without progress, after which a search counts 
 def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
     """A profile's best papers of all since a day, or the progress; for htmx only the latter."""
     profile = profile_to_change(reader, slug)
-    found = BestSince.objects.filter(profile=profile).first()
-    under_way = bool(found and not found.ended_at and timezone.now() - found.heard_at <= SILENCE)
+    search = BestSince.objects.filter(profile=profile).first()
+    under_way = bool(search and not search.ended_at and timezone.now() - search.heard_at <= SILENCE)
     refused = ""
     if request.method == "POST" and not under_way:
         refused = _ask_for_best(reader, profile, request.POST.get("since", ""))
         if not refused:
             return redirect("digests:best-since", slug)
-    entries = queries.entries_of_rows(None, found.rows, 1) if found and found.ended_at else []
+    entries = queries.entries_of_rows(None, search.rows, 1) if search and search.ended_at else []
     filters = Filters.read(request.GET)
     shown = filters.apply(entries)
     queries.load_texts(shown)
     context = {
         "profile": profile,
-        "found": found,
+        "found": search,
         "entries": entries,
         "filters": filters,
         "shown": shown,

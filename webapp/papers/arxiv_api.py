@@ -56,14 +56,14 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
         sort_order=arxiv.SortOrder.Ascending,
     )
     day = first
-    found: dict[date, list[Entry | BadEntry]] = defaultdict(list)
+    by_day: dict[date, list[Entry | BadEntry]] = defaultdict(list)
     for answer in _answers(search, category):
         if isinstance(answer, Entry) and answer.submitted_at:
             # What the API gives beyond the days asked for counts to the nearest of them.
             day = min(max(batch_day_of(answer.submitted_at), first), last)
-        found[day].append(answer)
+        by_day[day].append(answer)
     batches = {}
-    for day, answers in found.items():
+    for day, answers in by_day.items():
         entries = merged([answer for answer in answers if isinstance(answer, Entry)])
         problems = tuple(answer for answer in answers if isinstance(answer, BadEntry))
         batches[day] = Batch(category, day, entries, problems, NOTE)

@@ -86,7 +86,7 @@ def fold(text: str) -> str:
             text = pattern.sub(to, text)
     if text.isascii():  # nearly every text: hundreds are ranked for one search
         return text
-    return _BEYOND_ASCII.sub(lambda found: _bare(found[0]), text)
+    return _BEYOND_ASCII.sub(lambda letters: _bare(letters[0]), text)
 
 
 def folded(text: str) -> tuple[str, Sequence[int]]:

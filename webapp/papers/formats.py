@@ -108,16 +108,16 @@ def _entry(item: Any, category: str) -> Entry:
 
 def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, int]:
     """The identifier by guid, else by description, else by link; the version defaults to 1."""
-    found: str | None = None
+    known: str | None = None
     for text in (guid, described or "", link or ""):
         with suppress(ValueError):
             identifier, version = parse_identifier(text)
-            if version is not None and found in (None, identifier):
+            if version is not None and known in (None, identifier):
                 return identifier, version
-            found = found or identifier
-    if found is None:
+            known = known or identifier
+    if known is None:
         raise BadEntryError("it has no arXiv identifier")
-    return found, 1
+    return known, 1
 
 
 def _day(feed: Any, today: date) -> date:

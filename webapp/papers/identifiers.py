@@ -56,9 +56,9 @@ def parse_identifier(text: str) -> tuple[str, int | None]:
 def identifiers_in(text: str) -> list[str]:
     """The identifiers of papers in running text, each once, in order; no price and no other DOI."""
     text = _OTHER_DOI.sub(" ", text)
-    found = (_without_class(match[1]) for match in _ANYWHERE.finditer(text))
+    named = (_without_class(match[1]) for match in _ANYWHERE.finditer(text))
     # A new identifier begins with a year that arXiv can have had.
-    return list(dict.fromkeys(id_ for id_ in found if "/" in id_ or "07" <= id_[:2] <= "50"))
+    return list(dict.fromkeys(id_ for id_ in named if "/" in id_ or "07" <= id_[:2] <= "50"))
 
 
 def _without_class(identifier: str) -> str:

@@ -97,14 +97,14 @@ class Poller:
         if not versions:
             return batch
         try:
-            found = arxiv_api.lookup(list(versions)[: arxiv_api.PAGE])
+            entries = arxiv_api.lookup(list(versions)[: arxiv_api.PAGE])
         except fetch.FetchError as error:
             message = "%d entries of %s were rejected and the API failed: %s"
             log.warning(message, len(versions), batch.category, error)
             return batch
         got = [
             _announced(entry, batch.category, version or versions[entry.arxiv_id])
-            for entry in found
+            for entry in entries
             if entry.arxiv_id in versions
         ]
         taken = {entry.arxiv_id for entry in got}
@@ -132,16 +132,16 @@ class Poller:
     def backfill(self, category: str, days: Sequence[date]) -> None:
         """Fetch the batches of consecutive `days` from the API."""
         source = Listing.Source.API
-        found: dict[date, Batch] = {}
+        batches: dict[date, Batch] = {}
         failure = self.away
         if not failure:
             try:
-                found = arxiv_api.submitted(category, days[0], days[-1])
+                batches = arxiv_api.submitted(category, days[0], days[-1])
             except fetch.FetchError as error:
                 failure = str(error)
                 self.away = "" if isinstance(error, fetch.BadAnswerError) else failure
         for day in days:
-            batch = found.get(day)
+            batch = batches.get(day)
             if batch:
                 batch = self._with_refused(batch, version=1)
             if failure:

@@ -17,8 +17,8 @@ def rows(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """The rows of an SQL statement."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
+        answer: list[tuple[Any, ...]] = cursor.fetchall()
+        return answer
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def translated_reason(reason: str) -> str:
 def _translated(text: str) -> str:
     source, bare, stop = _SOURCE.fullmatch(text).groups("")  # type: ignore[union-attr]
     for message in KNOWN:
-        if found := _form(message).fullmatch(bare):
-            values = {name: gettext(value) for name, value in found.groupdict().items()}
+        if match := _form(message).fullmatch(bare):
+            values = {name: gettext(value) for name, value in match.groupdict().items()}
             return f"{source}{gettext(message) % values}{stop}"
     return text
 

@@ -51,10 +51,10 @@ def _addresses(text: str) -> dict[str, str]:
     if not any(host in folded for host in _HOSTS):
         return {}
     named: dict[str, str] = {}
-    for found in _ADDRESS.finditer(text):
-        name = found["name"].rstrip(".-_").removesuffix(".git")
+    for match in _ADDRESS.finditer(text):
+        name = match["name"].rstrip(".-_").removesuffix(".git")
         if name:
-            address = f"https://{found['host'].lower()}/{found['owner']}/{name}"
+            address = f"https://{match['host'].lower()}/{match['owner']}/{name}"
             named.setdefault(address.lower(), address)
     return named
 

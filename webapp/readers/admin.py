@@ -43,7 +43,7 @@ class ReaderAdmin(UserAdmin):  # type: ignore[type-arg]
         self, objs: QuerySet[User] | Sequence[User], request: HttpRequest
     ) -> Any:
         """What would be deleted; "protected" where no administrator would remain."""
-        found, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
+        listed, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
         if not links.lock_administrators() - {reader.pk for reader in objs}:
             protected = [*protected, _("This is the only administrator.")]
-        return found, counts, perms_needed, protected
+        return listed, counts, perms_needed, protected

@@ -142,4 +142,4 @@ def estimates(method: str, benchmark: str) -> dict[tuple[str, str], float]:
     )[:100]:
         if started and finished and len(spans[preset, device]) < 10:
             spans[preset, device].append((finished - started).total_seconds())
-    return {key: sorted(found)[len(found) // 2] for key, found in spans.items()}
+    return {key: sorted(times)[len(times) // 2] for key, times in spans.items()}

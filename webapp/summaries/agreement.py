@@ -90,7 +90,7 @@ class Statement:
             before = None if here else (start, end)
         if "respectively" in self.text and len(self.figures) == 2:
             self._in_turn(words)
-        return [frozenset(found) for found in words]
+        return [frozenset(kinds) for kinds in words]
 
     def _in_turn(self, words: list[set[str]]) -> None:
         """ "Ours and the baseline reach 57.9 and 30.6, respectively": the first has the first."""
@@ -100,15 +100,15 @@ class Statement:
             words[0], words[1] = _tokens(first), _tokens(second)
 
     def _parts(self) -> list[tuple[int, int, str]]:
-        found, start, mark = [], 0, ""
+        parts, start, mark = [], 0, ""
         inside = [range(n.start, n.end) for n in self.figures]
         for match in _PARTS.finditer(self.text):
             if any(match.start() in span for span in inside):
                 continue
-            found.append((start, match.start(), mark))
+            parts.append((start, match.start(), mark))
             start = match.end()
             mark = "(" if match["open"] else (match["word"] or "")
-        return [*found, (start, len(self.text), mark)]
+        return [*parts, (start, len(self.text), mark)]
 
     def _words(self, start: int, end: int) -> set[str]:
         taken = [range(n.start, n.end) for n in self.figures]

@@ -63,10 +63,10 @@ def parse(text: str) -> PaperSummary:
 
     Raises ValidationError, with every field that is wrong, where there is none.
     """
-    found = object_in(text, PaperSummary.model_fields)
-    if found is None:
+    answer = object_in(text, PaperSummary.model_fields)
+    if answer is None:
         return PaperSummary.model_validate_json(text.strip() or "{")  # says where it is no JSON
-    return PaperSummary.model_validate(found)
+    return PaperSummary.model_validate(answer)
 
 
 def ask_for_summary(

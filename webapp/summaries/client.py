@@ -356,8 +356,8 @@ def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
         return BusyError(unreachable)
     body = error.body if isinstance(error, openai.APIError) else None  # within a stream
     within = body if isinstance(body, dict) else {"message": str(body)}
-    found = _error_in({"error": within}, {}) if body else None
-    return found or ModelError(f"the model's client failed: {error}")
+    reported = _error_in({"error": within}, {}) if body else None
+    return reported or ModelError(f"the model's client failed: {error}")
 
 
 def _refusal(error: APIStatusError, key: str) -> ModelError:

@@ -43,7 +43,7 @@ def not_given(claimed: ClaimedNumber, text: PaperText) -> dict[str, list[str]]:
         for name in FIELDS
         if (value := getattr(claimed, name))
     }
-    return {name: found for name, found in missing.items() if found}
+    return {name: phrases for name, phrases in missing.items() if phrases}
 
 
 def section_of(claimed: ClaimedNumber, text: PaperText) -> str:
@@ -165,10 +165,10 @@ class _Places:
                 yield number.start
         elif patterns := (*wanted.names, *wanted.words):
             longest = max(patterns, key=lambda pattern: len(pattern.pattern))
-            for count, found in enumerate(longest.finditer(self._text.folded.text)):
+            for count, match in enumerate(longest.finditer(self._text.folded.text)):
                 if count >= MAX_PLACES:
                     return
-                yield found.start()
+                yield match.start()
 
     def _read(self, phrase: str) -> _Phrase:
         folded = fold_with_places(phrase)
@@ -222,8 +222,8 @@ def _begun(word: str) -> re.Pattern[str]:
 def metric_is_near(metric: str, context: str) -> bool:
     """Whether at least half of the metric's words stand in the folded words around the number."""
     words = [w for w in re.findall(r"[^\W_]{2,}", fold(metric)) if w not in _UNSPECIFIC]
-    found = sum(_stem(word) in context for word in words)
-    return bool(words) and 2 * found >= len(words)
+    near = sum(_stem(word) in context for word in words)
+    return bool(words) and 2 * near >= len(words)
 
 
 def direction_is_near(direction: str, metric: str, context: str) -> bool:

@@ -138,10 +138,10 @@ def _repaired(text: str, keys: Collection[str]) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         return []
     values = value if isinstance(value, list) else [value]
-    found = [item for item in values if isinstance(item, dict)]
+    objects = [item for item in values if isinstance(item, dict)]
     if "}" not in source or source.rstrip("` \n")[-1:] not in {"}", ")", "."}:
-        return [item for item in found if set(keys) <= item.keys()]
-    return found
+        return [item for item in objects if set(keys) <= item.keys()]
+    return objects
 
 
 def _best(candidates: Iterable[dict[str, Any]], keys: Collection[str]) -> dict[str, Any] | None:

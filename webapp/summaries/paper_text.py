@@ -57,16 +57,16 @@ class PaperText(GroundTruth):
 
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
         """As for any text; in a row of a table, a unit may stand in the head of its cell."""
-        found = super().ground(value, unit, quote)
-        if found.state is not GroundingState.NUMBER:
-            return found
+        grounding = super().ground(value, unit, quote)
+        if grounding.state is not GroundingState.NUMBER:
+            return grounding
         rows = (
             line
             for start, end in self.places_of(quote)
             for line in range(self._line_at(start), self._line_at(end - 1) + 1)
         )
         says = any(self._head_says(value, unit, row) for row in rows if self._is_row(row))
-        return replace(found, state=GroundingState.UNIT, reason="") if says else found
+        return replace(grounding, state=GroundingState.UNIT, reason="") if says else grounding
 
     def _head_says(self, value: str, unit: str, line: int) -> bool:
         """Whether the cell of the value, in a row, stands under its unit."""

@@ -31,9 +31,9 @@ class _Marking:
     missing: int = 0  # numbers that do not stand in the text, and statements that it contradicts
 
     def stands(self, number: str) -> bool:
-        found = self.truth.holds_number(number)
-        self.missing += not found
-        return found
+        is_there = self.truth.holds_number(number)
+        self.missing += not is_there
+        return is_there
 
     def line(self, text: str) -> str:
         html = render_line(text, self.stands)

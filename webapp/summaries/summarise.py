@@ -186,15 +186,15 @@ def _claim(
     truth: PaperText,
     rules: Sequence[RuleClaim],
 ) -> Claim:
-    found = truth.ground(claimed.value, claimed.unit, claimed.quote)
+    grounding = truth.ground(claimed.value, claimed.unit, claimed.quote)
     missing = not_given(claimed, truth)
     return Claim(
         summary=summary,
         position=position,
-        state=found.state,
-        reason=found.reason,
-        metric_near="metric" not in missing and metric_is_near(claimed.metric, found.context),
-        direction_near=direction_is_near(claimed.direction, claimed.metric, found.context),
+        state=grounding.state,
+        reason=grounding.reason,
+        metric_near="metric" not in missing and metric_is_near(claimed.metric, grounding.context),
+        direction_near=direction_is_near(claimed.direction, claimed.metric, grounding.context),
         not_given=missing,
         contradicted_by=contradicting_claim(claimed, truth, rules),
         **claimed.model_dump() | {"section": section_of(claimed, truth)},

@@ -29,8 +29,8 @@ def _liked(request: HttpRequest) -> dict[str, float]:
     weights: dict[str, float] = {}
     for offer in request.headers.get("Accept-Encoding", "").lower().split(","):
         name, *parameters = (part.strip() for part in offer.split(";"))
-        found = [match for parameter in parameters if (match := _WEIGHT.fullmatch(parameter))]
-        weights[name] = float(found[0][1]) if found else 1.0
+        weighed = [match for parameter in parameters if (match := _WEIGHT.fullmatch(parameter))]
+        weights[name] = float(weighed[0][1]) if weighed else 1.0
     return {name: weights.get(name, weights.get("*", 0.0)) for name in ENCODINGS}
 
 

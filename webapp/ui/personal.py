@@ -61,8 +61,8 @@ def lay_over(request: HttpRequest, page: str) -> str:
     kept = shelf_of(user, keys) if isinstance(user, User) else Shelf()
     pieces: dict[tuple[str, tuple[bool, ...]], str] = {}
 
-    def piece(found: re.Match[str]) -> str:
-        name, key, identifier = found.groups()
+    def piece(mark: re.Match[str]) -> str:
+        name, key, identifier = mark.groups()
         paper = SimpleNamespace(pk=int(key), arxiv_id=_SAMPLE) if key else None
         state = tuple(paper.pk in marked for marked in kept) if paper else ()
         if (name, state) not in pieces:

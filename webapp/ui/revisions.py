@@ -88,12 +88,12 @@ def pending(work: str, key: object = None) -> dict[str, list[Wait]]:
     """
     condition, value = ("LIKE", f"{work}:%") if key is None else ("=", f"{work}:{key}")
     statement = f"SELECT scope, slot, token FROM {PENDING} WHERE scope {condition} %s"  # noqa: S608
-    found: dict[str, list[Wait]] = {}
+    waiting: dict[str, list[Wait]] = {}
     with connection.cursor() as cursor:
         cursor.execute(statement, [value])
         for wait in cursor.fetchall():
-            found.setdefault(wait[0].removeprefix(f"{work}:"), []).append(wait)
-    return found
+            waiting.setdefault(wait[0].removeprefix(f"{work}:"), []).append(wait)
+    return waiting
 
 
 def settle(waits: Iterable[Wait]) -> None:

@@ -53,11 +53,11 @@ def compile_catalogues() -> None:
 
 def used() -> Messages:
     """Every message that a template, the Python code, a form or a choice of a model holds."""
-    found: Messages = {}
+    messages: Messages = {}
     for message, plural, place in (*_in_templates(), *_in_code(), *_in_forms(), *_in_choices()):
         if message.strip():
-            found.setdefault(message, (plural, place))
-    return found
+            messages.setdefault(message, (plural, place))
+    return messages
 
 
 def lacking(catalogue: Path) -> Messages:

@@ -71,6 +71,6 @@ def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
 
 
 @register.filter
-def counted(found: Figure) -> str:
+def counted(figure: Figure) -> str:
     """What was counted, or the two ends that all counts lie between."""
-    return "–".join(dict.fromkeys(number(end, 3) for end in (found.low, found.high)))
+    return "–".join(dict.fromkeys(number(end, 3) for end in (figure.low, figure.high)))

@@ -41,13 +41,13 @@ class Command(BaseCommand):
         for paper in read_lines(options["input"], Text):
             if rows and not options["json"] and paper.id not in wanted:
                 continue
-            found = evidence.links(paper.id, *paper.pair)
+            linked = evidence.links(paper.id, *paper.pair)
             seen.add(paper.id)
             about |= {
-                (paper.id, link.method) for link in found if link.relation in ("about", "source")
+                (paper.id, link.method) for link in linked if link.relation in ("about", "source")
             }
             if options["json"]:
-                links = [asdict(link) for link in found]
+                links = [asdict(link) for link in linked]
                 self.stdout.write(json.dumps({"id": paper.id, "links": links}))
         for line in labels.agreement((row for row in rows if row.id in seen), about):
             self.stdout.write(line)

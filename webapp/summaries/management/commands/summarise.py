@@ -51,14 +51,14 @@ class Command(BaseCommand):
 
     def _papers(self, ids: list[str] | None, day: date | None) -> list[Paper]:
         if ids:
-            found = Paper.objects.filter(arxiv_id__in=ids)
-            if missing := set(ids) - set(found.values_list("arxiv_id", flat=True)):
+            papers = Paper.objects.filter(arxiv_id__in=ids)
+            if missing := set(ids) - set(papers.values_list("arxiv_id", flat=True)):
                 raise CommandError(
                     f"No such paper on this site: {', '.join(sorted(missing))}. "
                     "Fetch its day first: manage.py fetch --since DATE.",
                     returncode=2,
                 )
-            return list(found)
+            return list(papers)
         if day is None and (day := max(dates(1), default=None)) is None:
             raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
         of_day = [announced.paper for announced in announced_on(day)]
@@ -70,7 +70,7 @@ class Command(BaseCommand):
         failed = 0
         for row in rows.select_related("paper").order_by("paper__arxiv_id"):
             failed += row.state == Summary.State.FAILED
-            found = f"{row.unverified} not found in the text" if row.unverified else ""
-            self.stdout.write(f"{row.paper}  {row.state:8}{row.reason or found}".rstrip())
+            doubt = f"{row.unverified} not found in the text" if row.unverified else ""
+            self.stdout.write(f"{row.paper}  {row.state:8}{row.reason or doubt}".rstrip())
         if failed:
             raise CommandError(f"{failed} failed; --retry tries them again.")
