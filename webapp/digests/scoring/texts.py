@@ -33,8 +33,8 @@ class FoldedText:
         return frozenset(self._sequence)
 
     @cached_property
-    def _counts(self) -> Counter[str]:
-        return Counter(self._sequence)
+    def _repeated(self) -> frozenset[str]:
+        return frozenset(token for token, count in Counter(self._sequence).items() if count > 1)
 
     @cached_property
     def _joined(self) -> str:
@@ -53,7 +53,8 @@ class FoldedText:
     def repeats(self, term: Term) -> bool:
         """Whether it contains the term twice."""
         if term.exact and term.anchors:
-            return sum(self._counts[token] for token in term.anchors) > 1
+            once = term.anchors & self.tokens  # a word and its plural are two
+            return len(once) > 1 or not self._repeated.isdisjoint(once)
         if term.sequence and self._joined.count(term.sequence) < 2:
             return False
         text, search = self.folded(term.kind), term.pattern.search
