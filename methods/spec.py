@@ -76,7 +76,8 @@ class Family:
     ``(a|b)`` chooses, ``[may be]``, ``*`` ends a stem, ``~`` stands for up to four words.
 
     ``required`` is a phrase, written alike, without which no paper is about the family: for the
-    pruning of visual tokens something visual. ``threshold`` is the probability from which one is.
+    pruning of visual tokens something visual. ``threshold`` is the probability from which one is,
+    where the family ``needs_answer`` only if a model's answer says so too, since its words mislead.
     """
 
     what: str
@@ -86,6 +87,7 @@ class Family:
     against: Mapping[str, float] = field(default_factory=dict)
     required: str = ""
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    needs_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)

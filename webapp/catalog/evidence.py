@@ -96,7 +96,9 @@ def _link(
     # What its definition asks for must be there, whatever the other words.
     required = method.family.required
     has_required = not required or phrases.pattern(required).search(f"{title}\n{abstract}")
-    is_about = score >= method.family.threshold and bool(has_required)
+    agreed = any(reply.method == method.slug and added > 0 for reply, added in answers.items())
+    is_sure = bool(has_required) and (agreed or not method.family.needs_answer)
+    is_about = is_sure and score >= method.family.threshold
     relation = _relation(score, is_about, for_it, known is not None)
     if method.proposed_by(arxiv_id):  # a mechanism that is carried here: no words need to tell
         relation = "about"
