@@ -25,8 +25,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from .. import protocol
@@ -83,24 +85,39 @@ def measure(ctx: Context, name: str, params: TimedParams, claims: Sequence[Claim
     """
     begun = time.monotonic()
     runs: list[list[protocol.Series]] = []
-    while True:
-        number = len(runs)
-        series = []
-        for body in _events(ctx, name, params, number):
-            if isinstance(body, protocol.Series):
-                series.append(body)
-            else:
-                _relay(ctx, body, number, max(params.processes, number + 1))
-        runs.append(series)
-        last = _last(params, len(runs), time.monotonic() - begun)
-        confidence = confidence_at(len(runs), params.processes, last=bool(last))
-        joined = join(runs, confidence or CONFIDENCE)
-        ctx.adopt(joined)
-        narrow = confidence and widest(joined) <= params.precision
-        if confidence and narrow and resolved(joined, claims, confidence):
-            return Measured(len(runs), "narrow")
-        if last:
-            return Measured(len(runs), last)
+    with _bytecode() as shared:
+        while True:
+            number = len(runs)
+            series = []
+            for body in _events(ctx, name, params, number, shared):
+                if isinstance(body, protocol.Series):
+                    series.append(body)
+                else:
+                    _relay(ctx, body, number, max(params.processes, number + 1))
+            runs.append(series)
+            last = _last(params, len(runs), time.monotonic() - begun)
+            confidence = confidence_at(len(runs), params.processes, last=bool(last))
+            joined = join(runs, confidence or CONFIDENCE)
+            ctx.adopt(joined)
+            narrow = confidence and widest(joined) <= params.precision
+            if confidence and narrow and resolved(joined, claims, confidence):
+                return Measured(len(runs), "narrow")
+            if last:
+                return Measured(len(runs), last)
+
+
+@contextmanager
+def _bytecode() -> Iterator[dict[str, str]]:
+    """Variables by which processes share compiled modules although none may stand by the sources.
+
+    Else each compiles torch and transformers anew, which takes longer than what it measures. The
+    layout of its memory is its own all the same.
+    """
+    if not sys.dont_write_bytecode:
+        yield {}
+        return
+    with TemporaryDirectory(prefix="assay-bytecode-") as folder:
+        yield {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
 
 
 def resolved(series: Sequence[protocol.Series], claims: Sequence[Claim], confidence: float) -> bool:
@@ -142,7 +159,9 @@ def _relay(ctx: Context, body: protocol.Strict, number: int, planned: int) -> No
         ctx.relay(body)
 
 
-def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterator[protocol.Strict]:
+def _events(
+    ctx: Context, name: str, params: TimedParams, number: int, variables: Mapping[str, str]
+) -> Iterator[protocol.Strict]:
     """The events of a fresh process; it does not outlive the loop that reads them."""
     job = {
         "name": name,
@@ -156,7 +175,7 @@ def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterat
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | environment.ALLOCATOR,
+        env=os.environ | environment.ALLOCATOR | variables,
     ) as process:
         try:
             assert process.stdout is not None

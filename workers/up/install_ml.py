@@ -1,4 +1,5 @@
-"""Installs what running methods needs while the site is already serving, then builds a kernel.
+"""Installs what running methods needs while the site is already serving, then builds a kernel and
+compiles the modules, which the first run would do before it measures.
 
 Its progress is in `ml-install.json` in the data directory, for the Workers page:
 `{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`.
@@ -21,14 +22,18 @@ from assay_common.parent_death import die_with_parent
 GROUPS = ("web", "ml", "torch")
 ENCODER = "encoder"  # the weights that order searches by meaning, where they can be had
 KERNEL = [sys.executable, "-m", "methods.sparse_attention.build_kernel"]
+LOAD = (
+    "from methods import registry; "
+    "[registry.load(m.slug, b.entry) for m in registry.all_methods() for b in m.benchmarks]"
+)
 
 
 def main() -> int:
     """Fill the virtual environment and build the kernel; the exit status."""
     status = install()
-    if status == 0:  # methods also work without the kernel
-        subprocess.run(
-            KERNEL,
+    for command in (KERNEL, [sys.executable, "-c", LOAD]) if status == 0 else ():
+        subprocess.run(  # methods also work without either
+            command,
             cwd=bootstrap.ROOT,
             capture_output=True,
             check=False,

@@ -1,6 +1,7 @@
 """Fresh processes that measure: joined, counted, stopped for a reason, and never left behind."""
 
 import math
+import shutil
 import signal
 import subprocess
 import time
@@ -14,7 +15,7 @@ from methods.measure.statistics import exact_point, point
 from methods.params import TimedParams
 from methods.protocol import Axis, CheckResult, Failed, Flag, Log, Progress, Result, Series, Variant
 from methods.spec import Answer, Claim, Comparable
-from tests.methods.conftest import command, environment, lines
+from tests.methods.conftest import TOYS, command, environment, lines
 
 
 def run(cli, *settings: str):
@@ -56,6 +57,25 @@ def test_three_processes_are_too_few_for_a_verdict(cli) -> None:
     assert shown.points[1].ratio.verdict == "insufficient data"
     assert Flag.FEW in shown.points[1].flags
     assert Flag.ONE_PROCESS not in shown.points[1].flags
+
+
+def test_processes_share_what_they_compile_where_nothing_may_stand_by_the_sources(
+    tmp_path, monkeypatch
+) -> None:
+    """Each would compile torch and transformers anew, which takes longer than what it measures."""
+    toys, scratch = tmp_path / "toys", tmp_path / "scratch"
+    shutil.copytree(TOYS, toys, ignore=shutil.ignore_patterns("__pycache__"))
+    scratch.mkdir()
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    how = ["--set", "how=compiled", "--preset", "smoke", "--device", "cpu", "--json", "-"]
+    done = subprocess.run(
+        command("run", "toy.timed", *how), env=environment(toys), capture_output=True, text=True
+    )
+    *_, result = [line.body for line in lines(done.stdout)]
+    assert (done.returncode, result.processes, result.checks) == (0, 3, 2)
+    assert not [*toys.rglob("*.pyc")]
+    assert not [*scratch.iterdir()]
 
 
 @pytest.mark.parametrize(("seconds", "processes", "why"), [(0, 2, "time"), (600, 8, "most")])

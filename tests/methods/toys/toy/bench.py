@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 from methods.measure.statistics import point, point_of_runs
 from methods.protocol import Axis, Series, Variant
@@ -118,6 +119,8 @@ def timed(ctx, params):
         raise ArithmeticError("the method's own error")
     if params.how == "wrong":
         ctx.check("late", float("nan"), 1.0)
+    if params.how == "compiled":
+        ctx.check("compiled", Path(__spec__.cached).is_file(), True)
     if params.how == "endless":
         ctx.log(f"process {os.getpid()}")
         time.sleep(120)
