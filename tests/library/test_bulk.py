@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 
 from tests import factories
@@ -190,3 +194,87 @@ def test_only_its_owner_changes_a_list(client: Client, reader: User, other: User
         mine.refresh_from_db()
         assert mine.name == "A"
     assert Client().get("/lists//").status_code == 404  # lists that are not shared have no address
+
+
+@pytest.mark.parametrize(
+    ("this", "meanwhile", "name", "is_shared", "said"),
+    [
+        (
+            {"do": "rename", "name": "A"},
+            {"do": "rename", "name": "B"},
+            "A",
+            False,
+            "now called “A”",
+        ),
+        (
+            {"do": "rename", "name": "A"},
+            {"do": "rename", "name": "A"},
+            "A",
+            False,
+            "now called “A”",
+        ),
+        ({"do": "rename", "name": "A"}, {"do": "share"}, "A", True, "now called “A”"),
+        ({"do": "share"}, {"do": "rename", "name": "B"}, "B", True, "Whoever has the address"),
+        ({"do": "withdraw"}, {"do": "rename", "name": "B"}, "B", False, "is private again"),
+    ],
+)
+def test_two_windows_change_one_list_at_once(
+    client: Client,
+    reader: User,
+    *,
+    this: dict[str, str],
+    meanwhile: dict[str, str],
+    name: str,
+    is_shared: bool,
+    said: str,
+) -> None:
+    mine = ReadingList.objects.create(reader=reader, name="To read")
+    change = f"/library/lists/{mine.pk}/"
+    with another_window(client, change, meanwhile):
+        answer = client.post(change, this, follow=True)
+    assert said in answer.content.decode()
+    mine.refresh_from_db()
+    assert (mine.name, bool(mine.share_key)) == (name, is_shared)
+
+
+def test_a_name_that_another_window_gives_meanwhile_is_refused(
+    client: Client, reader: User
+) -> None:
+    mine, second = (ReadingList.objects.create(reader=reader, name=name) for name in "XY")
+    change = f"/library/lists/{mine.pk}/"
+    with another_window(client, f"/library/lists/{second.pk}/", {"do": "rename", "name": "A"}):
+        answer = client.post(change, {"do": "rename", "name": "A"}, follow=True)
+    assert "You have a list “A” already." in answer.content.decode()
+    assert [*ReadingList.objects.values_list("name", flat=True)] == ["A", "X"]
+
+
+@pytest.mark.parametrize("do", ["rename", "share", "withdraw", "delete"])
+def test_a_list_that_another_window_deletes_meanwhile_is_not_found(
+    client: Client, reader: User, do: str
+) -> None:
+    mine = ReadingList.objects.create(reader=reader, name="To read")
+    change = f"/library/lists/{mine.pk}/"
+    with another_window(client, change, {"do": "delete"}):
+        answer = client.post(change, {"do": do, "name": "A"})
+    assert answer.status_code == (302 if do == "delete" else 404)
+    assert not ReadingList.objects.exists()
+
+
+@contextmanager
+def another_window(client: Client, address: str, sent: dict[str, str]) -> Iterator[None]:
+    """Sends a form of the same reader as soon as a request has read one of their lists."""
+    has_sent = False
+
+    def watch(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        nonlocal has_sent
+        result = execute(sql, *rest)
+        if not has_sent and sql.startswith("SELECT") and "library_readinglist" in sql:
+            has_sent = True
+            other = Client()
+            other.cookies = client.cookies
+            assert other.post(address, sent).status_code == 302
+        return result
+
+    with connection.execute_wrapper(watch):
+        yield
+    assert has_sent

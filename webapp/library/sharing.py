@@ -3,7 +3,7 @@
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -57,29 +57,34 @@ def feed(request: HttpRequest, key: str, suffix: str) -> HttpResponse:
 @for_readers("POST")
 def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
     """Rename a list, share it by a new secret address, withdraw that, or delete it."""
-    mine = get_object_or_404(ReadingList, pk=pk, reader=reader)
+    mine = ReadingList.objects.filter(pk=pk, reader=reader)
+    listed = get_object_or_404(mine)
     action, name = request.POST.get("do", ""), " ".join(request.POST.get("name", "").split())
-    said = {"name": mine.name}
+    said = {"name": listed.name}
     if action == "delete":
-        mine.papers.clear()
-        mine.delete()
+        listed.papers.clear()  # what is learned of the reader hears of it
+        listed.delete()
         messages.success(request, _("“%(name)s” is deleted.") % said)
         return redirect("library:library")
+
+    def write(**values: str) -> None:
+        if not mine.update(**values):  # another window deleted it meanwhile
+            raise Http404
+
     if action in {"share", "withdraw"}:
-        mine.share_key = new_feed_key() if action == "share" else ""
-        mine.save(update_fields=["share_key"])
+        key = new_feed_key() if action == "share" else ""
+        write(share_key=key)
         is_shared = _("Whoever has the address below can read “%(name)s”.")
         is_private = _("“%(name)s” is private again: its address is gone.")
-        messages.success(request, (is_shared if mine.share_key else is_private) % said)
+        messages.success(request, (is_shared if key else is_private) % said)
     elif action == "rename" and 0 < len(name) <= 80:
-        mine.name = name
         try:
             with transaction.atomic():
-                mine.save(update_fields=["name"])
+                write(name=name)
         except IntegrityError:
             messages.error(request, _("You have a list “%(name)s” already.") % {"name": name})
         else:
             messages.success(request, _("The list is now called “%(name)s”.") % {"name": name})
     else:
         messages.error(request, _("Write the name of a list, at most 80 characters."))
-    return redirect(f"{reverse('library:library')}?list={mine.pk}")
+    return redirect(f"{reverse('library:library')}?list={pk}")
