@@ -2,7 +2,7 @@
 
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ _BOUNDS = {  # JSON Schema's words
 
 
 Values = Mapping[str, Any]  # by the name of a parameter
+Say = Callable[[str], str]  # English words, or a template of them, in the language of a page
 # What names a folder, a file or a model: it may be empty, or must be given.
 Place = Annotated[str, Field(max_length=300)]
 Source = Annotated[str, Field(min_length=1, max_length=300)]
@@ -97,20 +98,20 @@ class ParameterInfo:
         self.kind = "choice" if self.choices else kind
         self.bounds = {word: one[word] for word in _BOUNDS if word in one}
 
-    @property
-    def allowed(self) -> str:
-        """The bounds in words: ``integer from 1 to 512``, ``1 to 8 integers from 16 to 4096``."""
+    def allowed(self, say: Say = str) -> str:
+        """The bounds in words: ``integer from 1 to 512``; ``say`` translates a template of them."""
         choices = ", ".join(map(str, self.choices))
-        kind = f"one of {choices}" if choices else self.kind
+        kind = say("one of {}").format(choices) if choices else say(self.kind)
         rest = dict(self.bounds)
         if "minimum" in rest and "maximum" in rest:
-            kind += f" from {rest.pop('minimum')} to {rest.pop('maximum')}"
-        kind = ", ".join([kind, *(_BOUNDS[key].format(value) for key, value in rest.items())])
+            kind = say("{} from {} to {}").format(kind, rest.pop("minimum"), rest.pop("maximum"))
+        kind = ", ".join([kind, *(say(_BOUNDS[key]).format(value) for key, value in rest.items())])
+        least, most = self.items
         if not self.many:
             return kind
-        least, most = self.items
-        count = f"{least} to {most}" if most is not None else f"{least} or more"
-        return f"a list of {count}, each: {kind}"
+        if most is None:
+            return say("a list of {} or more, each: {}").format(least, kind)
+        return say("a list of {} to {}, each: {}").format(least, most, kind)
 
 
 @cache
@@ -165,7 +166,7 @@ def _problems(
             problems.append(ParameterProblem(name, shown(item["input"]), "", reason))
         elif name in by_name:
             given = shown(settings.get(name, values.get(name)))
-            problems.append(ParameterProblem(name, given, by_name[name].allowed, item["msg"]))
+            problems.append(ParameterProblem(name, given, by_name[name].allowed(), item["msg"]))
         else:
             given = ", ".join(f"{key}={shown(value)}" for key, value in settings.items())
             reason = item["msg"].removeprefix("Value error, ")

@@ -11,6 +11,7 @@ still be read when it is scaled down to 360 pixels.
 
 import re
 
+from ..params import Say
 from ..protocol import Series
 from .layout import short, wrap
 from .lines import draw_lines
@@ -24,14 +25,19 @@ MOST = 8  # variants of one chart
 
 
 def draw(
-    series: Series, quantity: Quantity = "value", *, standalone: bool = True, ident: str = ""
+    series: Series,
+    quantity: Quantity = "value",
+    *,
+    standalone: bool = True,
+    ident: str = "",
+    say: Say = str,
 ) -> str:
     """The series as an SVG element: its values, or its ratios to the baseline.
 
-    ``ident`` must be unique on the page when a series is drawn twice there. Raises ValueError when
-    there is nothing to draw.
+    ``ident`` must be unique on the page when a series is drawn twice there; ``say`` translates the
+    chart's own words. Raises ValueError when there is nothing to draw.
     """
-    plot = Plot(series, quantity)
+    plot = Plot(series, quantity, say)
     if not plot.points:
         raise ValueError(f"the series {series.name!r} has no {quantity} to draw")
     body, height = draw_rows(plot) if series.x.scale == "category" else draw_lines(plot)
@@ -43,7 +49,7 @@ def draw(
         f'viewBox="0 0 {WIDTH:g} {height + top:.0f}" '
         f'aria-labelledby="{ident}-title {ident}-desc">'
         f'<title id="{ident}-title">{escaped(series.title)}</title>'
-        f'<desc id="{ident}-desc">{escaped(describe(series, quantity))}</desc>{style}'
+        f'<desc id="{ident}-desc">{escaped(describe(plot))}</desc>{style}'
         f'<rect class="sheet" width="{WIDTH:g}" height="{height + top:.0f}"/>'
         f'{head}<g transform="translate(0 {top:g})">{body}</g></svg>'
     )
@@ -76,17 +82,19 @@ def parts(series: Series) -> list[Series]:
     return made
 
 
-def describe(series: Series, quantity: Quantity = "value") -> str:
+def describe(plot: Plot) -> str:
     """The chart in words, for those who do not see it."""
-    plot = Plot(series, quantity)
+    series = plot.series
     parts = [f"{plot.measure}; {plot.better}."]
     for variant in plot.variants:
         last = plot.of(variant)[-1]
         where = last.x if isinstance(last.x, str) else f"{series.x.label} {short(last.x)}"
-        parts.append(f"{variant.label}: {plot.text_of(last.estimate)} at {where}.")
-    parts += [f"Limit: {label}." for label, _ in plot.limits]
+        parts.append(
+            plot.say("{}: {} at {}.").format(variant.label, plot.text_of(last.estimate), where)
+        )
+    parts += [plot.say("Limit: {}.").format(label) for label, _ in plot.limits]
     if series.partial:
-        parts.append("Partial: the run did not end.")
+        parts.append(plot.say("Partial: the run did not end."))
     return " ".join(parts)
 
 
@@ -98,9 +106,9 @@ def _head(plot: Plot) -> tuple[str, float]:
         y += TITLE * 1.25
     notes = [f"{plot.measure} · {plot.better}"]
     if plot.series.partial:
-        notes.append("△ partial: the run did not end")
+        notes.append(f"△ {plot.say('partial: the run did not end')}")
     if any(dot.flags for dot in plot.points):
-        notes.append("○ hollow mark: doubtful, see the table")
+        notes.append(f"○ {plot.say('hollow mark: doubtful, see the table')}")
     for note in notes:
         for line in wrap(note, SMALL, WIDTH - 2 * MARGIN)[:2]:
             parts.append(f'<text class="soft" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')

@@ -1,11 +1,14 @@
 """Where things stand on a chart: scales, ticks, widths of text, labels that keep apart."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+# A word, or a Chinese character with the marks that may not begin a line; each after its blank.
+_WORD = re.compile(r" ?(?:[^ \u2e80-\uffff]+|[\u2e80-\uffff][，。、：；）”]*)")
 NARROW, WIDE = frozenset("iljtfrI.,:;'|!()[] ·"), frozenset("mwMW@%—×")
 
 
@@ -112,11 +115,11 @@ def shorten(text: str, size: float, width: float, *, bold: bool = False) -> str:
 def wrap(text: str, size: float, width: float, *, bold: bool = False) -> list[str]:
     """``text`` in lines no wider than ``width``; a word too long for a line is shortened."""
     lines: list[str] = []
-    for word in text.split():
-        if lines and text_width(f"{lines[-1]} {word}", size, bold=bold) <= width:
-            lines[-1] += f" {word}"
+    for word in _WORD.findall(" ".join(text.split())):
+        if lines and text_width(lines[-1] + word, size, bold=bold) <= width:
+            lines[-1] += word
         else:
-            lines.append(shorten(word, size, width, bold=bold))
+            lines.append(shorten(word.strip(), size, width, bold=bold))
     return lines
 
 

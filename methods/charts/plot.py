@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
+from ..params import Say
 from ..protocol import Point, Series, Variant
 from .layout import short
 from .style import RIVALS
@@ -14,8 +15,8 @@ Heights = tuple[tuple[float | str, float], ...]  # of a limit, at each x
 class Plot:
     """What of a series has one quantity: points, variants and limits, in drawing order."""
 
-    def __init__(self, series: Series, quantity: Quantity) -> None:
-        self.series, self.quantity = series, quantity
+    def __init__(self, series: Series, quantity: Quantity, say: Say = str) -> None:
+        self.series, self.quantity, self.say = series, quantity, say
         order = {point.x: place for place, point in enumerate(series.points)}
         numeric = series.x.scale != "category"
         self.points = sorted(
@@ -39,7 +40,7 @@ class Plot:
         """What is measured, with its unit."""
         if self.quantity == "ratio":
             base = next(v for v in self.series.variants if v.name == self.series.baseline)
-            return f"times better than {base.label}"
+            return self.say("times better than {}").format(base.label)
         return self.series.y.title
 
     @property
@@ -57,7 +58,7 @@ class Plot:
     def better(self) -> str:
         """Which way is better."""
         higher = self.quantity == "ratio" or self.series.direction == "higher"
-        return "higher is better" if higher else "lower is better"
+        return self.say("higher is better" if higher else "lower is better")
 
     def text_of(self, value: float) -> str:
         """A value in words, with its unit."""

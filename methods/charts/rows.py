@@ -38,7 +38,7 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
     height = bottom + 28
     parts = [*_axis(plot, x, bottom), *rows]
     if plot.limits:
-        note = "dashed: " + ", ".join(label for label, _ in plot.limits)
+        note = plot.say("dashed: {}").format(", ".join(label for label, _ in plot.limits))
         note = marks.escaped(shorten(note, SMALL, WIDTH - 2 * MARGIN))
         parts.append(f'<text class="limit-label" x="{MARGIN:g}" y="{height + 6:g}">{note}</text>')
         height += 18

@@ -76,7 +76,7 @@ def _benchmark(method: Method, benchmark: Benchmark) -> str:
     for info in benchmark.parameters():
         unit = f" ({info.unit})" if info.unit else ""
         presets = [_value(getattr(preset, info.name)) for preset in benchmark.presets.values()]
-        rows.append((info.name, info.help + unit, info.allowed, *presets))
+        rows.append((info.name, info.help + unit, info.allowed(), *presets))
     title = f"{method.slug}.{benchmark.slug} — {benchmark.title}"
     parameters = table(("parameter", "help", "allowed", *benchmark.presets), rows)
     return "\n".join([title, textwrap.fill(benchmark.description, _WIDTH), parameters])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 from django.utils.translation import override
 
 from methods import registry
 from webapp.runs import texts
+from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 METHODS = ("concept_lm", "seps", "sparse_attention", "token_pruning")
@@ -58,3 +61,46 @@ def test_a_text_that_lags_behind_is_shown_in_english_and_breaks_nothing(
         assert texts.said("Decoding speed") == "Decoding speed"
     with override("en"):
         assert texts.said("Decoding speed") == "Decoding speed"
+
+
+def test_words_that_a_run_puts_into_a_text_stay_in_its_translation() -> None:
+    with override("zh-hans"):
+        assert texts.said("Time of the similarity, 32 words") == "相似度的时间，32 个词"
+        # A word that was put in is looked up, too; numbers with marks of their own stay.
+        said = texts.said("Forward and backward: 6 heads of 64, float32")
+        assert said == "前向与反向：6 个宽 64 的头，float32"
+        said = texts.said("What counted operations allow at 16,384 tokens")
+        assert said == "按运算次数，16,384 个 token 时所允许的"
+        assert texts.said("Time of the similarity, words") == "Time of the similarity, words"
+    with override("en"):
+        assert texts.said("Time of the similarity, 32 words") == "Time of the similarity, 32 words"
+
+
+def test_charts_and_tables_of_a_run_are_read_in_chinese_and_its_files_in_english(
+    client: Client,
+) -> None:
+    call_command("import_results", "benchmarks/results/seps", stdout=StringIO())
+    run = Run.objects.filter(method="seps", benchmark="cost").latest("finished_at")
+    page = client.get(f"/runs/{run.pk}/?lang=zh-hans").content.decode()
+    english = client.get(f"/runs/{run.pk}/?lang=en").content.decode()
+    for chinese, text in {
+        "描述的词数": "words of a caption",
+        "我们的，两种文本": "ours, two texts",
+        "越低越好": "lower is better",
+        "每条描述对每张图像": "Every caption with every image",
+    }.items():
+        assert (chinese in page, text in page) == (True, False)
+        assert (chinese in english, text in english) == (False, True)
+    for suffix in ("json", "csv"):
+        file = client.get(f"/runs/{run.pk}/results.{suffix}", headers={"Accept-Language": "zh-CN"})
+        told = b"".join(file) if file.streaming else file.content
+        assert "words of a caption" in told.decode()
+
+
+def test_the_form_of_a_run_explains_its_parameters_in_chinese(client: Client) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    page = client.get("/methods/seps/run/cost/?lang=zh-hans").content.decode()
+    assert "图像数，描述数相同。" in page
+    assert "项，每项：" in page
+    assert "每个比值的区间半宽小于此值时结束测量。 数," in page
+    assert not re.findall(r"Integer from|All presets|each:", page)

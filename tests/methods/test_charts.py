@@ -353,6 +353,12 @@ def test_texts_are_fitted_to_their_room() -> None:
     assert shorten("a" * 100, 12, 60).endswith("…")
     assert text_width(shorten("a" * 100, 12, 60), 12) <= 60
     assert all(text_width(line, 12) <= 90 for line in wrap("many words in a row " * 5, 12, 90))
+    # Chinese has no blanks: it breaks between characters, and no line begins with a comma.
+    chinese = "合并器在语言模型之前把 token 减半，了解问题的头再丢掉一些。" * 2
+    lines = wrap(chinese, 12, 90)
+    assert "".join(lines).replace(" ", "") == chinese.replace(" ", "")
+    assert all(text_width(line, 12) <= 90 + 12 for line in lines)
+    assert not [line for line in lines if line[0] in "，。 "]
     assert text_width("字", 12) > text_width("i", 12)
 
 

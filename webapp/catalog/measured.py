@@ -13,6 +13,7 @@ from webapp.catalog.verdicts import Figure, Verdict, figure, judge
 from webapp.runs import intervals
 from webapp.runs.models import Run, StandingMeasurement
 from webapp.runs.models import Series as StoredSeries
+from webapp.runs.texts import in_language
 
 # Of series that were counted where each point is one number: nothing a processor can be slow at.
 COUNTS = frozenset({"bytes", "KiB", "MiB", "GiB", "tokens", "operations", "FLOPs", "%"})
@@ -34,6 +35,11 @@ class Measurement:
     def run(self) -> Run:
         """The run that measured it."""
         return self.row.series.run
+
+    @property
+    def shown(self) -> Series:
+        """The series in the language of the page."""
+        return in_language(self.series)
 
     @property
     def counted(self) -> bool:

@@ -20,6 +20,7 @@ from webapp.claims.extraction.claims import RuleClaim
 from webapp.papers.models import Paper
 from webapp.papers.search.query import QueryError
 from webapp.runs.models import StandingMeasurement
+from webapp.runs.texts import said
 from webapp.summaries.models import Claim
 
 PAPERS_SHOWN = 12
@@ -92,9 +93,9 @@ class Carried:
         """The first of these as SVG that a page's own stylesheet colours; "" with none."""
         if not self.in_order or not self.in_order[0].series.points:
             return ""
-        series = self.in_order[0].series
+        series = self.in_order[0].shown
         quantity: charts.Quantity = "ratio" if any(p.ratio for p in series.points) else "value"
-        return charts.draw(series, quantity, standalone=False, ident=series.name)
+        return charts.draw(series, quantity, standalone=False, ident=series.name, say=said)
 
     @cached_property
     def history(self) -> list[Comparison]:

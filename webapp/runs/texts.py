@@ -1,29 +1,59 @@
 """What methods say of themselves in other languages: `texts.zh.toml` beside a method's spec."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from methods import registry
+from methods.protocol import Series
 from webapp.ui.language import current_language
+
+_NAMED = re.compile(r"\{(\w[^}]*)\}")  # words that a run puts into a text: `{words}`
+_Patterns = tuple[tuple[re.Pattern[str], list[str], str], ...]
 
 
 def said(text: str) -> str:
-    """A text of a spec in the language of the page; as it is where that does not have it.
+    """A text of a spec or chart in the language of the page; as it is where that does not have it.
 
     Texts are known by what they say in English, so one that has changed is shown in English until
-    its translation follows.
+    its translation follows. Words that were put into a text are looked up as well.
     """
-    return _texts(current_language()).get(_key(text), text) if text else text
+    texts, patterns = _texts(current_language())
+    plain = " ".join(text.split())
+    if plain in texts:
+        return texts[plain]
+    for pattern, names, translation in patterns:
+        if found := pattern.fullmatch(plain):
+            words = dict(zip(names, map(said, found.groups()), strict=True))
+            return _NAMED.sub(lambda place: words[place[1]], translation)  # noqa: B023
+    return text
+
+
+def in_language(series: Series) -> Series:
+    """A series with its words in the language of the page; numbers and units stay."""
+
+    def labelled(one: Any) -> Any:  # an axis, a variant or a limit
+        return one.model_copy(update={"label": said(one.label)})
+
+    words = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
+    parts = {name: labelled(getattr(series, name)) for name in ("x", "y")}
+    lists = {name: tuple(map(labelled, getattr(series, name))) for name in ("variants", "limits")}
+    return series.model_copy(update=words | parts | lists)
 
 
 @cache
-def _texts(language: str) -> Mapping[str, str]:
-    """The texts of all methods in a language, by their English words."""
-    files = (registry.folder(slug) / f"texts.{language}.toml" for slug in registry.slugs())
+def _texts(language: str) -> tuple[Mapping[str, str], _Patterns]:
+    """The texts of all methods by their English words, and those that a run puts words into."""
+    folders = [Path(registry.__file__).parent, *map(registry.folder, registry.slugs())]
+    files = [folder / f"texts.{language}.toml" for folder in folders]
     read = [tomllib.loads(file.read_text("utf-8")) for file in files if file.is_file()]
-    return {_key(english): text for texts in read for english, text in texts.items()}
-
-
-def _key(text: str) -> str:
-    return " ".join(text.split())
+    texts = {" ".join(english.split()): text for one in read for english, text in one.items()}
+    patterns = (
+        (re.compile("(.{1,80}?)".join(map(re.escape, _NAMED.split(english)[::2]))), names, text)
+        for english, text in texts.items()
+        if (names := _NAMED.findall(english))
+    )
+    return texts, tuple(patterns)

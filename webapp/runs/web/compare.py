@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from methods import charts, protocol
 from webapp.runs.models import Run, State
 from webapp.runs.queries import benchmark_of
+from webapp.runs.texts import in_language, said
 from webapp.runs.web import present
 
 MAX_RUNS = 6
@@ -32,10 +33,13 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
     chosen = _find(runs, wanted)
     reason = _only_ratios(chosen)
     benchmark = benchmark_of(chosen[0])
-    series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in chosen]
+    series = [
+        {row.name: in_language(row.parsed()) for row in run.series.all() if row.data}
+        for run in chosen
+    ]
     names = [name for name in series[0] if sum(name in of_run for of_run in series) > 1]
     return {
-        "title": benchmark.title if benchmark else chosen[0].benchmark,
+        "title": said(benchmark.title) if benchmark else chosen[0].benchmark,
         "sides": list(zip(LETTERS, chosen, map(_settings, chosen), strict=False)),
         "only_ratios": reason,
         "tables": [_table([of_run.get(name) for of_run in series], bool(reason)) for name in names],
@@ -164,7 +168,9 @@ def _picture(of_runs: Sequence[protocol.Series | None], ratios: bool) -> str:
     )
     quantity: charts.Quantity = "ratio" if ratios else "value"
     try:
-        return charts.draw(merged, quantity, standalone=False, ident=f"compare-{first.name}")
+        return charts.draw(
+            merged, quantity, standalone=False, ident=f"compare-{first.name}", say=said
+        )
     except (ValueError, TypeError):  # x values of two versions that do not fit on one axis
         return ""
 

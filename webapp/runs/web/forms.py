@@ -20,6 +20,7 @@ from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterIn
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
+from webapp.runs.texts import said
 from webapp.runs.times import span
 
 PREFIX = "set-"  # of parameters' fields, so that none collides with the form's own
@@ -159,13 +160,13 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
 
 def _help(info: ParameterInfo, benchmark: Benchmark) -> str:
     """`Heads … Integer from 1 to 64. Presets: 8.`"""
-    allowed = info.allowed + (f", {info.unit}" if info.unit else "")
+    allowed = info.allowed(said) + (f", {info.unit}" if info.unit else "")
     shown = {name: written(getattr(p, info.name)) for name, p in benchmark.presets.items()}
     if len(set(shown.values())) == 1:
-        presets = f"All presets: {next(iter(shown.values()))}"
+        presets = gettext("All presets: %s") % next(iter(shown.values()))
     else:
         presets = "; ".join(f"{name}: {value}" for name, value in shown.items())
-    return f"{info.help} {allowed[:1].upper()}{allowed[1:]}. {presets}."
+    return f"{said(info.help)} {allowed[:1].upper()}{allowed[1:]}. {presets}."
 
 
 def written(value: object) -> str:

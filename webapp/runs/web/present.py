@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -16,6 +17,7 @@ from methods.spec import Benchmark
 from webapp.runs.intervals import unbeaten
 from webapp.runs.models import Check, Device, Run, RunFailure, State
 from webapp.runs.queries import QueuePosition, benchmark_of, method_of
+from webapp.runs.texts import said
 from webapp.runs.web.forms import written
 
 
@@ -40,9 +42,10 @@ def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
     """
     if len({point.x for point in series.points}) < 2:
         return
-    yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
+    drawn = partial(charts.draw, series, standalone=False, say=said)
+    yield drawn(ident=f"{ident}{series.name}-value")
     if any(point.ratio for point in series.points):
-        yield charts.draw(series, "ratio", standalone=False, ident=f"{ident}{series.name}-ratio")
+        yield drawn("ratio", ident=f"{ident}{series.name}-ratio")
 
 
 def x_text(x: float | str) -> str:
@@ -218,12 +221,12 @@ def _headline(series: Series, benchmark: Benchmark | None) -> str:
     compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")
     words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
-    said = f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
+    line = f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
     control = unbeaten(series, last, benchmark) if ratio.verdict in {"faster", "better"} else None
     if control is None:
-        return said
+        return line
     # Else a reader takes for the mechanism's gain what its control gets as well.
-    return said + gettext("; not better than its control: %(control)s") % {"control": control.label}
+    return line + gettext("; not better than its control: %(control)s") % {"control": control.label}
 
 
 def _checks(checks: Sequence[tuple[str, Check]]) -> str:

@@ -18,6 +18,7 @@ from webapp.runs.queries import (
     method_of,
     queue_position,
 )
+from webapp.runs.texts import in_language
 from webapp.runs.times import ALIVE, CANCEL, span
 from webapp.runs.web import present
 from webapp.runs.web.present import findings, look_of, title_of, took
@@ -28,7 +29,7 @@ MANY_SERIES = 3  # with more, their tables are folded
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     """Everything that a run's page shows."""
     method, benchmark = method_of(run), benchmark_of(run)
-    series = [row.parsed() for row in run.series.all()]
+    series = [in_language(row.parsed()) for row in run.series.all()]
     checks = present.checks_of(run)
     where = queue_position(run)
     behind = behind_own(run, where)
