@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -160,7 +160,7 @@ def _relay(ctx: Context, body: protocol.Strict, number: int, planned: int) -> No
 
 
 def _events(
-    ctx: Context, name: str, params: TimedParams, number: int, variables: Mapping[str, str]
+    ctx: Context, name: str, params: TimedParams, number: int, variables: dict[str, str]
 ) -> Iterator[protocol.Strict]:
     """The events of a fresh process; it does not outlive the loop that reads them."""
     job = {

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -232,9 +233,9 @@ def _from_hub(repository: str, kind: str, tell: Tell | None) -> Path:
 
 def _telling(tell: Tell) -> type[Any]:
     """A progress bar that tells how far it is, twice a second at most."""
-    from tqdm import tqdm  # noqa: PLC0415 - of the methods' packages
+    bar: Any = import_module("tqdm").tqdm  # of the methods' packages
 
-    class Telling(tqdm):  # type: ignore[type-arg]
+    class Telling(bar):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             options.pop("name", None)
             super().__init__(*arguments, **options | {"disable": False, "mininterval": 0.5})
