@@ -16,7 +16,7 @@ from assay_common.files import write_whole
 STARTER = "ASSAY_STARTS_MODELS"  # set by `up` for the site that it serves
 
 
-class Standing(BaseModel):
+class StateOfModel(BaseModel):
     """How far a model is; `done` and `total` are bytes of its file, `reason` is why it failed."""
 
     model: str = ""
@@ -50,17 +50,17 @@ def want(model: str) -> None:
     write_whole(_wanted(), model.encode())
 
 
-def standing() -> Standing:
+def standing() -> StateOfModel:
     """How far the wanted model is."""
     model = wanted()
     try:
-        told = Standing.model_validate_json(_told().read_bytes())
+        told = StateOfModel.model_validate_json(_told().read_bytes())
     except (OSError, ValidationError):
-        told = Standing()
-    return told if told.model == model else Standing(model=model)
+        told = StateOfModel()
+    return told if told.model == model else StateOfModel(model=model)
 
 
-def tell(standing: Standing) -> None:
+def tell(standing: StateOfModel) -> None:
     """What became of the wanted model. Raises OSError."""
     write_whole(_told(), standing.model_dump_json().encode())
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from webapp import connections
 from webapp.operate import model_here
-from webapp.operate.model_here import Standing
+from webapp.operate.model_here import StateOfModel
 from workers.up.llama import ModelFile, ModelFileError, fitting_context
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
@@ -134,7 +134,7 @@ def _run(asked: str) -> None:
     def goes_on() -> bool:
         if model_here.standing().state == "starting" and model.is_ready():
             connections.keep(model.connection)
-            model_here.tell(Standing(model=asked, state="serving"))
+            model_here.tell(StateOfModel(model=asked, state="serving"))
         return is_wanted()
 
     try:
@@ -142,7 +142,7 @@ def _run(asked: str) -> None:
         if path is None:
             return
         model = servable(path)
-        model_here.tell(Standing(model=asked, state="starting"))
+        model_here.tell(StateOfModel(model=asked, state="starting"))
         model.run(goes_on)
         if connections.current().openai_base_url == model.address:
             connections.keep(dict.fromkeys(model.connection, ""))
@@ -151,7 +151,7 @@ def _run(asked: str) -> None:
             raise  # its server has died: the supervisor starts it again
         loading = "llama.cpp’s server ended while it was loading it; log/model.log says why."
         reason = str(error) if isinstance(error, ModelFileError) else loading
-        model_here.tell(Standing(model=asked, state="failed", reason=reason))
+        model_here.tell(StateOfModel(model=asked, state="failed", reason=reason))
         while is_wanted():
             time.sleep(PAUSE)
 
@@ -179,7 +179,7 @@ def _fetched(asked: str, is_wanted: Callable[[], bool]) -> Path | None:
 
 def _fetch(asked: str, theirs: Connection) -> None:
     def tell(done: int, total: int) -> None:
-        model_here.tell(Standing(model=asked, state="fetching", done=done, total=total))
+        model_here.tell(StateOfModel(model=asked, state="fetching", done=done, total=total))
 
     tell(0, 0)
     try:
