@@ -35,8 +35,8 @@ def said(text: str) -> str:
 def in_language(series: Series) -> Series:
     """A series with its words in the language of the page; numbers and units stay."""
 
-    def labelled(one: Any) -> Any:  # an axis, a variant or a limit
-        return one.model_copy(update={"label": said(one.label)})
+    def labelled(part: Any) -> Any:  # an axis, a variant or a limit
+        return part.model_copy(update={"label": said(part.label)})
 
     words = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
     parts = {name: labelled(getattr(series, name)) for name in ("x", "y")}
@@ -50,7 +50,7 @@ def _texts(language: str) -> tuple[Mapping[str, str], _Patterns]:
     folders = [Path(registry.__file__).parent, *map(registry.folder, registry.slugs())]
     files = [folder / f"texts.{language}.toml" for folder in folders]
     read = [tomllib.loads(file.read_text("utf-8")) for file in files if file.is_file()]
-    texts = {" ".join(english.split()): text for one in read for english, text in one.items()}
+    texts = {" ".join(english.split()): text for texts in read for english, text in texts.items()}
     patterns = (
         (re.compile("(.{1,80}?)".join(map(re.escape, _NAMED.split(english)[::2]))), names, text)
         for english, text in texts.items()
