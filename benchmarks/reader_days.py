@@ -1,7 +1,7 @@
 """What a reader is shown on real days: every figure is read over HTTP, as a browser would.
 
     python -m benchmarks.reader_days --papers PAPERS.jsonl [--days 5] [--likes 3 5 7 10 20]
-                                     [--wanted WANTED.txt]
+                                     [--wanted WANTED.txt] [--terms N]
 
 PAPERS.jsonl holds lines {"id", "title", "abstract", "categories", "day"} of real papers; fetch them
 yourself, for instance from a public mirror of arXiv's metadata. The last days are announced on a
@@ -30,6 +30,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ def main() -> int:
     parser = arguments(__doc__, days=5)
     parser.add_argument("--papers", type=Path, required=True)
     parser.add_argument("--likes", type=int, nargs="+", default=[3, 5, 7, 10, 20])
+    parser.add_argument(
+        "--terms", type=int, help="weights kept of each model (default: the site's)"
+    )
     parser.add_argument("--wanted", type=Path, help="identifiers with grades, read by eye")
     options = parser.parse_args()
     graded = options.wanted.read_text().split() if options.wanted else []
@@ -60,6 +64,8 @@ def main() -> int:
     os.environ["ASSAY_HOSTS"] = "127.0.0.1"
     with empty_site():
         logging.disable(logging.WARNING)  # of the broker, which no worker needs here
+        if options.terms:
+            import_module("webapp.library.learning").TERMS = options.terms  # type: ignore[attr-defined]
         days = store(options.papers, PAST + options.days)
         read = sorted(days)[-options.days :]
         with searches.served() as address:

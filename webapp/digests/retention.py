@@ -66,6 +66,8 @@ def pack_old() -> int:
                 # As a builder of the profile does: it may be at work.
                 Profile.objects.select_for_update().filter(pk=digest.profile_id).first()
                 rows = list(digest.entries.values(*PACKED))
+                for row in rows:
+                    row["marks"].pop("text", None)  # tells whether an entry's text changed
                 FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
                 digest.entries.all().delete()
         packed += len(keys)

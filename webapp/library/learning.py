@@ -29,7 +29,13 @@ from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
-from webapp.digests.scoring.learned import Learned, LearnedPaper, paper_vector
+from webapp.digests.scoring.learned import (
+    Learned,
+    LearnedPaper,
+    numbered_weights,
+    paper_product,
+    paper_vector,
+)
 from webapp.learning.linear import pruned
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import Vector, vector
@@ -51,6 +57,7 @@ NAMED = 300  # examples that may be named as the nearest, the latest
 TERMS = 1_000  # weights kept, the largest: the same order as all, in a tenth of the time
 TOGETHER = 50  # readers whose days are built in one go
 LEARN = "learn"  # the work that waits for readers whose feedback changed
+Text = tuple[str, str]  # title and abstract
 ALL = ""  # the source of everything that a reader keeps; else `list:<key>` or `tag:<name>`
 
 
@@ -243,10 +250,13 @@ def train(feedback: Signals) -> Learned | None:
     background, reference = _others(set(feedback.weights))
     if not background and all(example.liked for example in examples):
         return None
-    model = pruned(fit([*examples, *(Example(other, False) for other in background)]), TERMS)
+    others = [Example(paper_vector(*text), False) for text in background]
+    model = pruned(fit([*examples, *others]), TERMS)
+    weights = numbered_weights(model)
+    odds = (paper_product(*text)(weights) + model.intercept for text in reference or background)
     return Learned(
         model,
-        tuple(sorted(round(model.log_odds(other), 4) for other in reference or background)),
+        tuple(sorted(round(one, 4) for one in odds)),
         tuple(
             LearnedPaper(title, identifier, liked, _strongest(example.vector))
             for (title, identifier, liked), example in zip(names[:NAMED], examples, strict=False)
@@ -263,8 +273,8 @@ def _strongest(vector: Vector) -> Vector:
     return {term: round(value / length, 4) for term, value in terms}
 
 
-def _others(known: set[int]) -> tuple[list[Vector], list[Vector]]:
-    """Vectors of recent papers without feedback: those to learn from, and those to calibrate by.
+def _others(known: set[int]) -> tuple[list[Text], list[Text]]:
+    """Recent papers without feedback: those to learn from, and those to calibrate by.
 
     They differ, since a model is surest of what it has seen. A paper is drawn by a hash of its key:
     nearly the same for every reader and after every star, so that a worker has their vectors.
@@ -273,10 +283,10 @@ def _others(known: set[int]) -> tuple[list[Vector], list[Vector]]:
     mixed = sorted(recent, key=lambda key: sha256(str(key).encode()).digest())
     drawn = [key for key in mixed if key not in known][: BACKGROUND + CALIBRATED]
     rows = Paper.objects.filter(pk__in=drawn).values_list("pk", "title", "abstract")
-    by_key = {key: paper_vector(title, abstract) for key, title, abstract in rows}
-    vectors = [by_key[key] for key in drawn if key in by_key]
-    half = min(BACKGROUND, (len(vectors) + 1) // 2)
-    return vectors[:half], vectors[half:]
+    by_key = {key: (title, abstract) for key, title, abstract in rows}
+    texts = [by_key[key] for key in drawn if key in by_key]
+    half = min(BACKGROUND, (len(texts) + 1) // 2)
+    return texts[:half], texts[half:]
 
 
 @receiver((post_save, post_delete), sender=Star)

@@ -66,6 +66,16 @@ def term_numbers() -> dict[str, int]:
     return {term: number for number, term in enumerate(_vocabulary())}
 
 
+def numbered_weights(model: Linear) -> list[float]:
+    """A model's weights by the numbers of terms."""
+    numbers = term_numbers()
+    weights = [0.0] * len(numbers)
+    for term, weight in model.weights.items():
+        if term in numbers:  # else it was learned with another vocabulary
+            weights[numbers[term]] = weight
+    return weights
+
+
 @dataclass(frozen=True)
 class LearnedPaper:
     """A paper that a reader saved or refused. `terms` has length 1; no `arxiv_id`: not stored."""
@@ -89,15 +99,6 @@ class Learned:
     def __repr__(self) -> str:
         """What digests depend on; the weights would take longer to write than a day to score."""
         return f"Learned({self.fingerprint})"
-
-    def weights(self) -> list[float]:
-        """The model's weights by the numbers of terms."""
-        numbers = term_numbers()
-        weights = [0.0] * len(numbers)
-        for term, weight in self.model.weights.items():
-            if term in numbers:  # else it was learned with another vocabulary
-                weights[numbers[term]] = weight
-        return weights
 
     def share(self, log_odds: float) -> float:
         """The share of recent papers that are less close, above 0 and below 1.

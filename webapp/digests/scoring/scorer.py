@@ -191,7 +191,9 @@ class Scorer:
             for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
         self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
-        self._weights = {rule: known.weights() for rule, known in self._learned.items()}
+        self._weights = {
+            rule: learned.numbered_weights(known.model) for rule, known in self._learned.items()
+        }
         everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
