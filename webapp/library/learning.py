@@ -256,7 +256,7 @@ def train(feedback: Signals) -> Learned | None:
     odds = (paper_product(*text)(weights) + model.intercept for text in reference or background)
     return Learned(
         model,
-        tuple(sorted(round(one, 4) for one in odds)),
+        tuple(sorted(round(margin, 4) for margin in odds)),
         tuple(
             LearnedPaper(title, identifier, liked, _strongest(example.vector))
             for (title, identifier, liked), example in zip(names[:NAMED], examples, strict=False)
