@@ -114,7 +114,7 @@ def test_building_that_was_killed_goes_on_where_it_was(arxiv: ArxivServer) -> No
             raise KeyboardInterrupt
         return announced_on(day)
 
-    with mock.patch("webapp.digests.build.announced_on", killed_on_the_second):
+    with mock.patch("webapp.digests.batch.announced_on", killed_on_the_second):
         with pytest.raises(KeyboardInterrupt):
             tasks.build_digests()
         assert Digest.objects.count() == 1
@@ -131,7 +131,7 @@ def test_a_day_asked_for_again_while_it_is_built_is_built_again() -> None:
         ask_for([at])
         return announced_on(at)
 
-    with mock.patch("webapp.digests.build.announced_on", asked_meanwhile):
+    with mock.patch("webapp.digests.batch.announced_on", asked_meanwhile):
         build_asked()
     assert build_asked() == [day]
     assert build_asked() == []
