@@ -251,10 +251,11 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         if isinstance(self.selector, Summarised):
             size, done = self.selector.summarised, self._summarised
             self._summarised = self.length // size
-            if self._summarised > done:
+            if self._summarised > done or not self._rows:  # none yet is a summary, too
                 fresh = self.keys[:, :, done * size : self._summarised * size]
                 kinds = self.selector.summaries(fresh)
-                self._rows = [rows.shape[2] // (self._summarised - done) for rows in kinds]
+                blocks = max(1, self._summarised - done)
+                self._rows = [rows.shape[2] // blocks for rows in kinds]
                 for index, (rows, each) in enumerate(zip(kinds, self._rows, strict=True), start=2):
                     self._write(index, done * each, rows)
         seen = self.keys.view_as(self.keys)

@@ -158,16 +158,20 @@ def test_a_layer_that_reuses_reads_what_the_one_before_it_chose():
         sliding(ids)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
-def test_our_cache_grows_in_chunks_is_cropped_and_searched_by_beams(family):
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [*((x, "mean_pooled") for x in ("llama", "gemma3")), ("llama", "clusters"), ("llama", "top_p")],
+)
+def test_our_cache_grows_in_chunks_is_cropped_and_searched_by_beams(family, name):
+    """From a first chunk on that is shorter than a block."""
     model = made(family)
-    hugging_face.choose(model, "mean_pooled", **SMALL["mean_pooled"])
+    hugging_face.choose(model, name, **SMALL[name])
     ids = tokens(1, 100)
     with torch.no_grad():
         full = model(ids).logits
         cache = hugging_face.SparseCache(model.config)
         chunks = [
-            model(part, past_key_values=cache).logits for part in ids.split([30, 1, 1, 7, 61], 1)
+            model(part, past_key_values=cache).logits for part in ids.split([5, 25, 1, 1, 7, 61], 1)
         ]
         torch.testing.assert_close(torch.cat(chunks, 1), full, atol=3e-5, rtol=1e-4)
     if family == "llama":

@@ -49,6 +49,8 @@ def test_bleu_by_hand():
     (short,) = counts(["a b c d"], [["a b c d e", "a b c d e f g h"]])
     assert bleu(short) == pytest.approx(100 * math.exp(1 - 5 / 4))  # the nearer length
     assert bleu(np.stack([one, short])).shape == (2,)
+    (often,) = counts(["a a a"], [["a b", "b a a"]])  # as often as one answer has it
+    assert often.tolist() == [2, 1, 0, 0, 3, 2, 1, 0, 3, 3]
     assert bleu(counts(["A b, c d."], [["a b c d"]])[0]) == pytest.approx(100)  # case, marks
     assert bleu(counts([""], [["a b c d"]])[0]) == 0
 
