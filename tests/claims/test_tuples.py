@@ -134,6 +134,8 @@ def read(abstract: str) -> list[Words]:
         ("Its scores correlate well (a correlation of +0.65).", [("", "", "", "", "")]),
         ("Our AUC scores fall below 65%.", [("", "", "", "", "")]),
         ("Heron keeps its quality (0.8% perplexity drop).", [("perplexity", "less", "Heron", "", "")]),
+        ("Heron has an error of 0.035 Å.", [("", "", "", "", "")]),
+        ("The true-positive rate at 0.1% false positives drops by up to 99%.", [("", "", "", "", "")]),
         ("Heron gains 5% in simulation.", [("", "", "", "", "")]),
         ("Heron gives a 7% improvement in both.", [("", "", "", "", "")]),
         ("Heron gives a 19% avg gain.", [("", "", "", "", "")]),
