@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.claims import numbers_across, queries
 from webapp.claims.models import ReportedValue
+from webapp.papers.models import Paper
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import FORMATS, Item
@@ -81,20 +83,28 @@ def _numbers(request: HttpRequest) -> HttpResponse:
 
 
 def _numbers_csv(request: HttpRequest) -> HttpResponse:
+    rows = (
+        (
+            *(row.paper.arxiv_id, row.paper.title, row.name, row.text, row.direction),
+            *(row.subject, row.baseline, row.setting, row.model, row.hardware, row.quote),
+            f"{_address(request, row.paper)}#{row.fragment}",
+        )
+        for row in numbers_across.numbers(_scope(request))[:MAX_ROWS]
+    )
+    return _csv(NUMBER_COLUMNS, rows)
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> HttpResponse:
+    """A file of rows under their columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(NUMBER_COLUMNS)
-    for row in numbers_across.numbers(_scope(request))[:MAX_ROWS]:
-        address = request.build_absolute_uri(reverse("papers:paper", args=[row.paper.arxiv_id]))
-        writer.writerow(
-            _harmless(str(field))
-            for field in (
-                *(row.paper.arxiv_id, row.paper.title, row.name, row.text, row.direction),
-                *(row.subject, row.baseline, row.setting, row.model, row.hardware, row.quote),
-                f"{address}#{row.fragment}",
-            )
-        )
+    writer.writerow(columns)
+    writer.writerows([_harmless(str(field)) for field in row] for row in rows)
     return attachment(text.getvalue(), "text/csv; charset=utf-8", "quantity.csv")
+
+
+def _address(request: HttpRequest, paper: Paper) -> str:
+    return request.build_absolute_uri(reverse("papers:paper", args=[paper.arxiv_id]))
 
 
 def _quantity(request: HttpRequest) -> HttpResponse:
@@ -130,23 +140,16 @@ def quantity_csv(request: HttpRequest) -> HttpResponse:
     """The values of a quantity as CSV, the newest first."""
     if request.GET.get("relation"):
         return _numbers_csv(request)
-    values = _asked(request)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for line in queries.lines(values[:MAX_ROWS]):
-        value = line.value
-        paper = value.paper
-        address = request.build_absolute_uri(reverse("papers:paper", args=[paper.arxiv_id]))
-        writer.writerow(
-            _harmless(str(field))
-            for field in (
-                *(paper.arxiv_id, paper.title, value.subject, value.setting, value.text),
-                *(value.unit, int(value.is_own), value.table.number, value.model, value.hardware),
-                f"{address}#{line.cell}",
-            )
+    rows = (
+        (
+            *(value.paper.arxiv_id, value.paper.title, value.subject, value.setting, value.text),
+            *(value.unit, int(value.is_own), value.table.number, value.model, value.hardware),
+            f"{_address(request, value.paper)}#{line.cell}",
         )
-    return attachment(text.getvalue(), "text/csv; charset=utf-8", "quantity.csv")
+        for line in queries.lines(_asked(request)[:MAX_ROWS])
+        for value in [line.value]
+    )
+    return _csv(COLUMNS, rows)
 
 
 def _harmless(text: str) -> str:

@@ -16,7 +16,6 @@ from .scores import is_score
 from .vocabulary import CHANGES, DATA_DESCRIBED, METRIC, OTHERS_RESULT, RESULT, words
 
 _GAINS = {"%", "pp", "points"}
-_GIVEN_UNITS = {"%", ""}
 _MEMORY = SIZES | {f"{size}/s" for size in SIZES} | {"byte"}
 _LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
@@ -179,7 +178,7 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
         or (_UNDER.search(place.before) and after.startswith(","))
         or _SET_CHANGE_AFTER.match(after)
         or _GIVEN_BEFORE.search(before)
-        or (expression.unit in _GIVEN_UNITS and _GIVEN_AFTER.match(after))
+        or (expression.unit in {"%", ""} and _GIVEN_AFTER.match(after))
         or (before.endswith(" the ") and _LEVEL_OF.match(after))
         or _TOP_OF_SCALE.search(before + place.folded.text[expression.start : expression.end])
     )

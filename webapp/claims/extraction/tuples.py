@@ -45,24 +45,9 @@ class Reading:
     kind: str = ""  # the metric where only the unit names it: "frame rate"
 
 
-# Pieces of the forms, in the classes of `tuples.toml`.
-_LIST = r"#(?:[,&/]{1,2}#)*"
-_NAMES = r"[MA](?:[,&/]{1,2}[MA])*"
-_PLACE = r"(?:[pif](?P<setting>[NA](?:o[NA])?))?"
-_OVER = r"(?:v(?P<baseline>[NAM]))?"
-_BASELINE_NAMES = r"(?P<baseline>[NA](?:,[NA])*(?:,?&[NA])?)"
-_PIECES = {
-    "@list": _LIST,
-    "@names": _NAMES,
-    "@place": _PLACE,
-    "@over": _OVER,
-    "@baselines": _BASELINE_NAMES,
-}
-
-
 def _form(pattern: str) -> re.Pattern[str]:
     """A form of tuples.toml with its pieces."""
-    for name, piece in _PIECES.items():
+    for name, piece in _TABLE["pieces"].items():
         pattern = pattern.replace(name, piece)
     return re.compile(pattern)
 
@@ -113,7 +98,6 @@ _ALSO_BEATS = re.compile(r"(?:[pi][NA])?[,&x]{1,2}B(?P<baseline>[NA])b")
 _ALSO_GAINS = re.compile(r"(?:[pi][NA])?[,&]{1,2}N?"), re.compile(r"N?gv(?P<baseline>[NAM])")
 _NEXT_SETTING, _NEXT_METRIC = re.compile(r"[pif][NA]"), re.compile(r"[iop](?P<m>[MN])")
 MAX_SENTENCE = 2000  # characters; what is longer is no sentence, and its forms are not looked for
-MAX_NEGATED = 200  # characters that "none of them" reaches
 MAX_WORDS = 9  # of a phrase that is shown
 _VAGUE = _phrase("vague")
 _VAGUE_END = re.compile(rf"(?:^|\s){one_of(_TABLE['phrases']['vague at the end'])}$")
@@ -612,7 +596,7 @@ class Sentence:
     def _is_level(self, index: int, words: str) -> bool:
         """Whether a number is a level of what `words` say: a latency is no 36 %, a level no 2x."""
         expression, at = self._reported[index], self._place(index)
-        before = max(self._tokens[0].start, expression.start - MAX_NEGATED), expression.start
+        before = max(self._tokens[0].start, expression.start - 200), expression.start
         is_compared = self.classes[at + 1 : at + 2] == "v"
         is_percent = expression.unit == "%"
         return not (
