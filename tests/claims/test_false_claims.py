@@ -187,7 +187,7 @@ def test_a_year_is_no_end_of_a_change() -> None:
         "We present Heron. Tuning 1% of the parameters, it reaches 71% accuracy.",
         "We present Heron. Our 7B model reaches 71% accuracy on 12 datasets.",
         "We present Heron. Heron outperforms GPT-4.1 with 71% accuracy on COCO 2017.",
-        "We present Heron. In 2021, it reached 71% accuracy at the 1% level of noise.",
+        "We present Heron. In 2021, it reached 71% accuracy, significant at the 1% level.",
         "We present Heron. Trained with a warm-up of 2%, it reaches 71% accuracy.",
     ],
 )

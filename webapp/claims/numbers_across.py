@@ -25,10 +25,9 @@ def numbers(scope: Mapping[str, str], order: str = "newest") -> QuerySet[Abstrac
     return wanted.select_related("paper").order_by(*first)
 
 
-def lines(rows: Iterable[AbstractNumber]) -> list[tuple[AbstractNumber, list[AbstractNumber]]]:
+def lines(rows: Iterable[AbstractNumber]) -> list[list[AbstractNumber]]:
     """Rows as a page lists them: numbers that a sentence gives the same words are one line."""
-    grouped = groupby(rows, attrgetter("paper_id", *_WORDS))
-    return [(numbers[0], numbers) for _, group in grouped for numbers in [list(group)]]
+    return [list(group) for _, group in groupby(rows, attrgetter("paper_id", *_WORDS))]
 
 
 def scopes(text: str = "") -> QuerySet[AbstractNumber, Any]:

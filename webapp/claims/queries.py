@@ -75,7 +75,10 @@ def lines(values: Iterable[ReportedValue]) -> list[Line]:
 
     Nothing is merged: the subject must be written alike, in the same setting and unit.
     """
-    listed = list(values)
+    kept: dict[tuple[object, ...], ReportedValue] = {}
+    for value in values:  # what a table gives twice under the same words is listed once
+        kept.setdefault((value.table_id, value.text, _scope(value)), value)
+    listed = list(kept.values())
     alike = ReportedValue.objects.filter(
         benchmark__in={value.benchmark for value in listed},
         metric__in={value.metric for value in listed},
@@ -84,14 +87,7 @@ def lines(values: Iterable[ReportedValue]) -> list[Line]:
     others: dict[tuple[str, ...], list[ReportedValue]] = defaultdict(list)
     for other in alike.select_related("paper", "table").order_by("value", "paper_id", "pk"):
         others[_scope(other)].append(other)
-    # A table that gives a number twice under the same words is listed with the first.
-    firsts = {(value.table_id, value.text, _scope(value)): value for value in reversed(listed)}
-    shown = {value.pk for value in firsts.values()}
-    return [
-        Line(value, _differing(value, others[_scope(value)]))
-        for value in listed
-        if value.pk in shown
-    ]
+    return [Line(value, _differing(value, others[_scope(value)])) for value in listed]
 
 
 def _differing(value: ReportedValue, alike: Iterable[ReportedValue]) -> list[Elsewhere]:

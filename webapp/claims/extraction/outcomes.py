@@ -48,7 +48,6 @@ _AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |an? (?:specificity|fpr|far) of
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?[<>=~≤≥ ]*$")
 _GIVEN_BEFORE = re.compile(rf"(?:^|\b){words('given before')} (?:{words('roughly')} )*$")
 _GIVEN_AFTER = re.compile(words("given after"))
-_LEVEL_OF = re.compile(r" (?:significance )?level\b")  # "significant at the 1% level"
 _UNDER = re.compile(r"^(?:under|given) [^,;]{1,60} of $")  # "Under a misfit of 10%, it ..."
 _SET_CHANGE_AFTER = re.compile(  # "a 20% increase in the penalty yields"
     r" (?:increase|decrease|reduction|change) in [^,.;]{1,40} (?:yield|lead|cause|produce)s?\b"
@@ -179,7 +178,6 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
         or _SET_CHANGE_AFTER.match(after)
         or _GIVEN_BEFORE.search(before)
         or (expression.unit in {"%", ""} and _GIVEN_AFTER.match(after))
-        or (before.endswith(" the ") and _LEVEL_OF.match(after))
         or _TOP_OF_SCALE.search(before + place.folded.text[expression.start : expression.end])
     )
 
