@@ -16,6 +16,8 @@ from methods.context import Context
 from methods.kit.corpus import Corpus
 from methods.kit.report import Charts
 from methods.protocol import Artefact, Result, Series, Strict
+from tests.methods.concept_lm import tiny_qwen
+from tests.methods.running import run_here
 
 
 def test_what_a_plan_is_worth_is_told_seed_by_seed():
@@ -244,3 +246,21 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     monkeypatch.setattr(decode, "step", wrong)
     apart.build()
     assert [case.passed for case in checked[2:]] == [True, False]
+
+
+def test_a_real_base_stands_in_the_place_of_one_that_is_pretrained(tmp_path, monkeypatch):
+    """A Llama of three layers whose tokens are bytes: nothing is pretrained, so eight bits each."""
+    text = torch.tensor(list(b"the cat sat on the mat ; " * 40), dtype=torch.uint8)
+    monkeypatch.setattr(bench_compression, "stdlib", lambda: Corpus(text, text, "cats"))
+    tiny_qwen.save(tmp_path, family="llama")
+    split = {"shallow": 1, "middle": 1, "deep": 1, "steps": 1, "seeds": 1, "n_concepts": 16}
+    given = SMALLEST | split | {"model": str(tmp_path)}
+    code, events = run_here("concept_lm.compression", given)
+    assert code == 0, events[-1]
+    (front,) = (e for e in events if isinstance(e, Series) and e.name == "pareto")
+    bits = {point.variant: point.samples[0] for point in front.points}
+    assert set(bits) == set(NAMES)
+    assert all(7 < value < 9 for value in bits.values())
+    assert not [event for event in events if isinstance(event, Artefact)]
+    half = Judgement(8.0, 100.0, rate=0.25, shuffled=1.0, removed=2.0).times(0.5)
+    assert half == Judgement(4.0, 50.0, rate=0.25, shuffled=0.5, removed=1.0)

@@ -9,9 +9,10 @@ from transformers import PreTrainedTokenizerFast
 from methods.concept_lm.base import load_base, tiny_config
 
 
-def save(folder: Path, dtype: torch.dtype = torch.float32) -> None:
+def save(folder: Path, dtype: torch.dtype = torch.float32, family: str = "qwen3") -> None:
     """Weights and tokenizer of a new model."""
-    base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1), dtype=dtype)
+    sizes = {"d": 32, "layers": 3, "d_ff": 64, "heads": 2, "kv_heads": 1}
+    base = load_base(tiny_config(family, **sizes), dtype=dtype)
     base.save_pretrained(folder)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     plain = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))

@@ -367,17 +367,15 @@ def test_selectors_are_compared_at_equal_mean_tokens(folder, capsys):
 
 
 def test_what_the_first_token_costs_is_said_of_each(folder, capsys):
-    """Sixteen patches and some words, all four layers: counted, so the same in any run."""
     values = {"model": folder / "llava", "data": folder / "vqa", "rows": 1, "tokens": 4}
+    assert call("evaluate", "token_pruning", values | {"selectors": "uniform,divprune"}) == 0
     shares = []
-    for named in ("uniform", "divprune", "uniform"):
-        assert call("evaluate", "token_pruning", values | {"selectors": named}) == 0
-        line = capsys.readouterr().out.splitlines()[2]
+    for line in capsys.readouterr().out.splitlines()[2:]:
         _, found = line.split("; to the first token ")
         shares.append(float(found.split("%")[0]))
         times = [float(number) for number in re.findall(r"[\d.]+(?= times|\)| to )", found)]
         assert times[1] <= times[0] <= times[2]
-    assert shares[0] == shares[2] < shares[1] < 100  # likeness of all pairs is counted
+    assert shares[0] < shares[1] < 100  # likeness of all pairs is counted
 
 
 def test_captions_are_scored_by_bleu_and_cider(folder, capsys, monkeypatch):
