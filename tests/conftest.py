@@ -106,7 +106,8 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """What `--fast` leaves out is not even imported: torch may not be there."""
-    return True if fast.ON and fast.leaves_out(collection_path) else None
+    left_out = fast.ON and (fast.leaves_out(collection_path) or fast.takes_long(collection_path))
+    return True if left_out else None
 
 
 def pytest_collection_finish() -> None:
@@ -131,6 +132,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         items[:] = _once_each(filter(_uses_database, items))
     if fast.ON:
         items[:] = filter(fast.keeps, items)
+        once = {*_once_each(filter(_uses_database, items))}
+        items[:] = [item for item in items if item in once or not _uses_database(item)]
     for item in items:
         chain = CHAIN_OF.get(item.path.name)
         if chain is not None:
@@ -147,17 +150,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 # the other in one process: two wait at once while the other processes work, and none is the last
 # to end. The chains take about the same time.
 CHAINS = (
-    ("test_up.py", "test_full_postgresql.py", "test_no_landlock.py"),
+    ("test_up.py", "test_full_postgresql.py", "test_closed_disk.py", "test_no_landlock.py"),
     ("test_kills.py", "test_storm.py", "test_messages.py", "test_background.py"),
 )
+# What computes for longest, the types before what takes over what was learnt of them.
+LONGEST = ("test_what_speaks_to_the_database_holds_on_postgresql", "test_rows_that_train_pass")
+LONGEST += ("test_style[mypy]",)
 CHAIN_OF = {name: number for number, names in enumerate(CHAINS) for name in names}
 
 
 def turn(item: pytest.Item) -> tuple[int, int]:
-    """The place of a test: its chain, then the two groups of the browser, then what is slow."""
+    """The place of a test: its chain, the longest, those of the browser, and then what is slow."""
     name = item.path.name
     if (chain := CHAIN_OF.get(name)) is not None:
         return chain, CHAINS[chain].index(name)
+    if item.name.startswith(LONGEST):
+        return len(CHAINS), -1
     return len(CHAINS), (
         0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("slow") else 2
     )

@@ -1,4 +1,5 @@
-"""What `manage.py test --fast` leaves out: all that needs torch, a browser or a running house.
+"""What `manage.py test --fast` leaves out: all that needs torch, a browser or a running house, and
+what asks the database the same again with other parameters.
 
 The rules stand here alone. A module is left out by what it imports or where it lies, a test by its
 marks and the fixtures it asks for. The same rules say whether files that are named need torch to be
@@ -45,6 +46,25 @@ PLACES = (
     "papers/test_limiter.py",
     "workers",
 )
+# Whole days, the worst of events and answers: a tenth of a second or more a test.
+LONG = (
+    "catalog/test_figures_everywhere.py",
+    "catalog/test_linking.py",
+    "catalog/test_sample.py",
+    "digests/profiles/test_seed_config.py",
+    "digests/test_nothing_changed.py",
+    "digests/test_retention.py",
+    "methods/test_gpu_command.py",
+    "pages/test_kept_paper_page.py",
+    "papers/test_broken_entries.py",
+    "papers/test_store.py",
+    "runs/test_hostile_worker.py",
+    "runs/test_record.py",
+    "runs/test_sweep.py",
+    "summaries/test_command.py",
+    "summaries/test_grounded.py",
+    "summaries/test_killed.py",
+)
 EXAMPLES = 20  # of each property that hypothesis tries
 MARKS = ("slow", "browser", "gpu")
 # Whole days and endless texts: each takes a second or two, and says how long it may take.
@@ -61,6 +81,11 @@ def leaves_out(path: Path) -> bool:
         return False
     text = path.read_text()
     return any(pattern.search(text) for pattern in (IMPORT, PROCESSES))
+
+
+def takes_long(path: Path) -> bool:
+    """Whether nothing of this file is run, though it needs no more than others."""
+    return any(path == TESTS / place for place in LONG)
 
 
 def named(arguments: Iterable[str]) -> list[Path]:

@@ -24,7 +24,14 @@ KNOWN_TYPES = {"MYPY_CACHE_DIR": str(Path(sys.prefix) / ".mypy_cache")}
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.xdist_group("types")] * (command == ("mypy",)))
+        for command in COMMANDS
+    ],
+    ids=" ".join,
+)
 def test_style(command: tuple[str, ...]) -> None:
     program = Path(sys.executable).parent / command[0]
     done = subprocess.run(

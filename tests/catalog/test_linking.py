@@ -19,7 +19,7 @@ from django.utils import timezone
 from methods import registry
 from methods.spec import Family
 from tests.factories import make_listing
-from tests.processes import ROOT, wait_for
+from tests.processes import ROOT, START_SECONDS, wait_for
 from tests.runs.rig import Rig, standing
 from webapp import tasks
 from webapp.catalog import linking, phrases
@@ -404,7 +404,7 @@ def test_relinking_goes_on_after_kill_9(
 ) -> None:
     """What was linked before the kill is not looked at again."""
     with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
-        many_papers(8 * linking.BATCH)
+        many_papers(5 * linking.BATCH)
         worker = ("-A", "workers.site.app", "worker", "-Q", "bulk")
         rig.start("bulk", *worker)
         tasks.send("site.link", [], lost="nothing")
@@ -414,14 +414,14 @@ def test_relinking_goes_on_after_kill_9(
             return rows.first() if rows else 0
 
         first = Paper.objects.order_by("pk")[0].pk
-        wait_for(lambda: 0 < (below() or 0) <= first + 7 * linking.BATCH, 90, "the first batches")
+        wait_for(lambda: 0 < (below() or 0) <= first + 4 * linking.BATCH, START_SECONDS, "a batch")
         rig.kill("bulk")
         reached = below()
         assert reached, "it was over before it was killed"
         MethodLink.objects.filter(paper__gte=reached).delete()
         rig.start("bulk", *worker)
         tasks.send("site.link", [], lost="nothing")
-        wait_for(lambda: below() is None, 90, "the end")
+        wait_for(lambda: below() is None, START_SECONDS, "the end")
         assert MethodLink.objects.count() == Paper.objects.filter(pk__lt=reached).count()
 
 

@@ -68,7 +68,7 @@ def test_generation_with_a_cache_or_none_equals_the_full_pass(
 ) -> None:
     model, ids = smollm2
     hugging_face.choose(model, name, top=2, key_block=16)
-    words = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "output_logits": True}
+    words = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "output_logits": True}
     words |= {"return_dict_in_generate": True, "attention_mask": torch.ones_like(ids)}
     ours = hugging_face.SparseCache(model.config)
     caches = [{"use_cache": False}, {}, {"past_key_values": ours}]
