@@ -13,6 +13,7 @@ topics):
     shown on topic   papers on topic among the first ten of each page, of as many as could be there
     kept             papers that a profile shows by its keywords alone, and with likes, too
     empty pages      days with announcements whose page shows no paper
+    a preview        of the last days by keywords and likes, by the clock: the median of all topics
     default list     rows of the site's own list by the weightiest place of a keyword, and of those
                      that stand folded; with --wanted (lines of an identifier and a grade above 0)
                      how many of them are wanted
@@ -26,6 +27,7 @@ import random
 import re
 import statistics
 import sys
+import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -42,6 +44,8 @@ from benchmarks.large_site import empty_site
 
 PAST = 20  # days before, from which liked papers are drawn
 TOP = 10
+WEEK = 5  # days of a preview
+PREVIEW_SECONDS = 2.0
 SHARE = 100 * 80 / 93  # of the papers on topic that could be among the first ten, at five likes
 PLACES = ("title", "proposal", "repeated", "mention")
 TOPICS = tomllib.loads(Path(__file__).with_name("reader_topics.toml").read_text("utf-8"))
@@ -138,6 +142,7 @@ def default_list(address: str, read: list[date], wanted: set[str]) -> Iterator[F
 def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iterator[Figure]:
     """What readers of narrow topics are shown, by number of likes."""
     past = [row for day in days if day not in read for row in days[day]]
+    previews: list[float] = []
     for count in likes:
         shown, kept, empty, found, possible = [], [], 0, 0, 0
         for topic, meant in TOPICS.items():
@@ -149,6 +154,7 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
             by_rules = reader.makes([], meant["keywords"])  # nothing is saved yet
             by_likes = reader.makes(liked, [])
             by_both = reader.makes(liked, meant["keywords"])
+            previews.append(reader.waited)
             shares, both = [], []
             for day in read:
                 on = {row["id"] for row in days[day] if on_topic(row, meant["phrases"])}
@@ -179,6 +185,8 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
         yield Figure(f"{name}: shown on topic", share, "%", target, True, beside)
         yield Figure(f"{name}: kept", 100 * min(kept), "% at least", 100, True)
         yield Figure(f"{name}: empty pages", empty, "", 0)
+    considered = f"{sum(len(days[day]) for day in sorted(days)[-WEEK:]):,} papers"
+    yield Figure("a preview", statistics.median(previews), "s", PREVIEW_SECONDS, beside=considered)
 
 
 def asked(address: str, days: Days) -> Iterator[Figure]:
@@ -222,7 +230,11 @@ class Reader:
         form = self.client.get("/first-steps/").text
         (token,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)) or {""}
         asked = {"categories": "cs.LG", "keywords": "\n".join(keywords), "liked": " ".join(liked)}
-        answer = self.client.post("/first-steps/", data=asked | {"csrfmiddlewaretoken": token})
+        asked["csrfmiddlewaretoken"] = token
+        began = time.perf_counter()
+        self.client.post("/first-steps/", data=asked | {"preview": "1"})
+        self.waited = time.perf_counter() - began  # for the preview
+        answer = self.client.post("/first-steps/", data=asked)
         return str(answer.headers["Location"])
 
     def reads(self, address: str, day: date) -> list[str]:
