@@ -45,7 +45,6 @@ from benchmarks.large_site import empty_site
 PAST = 20  # days before, from which liked papers are drawn
 TOP = 10
 WEEK = 5  # days of a preview
-PREVIEW_SECONDS = 2.0
 SHARE = 100 * 80 / 93  # of the papers on topic that could be among the first ten, at five likes
 PLACES = ("title", "proposal", "repeated", "mention")
 TOPICS = tomllib.loads(Path(__file__).with_name("reader_topics.toml").read_text("utf-8"))
@@ -163,19 +162,13 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
                 hits = len(on.intersection(page[:TOP]))
                 found, possible = found + hits, possible + min(TOP, len(on))
                 if on:
-                    shares.append(hits / min(TOP, len(on)))
+                    shares.append(100 * hits / min(TOP, len(on)))
                 if alone := set(reader.reads(by_rules, day)):
                     both.append(len(alone & set(reader.reads(by_both, day))) / len(alone))
             shown.append(shares)
             kept += both
         name = f"{count:2d} likes"
-        mean, low, high = interval(
-            [
-                [100 * share for share in shares_of_topic]
-                for shares_of_topic in shown
-                if shares_of_topic
-            ]
-        )
+        mean, low, high = interval([shares for shares in shown if shares])
         share = 100 * found / max(possible, 1)
         beside = (
             f"{found} of {possible} in {len(shown)} topics; mean of topics {mean:.0f} "
@@ -185,8 +178,8 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
         yield Figure(f"{name}: shown on topic", share, "%", target, True, beside)
         yield Figure(f"{name}: kept", 100 * min(kept), "% at least", 100, True)
         yield Figure(f"{name}: empty pages", empty, "", 0)
-    considered = f"{sum(len(days[day]) for day in sorted(days)[-WEEK:]):,} papers"
-    yield Figure("a preview", statistics.median(previews), "s", PREVIEW_SECONDS, beside=considered)
+    papers = sum(len(days[day]) for day in sorted(days)[-WEEK:])
+    yield Figure("a preview", statistics.median(previews), "s", 2.0, beside=f"{papers:,} papers")
 
 
 def asked(address: str, days: Days) -> Iterator[Figure]:
