@@ -40,7 +40,7 @@ SHOWN_OF_ENTRY = (
 )
 # Profiles in memory at once. More share the work of reading a day's papers; a model that is learned
 # takes the room of ten lists of keywords, up to 3 MB.
-AT_ONCE, MODEL_IS_AS_LARGE_AS = 400, 10
+AT_ONCE, MODEL_IS_AS_LARGE_AS = 300, 10
 
 
 def build(
