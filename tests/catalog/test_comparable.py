@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -13,13 +15,14 @@ from django.test import Client
 from methods import registry
 from tests import factories
 from webapp.catalog import chips, linking
-from webapp.catalog.comparable import ReportedNumber
+from webapp.catalog.comparable import ReportedNumber, best
 from webapp.catalog.queries import Carried
 from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.digests.models import Chips
 from webapp.papers.models import Paper
 from webapp.papers.search import search
 from webapp.runs.models import StandingMeasurement
+from webapp.summaries.models import Claim
 
 pytestmark = pytest.mark.django_db
 RESULTS = "benchmarks/results/sparse_attention/latency.jsonl"
@@ -202,3 +205,65 @@ def test_a_claim_of_no_ratio_has_no_scope_that_meets() -> None:
     claim = RuleClaim("3.1", "ms", "The kernel takes 3.1 ms", 0, 1, metric="latency")
     scope = ReportedNumber(claim, "m/x").scope
     assert not scope.meets(scope), "what is not known meets nothing, not even itself"
+
+
+def test_a_variant_of_no_mechanism_has_none(own: Paper) -> None:
+    method = registry.get("sparse_attention")
+    named = {
+        (benchmark, variant)
+        for mechanism in method.mechanisms
+        for benchmark, variants in mechanism.measured.items()
+        for variant in variants
+    }
+    others = [
+        one
+        for one in Carried(method).comparisons
+        if (one.measurement.row.benchmark, one.point.variant) not in named
+    ]
+    assert others
+    assert {one.scope.mechanism for one in others} == {""}
+
+
+def test_the_best_is_better_beyond_doubt_and_beyond_a_control(own: Paper) -> None:
+    some = next(
+        one
+        for one in Carried(registry.get("sparse_attention")).comparisons
+        if one.word in {"faster", "better"}
+    )
+    sure = replace(some, doubts=(), control="")
+    assert best([sure]) is sure
+    doubted: tuple[dict[str, Any], ...] = (
+        {"doubts": ("few rounds",)},
+        {"control": "Random"},
+        {"word": "slower"},
+    )
+    for unsure in doubted:
+        assert best([replace(sure, **unsure)]) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "setting", "quantity", "stage", "sizes"),
+    [
+        ("kernel latency", "4K tokens", "time", "kernel", {4096}),
+        ("latency", "", "time", "", set()),  # the quote's words are not the number's
+        ("latency and memory", "", "", "", set()),
+        ("KV cache memory", "", "cache", "decode", set()),
+        ("", "", "", "", set()),
+    ],
+)
+def test_what_a_number_is_of_is_said_by_its_own_words(
+    metric: str, setting: str, quantity: str, stage: str, sizes: set[float]
+) -> None:
+    quote = "The decoding needs 3.1x less memory at 8192 tokens."
+    claim = RuleClaim("3.1", "×", quote, 19, 23, metric=metric, relation="ratio", setting=setting)
+    number = ReportedNumber(claim, "m/x")
+    assert (number.scope.quantity, number.scope.stage, number.sizes) == (quantity, stage, sizes)
+
+
+def test_a_share_that_a_model_read_is_no_ratio() -> None:
+    quote = "The kernel is 31% faster at 4096 tokens."
+    relations = [
+        ReportedNumber(Claim(metric="latency", value="31", unit=unit, quote=quote), "m/x").scope
+        for unit in ("%", "×")
+    ]
+    assert [scope.relation for scope in relations] == ["", "ratio"]
