@@ -68,7 +68,9 @@ LONG = (
 EXAMPLES = 20  # of each property that hypothesis tries
 MARKS = ("slow", "browser", "gpu")
 # Whole days and endless texts: each takes a second or two, and says how long it may take.
-TIMED = re.compile(r"_read_in_time|_within_two_seconds|_takes_seconds")
+TIMED = re.compile(
+    r"_read_in_time|_within_two_seconds|_takes_seconds|_not_read_to_its_end|_to_their_end"
+)
 FIXTURES = {"chromium", "browser", "postgresql_url", "processes", "redis_url", "rig", "house"}
 
 
