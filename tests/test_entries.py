@@ -37,6 +37,7 @@ ENTRIES = {
     "webapp/api/tokens.py": "api/test_hostile_input.py::test_no_input_breaks_a_page",
     "webapp/claims/tables/store.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/connections.py": OWN,
+    "webapp/digests/packed.py": OWN,
     "webapp/digests/profiles/defaults.py": OWN,
     "webapp/digests/profiles/seed_config.py": OWN,
     "webapp/digests/profiles/validation.py": READERS,
@@ -50,6 +51,7 @@ ENTRIES = {
     "webapp/library/zotero_reading.py": f"{HIDDEN_TEXT}a_library_at_zotero",
     "webapp/limits.py": "test_limits.py::test_whose_request_it_is",
     "webapp/operate/backup.py": "operate/test_backup.py::test_what_is_refused",
+    "webapp/operate/model_here.py": OWN,
     "webapp/operate/trials.py": NEARBY,
     "webapp/operate/transfer.py": (
         "operate/test_transfer.py::test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing"
