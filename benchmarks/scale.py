@@ -7,7 +7,8 @@ asks it for its pages in this process. A page's cost is what the process's own a
 says (the median), its queries, the rows that they gave, what SQLite stepped through to find them,
 and its size in Brotli. `anew`: made for the first reader; `kept`: for the next. Prints each figure
 beside its target and fails over one. The abstracts are the sentences of real ones, shuffled: those
-of the sample day, or of `--input`, JSON lines with title and summary.
+of the sample day, or of `--input`, JSON lines with title and summary. `--sanity DIR` puts the
+pages of arxiv-sanity-lite, whose checkout DIR is, beside ours.
 """
 
 import gc
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from assay_common.terminal import table
+from benchmarks import sanity
 from benchmarks.figures import arguments
 from benchmarks.large_site import LAST_DAY, build, empty_site, old_day, open_run
 
@@ -99,7 +101,10 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--input", type=Path, help="JSON lines of papers (default: the sample day)")
     parser.add_argument("--keep", type=Path, help="a folder for the site, used again")
+    parser.add_argument("--sanity", type=Path, help="a checkout of karpathy/arxiv-sanity-lite")
     options = parser.parse_args()
+    if options.sanity:
+        sanity.python_of(options.sanity)  # report what it lacks before building for hours
     with ExitStack() as stack:
         if options.database == "postgresql":
             given = os.environ.get("DATABASE_URL", "")
@@ -109,6 +114,8 @@ def main() -> int:
         gc.collect()
         gc.freeze()  # as the web server does before it forks
         pages_hold, searches_hold = report_pages(), report_searches()
+        if options.sanity:
+            report_beside(options.sanity)
         return int(not (pages_hold and searches_hold))
 
 
@@ -310,6 +317,31 @@ def report_searches(count: int = 100) -> bool:
     heads = ("search", "p50 ms", "p99 ms", "queries", "rows", "steps/1000", "")
     print(table(heads, rows, heads[1:-1]))
     return not any(missed for *_, missed in rows)
+
+
+def report_beside(checkout: Path) -> None:
+    """Print the cost of pages for anonymous visitors, here and in arxiv-sanity-lite."""
+    from webapp.papers.models import Paper
+    from webapp.ui.encodings import encoded
+    from webapp.ui.pages import EFFORT
+
+    papers = Paper.objects.order_by("-announced_on", "-pk")[: sanity.PAPERS]
+    paper = papers[0].arxiv_id
+    pages = (
+        ("digest; its front page", "/", "/"),
+        ("search", "/search?q=language+model", "/?q=language+model"),
+        ("a paper", f"/papers/{paper}/", f"/inspect?pid={paper}"),
+    )
+    theirs = sanity.measure(checkout, papers, [address for *_, address in pages])
+    rows = []
+    for (name, address, _), (ms, html) in zip(pages, theirs, strict=True):
+        anew, kept = ask(Page(name, address))
+        sizes = (len(encoded(html.encode(), "br", EFFORT)) / 1000, len(html.encode()) / 1000)
+        figures = (anew.ms, kept.ms, kept.size / 1000, ms, *sizes)
+        rows.append((name, *(f"{figure:.4g}" for figure in figures)))
+    print(f"beside arxiv-sanity-lite, which holds the newest {len(papers):,} papers")
+    heads = ("page", "anew ms", "kept ms", "kB", "its ms", "its kB", "uncompressed, as it sends")
+    print(table(heads, rows, heads[1:]))
 
 
 if __name__ == "__main__":
