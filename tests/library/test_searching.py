@@ -155,7 +155,9 @@ def test_a_token_without_the_scope_reads_no_library(reader: User) -> None:
     assert Client().get("/api/v1/papers", {"q": "is:saved"}, headers=headers).status_code == 400
 
 
-@pytest.mark.parametrize("q", ["https://arxiv.org/abs/2603.1", "std::vector", "arXiv:2603.00001"])
+@pytest.mark.parametrize(
+    "q", ["https://arxiv.org/abs/2603.1", "std::vector", "arXiv:2603.00001", "WhAI:Probing minds"]
+)
 def test_a_colon_in_an_address_or_a_name_is_no_field(client: Client, reader: User, q: str) -> None:
     assert told(client, "/search", q=q) == ""
 

@@ -147,7 +147,8 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
         elif name in names:
             part = NamedField(name, value.strip('"').lower(), bool(match["no"]))
         else:
-            if name and name not in FIELDS and name not in DATES and not _is_text(name, value):
+            is_field = name in FIELDS or name in DATES
+            if name and not is_field and not _is_text(match["field"], value):
                 raise QueryError(gettext(NO_FIELD) % {"field": name})
             part = _term(value if name in FIELDS else match[0], FIELDS.get(name, ""))
             part = replace(part, exclude=bool(match["no"])) if part else None
@@ -198,8 +199,11 @@ def _joined(
 
 
 def _is_text(name: str, value: str) -> bool:
-    """Whether a colon is part of what is sought: an address, or a name such as `std::vector`."""
-    return value.startswith(("/", ":")) or name in {"arxiv", "doi", "https", "http"}
+    """Whether a colon is part of what is sought: an address, a name such as `std::vector`, or a
+    title pasted without its blank (`WhAI:Probing`): no field has capital letters.
+    """
+    is_address = value.startswith(("/", ":")) or name.lower() in {"arxiv", "doi", "https", "http"}
+    return is_address or not name.islower()
 
 
 def fold(text: str) -> str:
