@@ -125,6 +125,16 @@ def test_a_packed_day_that_is_built_anew_is_whole_again() -> None:
     assert Digest.objects.get(date=MONDAY).further.rows == []
 
 
+def test_a_digest_that_two_tidy_up_at_once_keeps_its_entries() -> None:
+    announce(MONDAY, paper(1), paper(2))
+    mine = profile("Mine", owner=factories.make_reader())
+    build([MONDAY], [mine])
+    digest = Digest.objects.get(profile=mine)
+    retention.pack(digest)
+    retention.pack(digest)  # by the second, who has looked for what to pack before
+    assert len(FurtherMatches.objects.get(digest=digest).rows) == 2
+
+
 def test_a_packed_entry_takes_a_fraction_of_its_room() -> None:
     texts = [f"Sparse models of attention and {word}" for word in "abcdefghijklmnopqrstuvwxyz"]
     announce(MONDAY, *(paper(n, text, abstract=text * 4) for n, text in enumerate(texts)))

@@ -61,17 +61,24 @@ def pack_old() -> int:
     )
     packed = 0
     while keys := set(old.order_by().values_list("digest", flat=True)[: 30 * BATCH]):
-        for digest in Digest.objects.filter(pk__in=keys).select_related("profile"):
-            with transaction.atomic():
-                # As a builder of the profile does: it may be at work.
-                Profile.objects.select_for_update().filter(pk=digest.profile_id).first()
-                rows = list(digest.entries.values(*PACKED))
-                for row in rows:
-                    row["marks"].pop("text", None)  # tells whether an entry's text changed
-                FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
-                digest.entries.all().delete()
+        for digest in Digest.objects.filter(pk__in=keys):
+            pack(digest)
         packed += len(keys)
     return packed
+
+
+def pack(digest: Digest) -> None:
+    """Its entries as one row; one that another process has packed meanwhile stays as it is."""
+    with transaction.atomic():
+        # As a builder of the profile does: it may be at work.
+        Profile.objects.select_for_update().filter(pk=digest.profile_id).first()
+        entries = list(digest.entries.values(*PACKED))
+        if not entries:
+            return
+        for entry in entries:
+            entry["marks"].pop("text", None)  # tells whether an entry's text changed
+        FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": entries})
+        digest.entries.all().delete()
 
 
 def bytes_a_year() -> tuple[int, int] | None:
