@@ -18,6 +18,7 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models import Max
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.dispatch import receiver
 from django.utils import timezone
@@ -25,7 +26,7 @@ from django.utils.translation import gettext
 
 from webapp import tasks
 from webapp.digests.build import build
-from webapp.digests.models import LearnedModel, Profile
+from webapp.digests.models import Digest, LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
@@ -146,7 +147,7 @@ def sources(owner: int | None) -> list[tuple[str, str]]:
 
 
 def learn(reader_id: int) -> bool:
-    """Train a reader's models if their feedback changed, and rank their latest day by them.
+    """Train a reader's models if their feedback changed, and rank their latest days by them.
 
     The days before wait for `learn_all`. Idempotent. Returns whether a model changed.
     """
@@ -182,7 +183,10 @@ def _learn(readers: list[int], days: int) -> int:
         changed += bool({source for source in wanted if _learn_from(reader, source)})
         LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
     if profiles := list(learning):
-        build(dates(days), profiles)
+        # A profile's page is of its own latest day, which may be before the site's.
+        latest = Digest.objects.filter(profile__in=profiles).values("profile")
+        on_pages = latest.annotate(day=Max("date")).values_list("day", flat=True)
+        build(sorted({*dates(days), *on_pages}), profiles)
     return changed
 
 
@@ -276,12 +280,13 @@ def _strongest(vector: Vector) -> Vector:
 def _others(known: set[int]) -> tuple[list[Text], list[Text]]:
     """Recent papers without feedback: those to learn from, and those to calibrate by.
 
-    They differ, since a model is surest of what it has seen. A paper is drawn by a hash of its key:
-    nearly the same for every reader and after every star, so that a worker has their vectors.
+    They differ, since a model is surest of what it has seen. A paper is drawn by a hash of its
+    identifier: nearly the same for every reader, on every site and after every star, so that a
+    worker has their vectors.
     """
-    recent = Paper.objects.order_by("-pk").values_list("pk", flat=True)[:RECENT]
-    mixed = sorted(recent, key=lambda key: sha256(str(key).encode()).digest())
-    drawn = [key for key in mixed if key not in known][: BACKGROUND + CALIBRATED]
+    recent = Paper.objects.order_by("-pk").values_list("pk", "arxiv_id")[:RECENT]
+    mixed = sorted(recent, key=lambda keys: sha256(keys[1].encode()).digest())
+    drawn = [key for key, _ in mixed if key not in known][: BACKGROUND + CALIBRATED]
     rows = Paper.objects.filter(pk__in=drawn).values_list("pk", "title", "abstract")
     by_key = {key: (title, abstract) for key, title, abstract in rows}
     texts = [by_key[key] for key in drawn if key in by_key]
