@@ -34,6 +34,7 @@ SITE = (
     *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "mcp", "playwright.sync_api"),
 )
 LIBRARIES = (
+    "setuptools",  # before anything has Python's own distutils, which it replaces
     *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),
     *("transformers.models.llava.modeling_llava", "transformers.models.qwen3.modeling_qwen3"),
 )

@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 
 from webapp import tasks
 from webapp.digests.build import build
-from webapp.digests.models import Digest, LearnedModel, Profile
+from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
@@ -183,10 +183,12 @@ def _learn(readers: list[int], days: int) -> int:
         changed += bool({source for source in wanted if _learn_from(reader, source)})
         LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
     if profiles := list(learning):
+        recent = dates(days)
+        build(recent, profiles)
         # A profile's page is of its own latest day, which may be before the site's.
-        latest = Digest.objects.filter(profile__in=profiles).values("profile")
-        on_pages = latest.annotate(day=Max("date")).values_list("day", flat=True)
-        build(sorted({*dates(days), *on_pages}), profiles)
+        shown = list(learning.annotate(latest=Max("digests__date")).exclude(latest__in=recent))
+        for day in sorted({profile.latest for profile in shown if profile.latest}):
+            build([day], [profile for profile in shown if profile.latest == day])
     return changed
 
 
