@@ -1,14 +1,16 @@
 """One command for a borrowed GPU: ``python -m benchmarks.gpu --minutes 10 --out DIR``.
 
-Runs in the order of worth: the checks of all methods on the device, then decoding, prompts and
-videos by every selector, grouped heads over length, token pruning's prefill and concept decoding.
-Each part is a process of its own with its own deadline, and its result is written as soon as it
-comes, so that whatever was reached when the time is up remains: `DIR/PART.jsonl` (events),
-`DIR/PART.log` (what it said) and `DIR/summary.json` (which parts ended how, after how long).
+Runs in the order of worth: the checks of all methods on the device, at once since they time
+nothing, then decoding, prompts and videos by every selector, grouped heads over length, token
+pruning's prefill and concept decoding. Each part is a process of its own with its own deadline, and
+its result is written as soon as it comes, so that whatever was reached when the time is up remains:
+`DIR/PART.jsonl` (events), `DIR/PART.log` (what it said) and `DIR/summary.json` (which parts ended
+how, after how long).
 
 The machine needs Python 3.12, torch, triton, transformers, numpy, scipy, peft and rich; pydantic
 and psutil are carried as wheels where it lacks them (``--wheels DIR``, made by
-``pip download --only-binary :all: --python-version 3.12 -d DIR pydantic psutil``).
+``pip download --only-binary :all: --python-version 3.12 -d DIR pydantic psutil``, and with
+``--no-deps`` local-attention and hyper-connections for `latency`).
 ``--tiny`` tries every part at the smallest sizes, as the tests do on a CPU.
 """
 
@@ -21,6 +23,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -56,19 +59,19 @@ def settings(values: dict[str, object]) -> Iterator[str]:
 def parts(device: str, *, tiny: bool) -> Iterator[Part]:
     """All parts in the order of their worth."""
     for method in METHODS:
-        yield Part(
-            f"check-{method}", ("check", method, "--device", device), 150 if device == "cpu" else 60
-        )
+        yield Part(f"check-{method}", ("check", method, "--device", device), 150)
+    lengths = (8192, 32768, 131072)
     steps: list[tuple[str, str, dict[str, object], float]] = [
-        ("decode", "sparse_attention.decode", {"lengths": (8192, 32768, 131072)}, 90),
-        ("prefill", "sparse_attention.prefill", {"lengths": (8192, 32768), "frames": (32,)}, 90),
-        ("decode-batch", "sparse_attention.decode", {"lengths": (32768,), "batch": 16}, 60),
-        ("latency", "sparse_attention.latency", {"lengths": (8192, 32768, 131072)}, 90),
-        ("pruning", "token_pruning.latency", {}, 60),
-        ("concepts", "concept_lm.decode", {}, 60),
+        ("decode", "sparse_attention.decode", {"lengths": lengths[1:]}, 90),
+        ("prefill", "sparse_attention.prefill", {"lengths": lengths[:2], "frames": (32,)}, 90),
+        ("decode-batch", "sparse_attention.decode", {"lengths": lengths[1:], "batch": 8}, 90),
+        ("latency", "sparse_attention.latency", {"lengths": lengths[:2], "batch": 1}, 90),
+        ("pruning", "token_pruning.latency", {}, 90),
+        ("concepts", "concept_lm.decode", {"contexts": 1024, "tokens_per_concept": 4}, 60),
     ]
+    few: dict[str, object] = {"seconds": 45, "processes": 3, "max_warm_up_s": 0.1}
     for name, benchmark, values, seconds in steps:
-        chosen = {} if tiny else {"seconds": 0, "processes": 2, **values}
+        chosen = {} if tiny else few | values
         preset = "smoke" if tiny else "full"
         yield Part(
             name,
@@ -126,19 +129,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = reading.parse_args(arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     environment = carried(args.wheels, args.out / "packages")
-    until, ended = time.monotonic() + 60 * args.minutes, []
-    for part in parts(args.device, tiny=args.tiny):
-        if args.only and part.name not in args.only:
-            continue
+    until, ended = time.monotonic() + 60 * args.minutes, list[Ended]()
+
+    def begin(part: Part) -> None:
         left = until - time.monotonic()
         if left < 5:
             ending = Ended(part.name, "not begun: the time was up", 0.0)
         else:
             ending = run(part, args.out.resolve(), left, environment)
-        ended.append(ending)
         print(f"{ending.name}: {ending.how}, {ending.seconds:.0f} s", flush=True)
+        ended.append(ending)
         summary = json.dumps([asdict(part) for part in ended], indent=1)
         (args.out / "summary.json").write_text(summary)
+
+    wanted = parts(args.device, tiny=args.tiny)
+    chosen = [part for part in wanted if not args.only or part.name in args.only]
+    checks = [part for part in chosen if part.arguments[0] == "check"]
+    with ThreadPoolExecutor(len(METHODS) if args.device == "cuda" else 1) as together:
+        list(together.map(begin, checks))
+    for part in chosen[len(checks) :]:
+        begin(part)
     return int(any(part.how != "done" for part in ended))
 
 

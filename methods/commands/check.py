@@ -1,6 +1,7 @@
 """``check``: the method's own table of checks, each with its bound and what was measured."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from .. import registry
 from ..charts import check_value
 from ..context import check_result
 from ..errors import InputError, UnknownNameError
+from ..interrupts import Interruptible
 from ..protocol import TRACE_FILE, Trace
 from ..spec import Case, Check, Method
 from ..terminal import ProgressBar, check_line
@@ -52,22 +54,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the table; 1 when a check fails."""
+    """Print the table, interrupted too; 1 when a check fails."""
     import torch  # noqa: PLC0415 - slow to import
 
-    from ..runner import EXIT_CHECK, EXIT_OK, choose_device  # noqa: PLC0415 - imports torch
+    from .. import runner  # noqa: PLC0415 - imports torch
 
     torch.set_num_threads(1)  # checks are small: more threads would only wait for each other
     method = registry.get(args.method)
     checks = _chosen(method, args.only)
-    device = choose_device(args.device)
-    bar, rows = ProgressBar(), []
-    for done, check in enumerate(checks):
-        bar.update(done, len(checks), check.name)
-        rows.append(measure(method, check, device))
+    device = runner.choose_device(args.device)
+    bar, rows = ProgressBar(), list[Row]()
+    with Interruptible() as interrupts, contextlib.suppress(KeyboardInterrupt):
+        for done, check in enumerate(checks):  # interrupted, what has been measured is told
+            bar.update(done, len(checks), check.name)
+            row = measure(method, check, device)
+            with interrupts.held():  # one that a callback swallowed comes here
+                rows.append(row)
     bar.clear()
-    sys.stdout.write(in_words(rows) + "\n")
-    return EXIT_OK if all(row.passed for row in rows) else EXIT_CHECK
+    left = [Row(check, (), "interrupted before it ended") for check in checks[len(rows) :]]
+    sys.stdout.write(in_words([*rows, *left]) + "\n")
+    if left:
+        return runner.EXIT_INTERRUPTED
+    return runner.EXIT_OK if all(row.passed for row in rows) else runner.EXIT_CHECK
 
 
 def measure(method: Method, check: Check, device: str) -> Row:

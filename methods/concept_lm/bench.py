@@ -107,8 +107,9 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
         vocab=params.vocab,
         max_positions=max(params.contexts) + params.row_tokens,
     )
-    base = load_base(source, dtype=getattr(torch, params.dtype))
     config = ConceptConfig(*params.split, n_concepts=params.n_concepts, boundary="fixed")
+    with torch.device(device):  # random weights of hundreds of millions take long on a CPU
+        base = load_base(source, dtype=getattr(torch, params.dtype))
     model = ConceptLM(base, config).to(device).eval()
     model.fold()
     if max(params.contexts) + params.row_tokens > model.base_config.max_position_embeddings:

@@ -122,7 +122,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
         allow = (back >= 0) & (back < window) if window else back >= 0
         mask = allow.repeat(H // k.shape[1], 1)  # the same for each head of a group
     grouped = q.reshape(B, k.shape[1], -1, D)  # heads that share a key head, as its queries
-    return F.scaled_dot_product_attention(grouped, k, v, attn_mask=mask).view(B, H, n, D)
+    return F.scaled_dot_product_attention(grouped, k, v, attn_mask=mask).reshape(B, H, n, D)
 
 
 def run_cached(

@@ -204,7 +204,11 @@ def leak(device: str) -> Iterator[Case]:
 
 
 def dropped_layers(device: str) -> Iterator[Case]:
-    """All NULL == the base without its middle layers; no middle layers == the base's forward."""
+    """All NULL == the base without its middle layers; no middle layers == the base's forward.
+
+    To the bit on a CPU; on a GPU PyTorch chooses kernels by shapes and strides.
+    """
+    bound = 0.0 if device == "cpu" else 1e-6
     splits = {"all NULL": (2, 2, 2), "no middle layers": (3, 0, 3)}
     for family, (label, split) in product(FAMILIES, splits.items()):
         ours, theirs = (load_base(tiny_config(family)).to(device) for _ in range(2))
@@ -215,7 +219,7 @@ def dropped_layers(device: str) -> Iterator[Case]:
         with torch.no_grad():
             logits = model(x, is_concept=torch.zeros_like(x, dtype=torch.bool)).logits
             error = difference(logits, hf_logits(theirs, x))
-        yield Case(error, 0.0, label=f"{family}: {label}")
+        yield Case(error, bound, label=f"{family}: {label}")
 
 
 def hf_logits(base: Any, x: Tensor) -> Tensor:

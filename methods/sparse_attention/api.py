@@ -47,8 +47,8 @@ def sparse_attention(
         padding_side: where the padding stands. Positions count from a sample's first real token.
         context: the length that an adaptive window is resolved for; n if not given. Where lengths
             vary, give the model's, or a longer input changes what earlier tokens see.
-        backend: as of `block_sparse_attention`, but that "auto" stays with "flex" on CUDA until
-            Triton's is measured beside it; "reference" is the float64 definition.
+        backend: as of `block_sparse_attention`, but that "auto" is "flex" on CUDA where there are
+            gradients, of which Triton's were slower; "reference" is the float64 definition.
 
     Returns:
         (batch, heads, n, d_head) in q's dtype.
@@ -67,7 +67,8 @@ def sparse_attention(
         # Zeros in the padding, so that not even an infinity there can reach a real token.
         q, k, v = (x.masked_fill(~real[:, None, :, None], 0.0) for x in (q, k, v))
 
-    if backend == "auto" and q.is_cuda and q.dtype != torch.float64:
+    trained = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    if backend == "auto" and trained and q.is_cuda and q.dtype != torch.float64:
         backend = "flex"
     if backend == "reference":
         out = oracle_attention(q, k, v, config, context=context).to(q.dtype)

@@ -12,7 +12,6 @@ from torch import Tensor
 from ..context import Context
 from ..kit.compare import relative
 from ..kit.report import Charts
-from ..kit.seeds import randn
 from ..measure import memory as measured_memory
 from ..measure.timing import Comparison, Variants, time_all
 from ..protocol import Limit
@@ -264,11 +263,12 @@ def _drawn(ctx: Context, params: DecodeParams | PrefillParams, n_q: int, n_k: in
     """n_q queries and n_k keys and values of every head."""
     dtype = getattr(torch, params.dtype)
     shapes = (params.heads, n_q), (params.kv_heads, n_k), (params.kv_heads, n_k)
-    q, k, v = (
-        randn(params.batch, heads, n, params.d_head, seed=ctx.seed + i).to(ctx.device, dtype)
-        for i, (heads, n) in enumerate(shapes)
-    )
-    return Inputs(q, k, v)
+    device, drawn = ctx.device, []
+    for i, (heads, n) in enumerate(shapes):  # on the device: a CPU takes a minute over a cache
+        of_seed = torch.Generator(device).manual_seed(ctx.seed + i)
+        size = params.batch, heads, n, params.d_head
+        drawn.append(torch.randn(size, generator=of_seed, device=device).to(dtype))
+    return Inputs(*drawn)
 
 
 def _choice(selector: Selector, q: Tensor, k: Tensor) -> Callable[[], Tensor]:
@@ -286,7 +286,8 @@ def _tokens(ctx: Context, params: DecodeParams, n: int) -> Variants:
     qkv = _drawn(ctx, params, 1, n)
     dense = partial(F.scaled_dot_product_attention, enable_gqa=True)
     calls = _beside(ctx, qkv, dense, within(params.budget, n), f"n = {n}")
-    return {**calls, "all_keys": partial(_quiet, block_sparse_attention, *qkv, None)}
+    calls["all_keys"] = partial(_quiet, block_sparse_attention, *qkv, None)
+    return {name: _recorded(ctx, name, call) for name, call in calls.items()}
 
 
 def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
@@ -295,7 +296,28 @@ def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
     chosen = within(params.budget, n)
     chosen.pop("reused")  # what choosing takes there is nothing
     every = {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen.items()}
-    return {"dense": dense} | every
+    return {name: _recorded(ctx, name, call) for name, call in {"dense": dense, **every}.items()}
+
+
+def _recorded(ctx: Context, name: str, call: Callable[[], object]) -> Callable[[], object]:
+    """On a GPU the call as a CUDA graph, as engines decode: else Python's launches are compared.
+
+    One that cannot be recorded, as it waits for the GPU, is timed as it is, and the run says so.
+    """
+    if ctx.device != "cuda":
+        return call
+    aside = torch.cuda.Stream()
+    with torch.cuda.stream(aside):  # what is compiled or kept at the first call is so before
+        call()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            call()
+    except RuntimeError as error:
+        ctx.log(f"{name} is not recorded: {str(error).splitlines()[0]}")
+        return call
+    return graph.replay
 
 
 def prefill(ctx: Context, params: PrefillParams) -> None:

@@ -8,6 +8,7 @@ FlexAttention is compiled, anew for each shape, and must not fall back: uncompil
 n x n scores. On the CPU it has no backward when compiled; there its definition runs, for checks.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -108,8 +109,13 @@ def _chosen_mask(q: Tensor, n_k: int, pattern: Pattern) -> flex.BlockMask:
 @lru_cache(maxsize=4)
 def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
     """FlexAttention, compiled for each shape; beyond `SHAPES` of them an error, no silent eager."""
-    # torch.compile's overloads do not name these two.
-    limits: dict[str, Any] = {"recompile_limit": SHAPES, "isolate_recompiles": True}
+    limits: dict[str, Any] = {}
+    if "recompile_limit" in inspect.signature(torch.compile).parameters:
+        limits = {"recompile_limit": SHAPES, "isolate_recompiles": True}
+    else:  # before torch 2.12 the limit is the process's
+        dynamo: Any = torch._dynamo.config
+        dynamo.recompile_limit = max(dynamo.recompile_limit, SHAPES)
+        dynamo.accumulated_recompile_limit = max(dynamo.accumulated_recompile_limit, SHAPES)
     return torch.compile(
         flex.flex_attention, backend=backend, dynamic=False, fullgraph=True, **limits
     )

@@ -4,6 +4,8 @@ A program takes the rows of one query block, of all heads that share its keys: w
 block (decoding, choices by query) the heads fill the tile, as in NSA (2502.11089, section 3.4). It
 walks through the range of keys that any of its rows sees, or through the chosen ones, `KEYS` of
 them at a time whatever the size of a block, so that lists of single keys are as dense as blocks.
+Where there are few programs, as for a token that is decoded, several share a walk and their results
+are merged (Flash-Decoding, Dao et al. 2023), so that all of the GPU reads keys.
 
 The backward pass walks the same way (as FlashAttention-2, 2307.08691) and adds to dK and dV
 atomically: no list of which queries chose a key is made, and the order of these sums, hence their
@@ -26,6 +28,7 @@ from .pattern import Pattern, Scoring
 
 LOG2_E = tl.constexpr(math.log2(math.e))  # scores are computed as powers of 2
 RUN = 64  # queries of a program that reads ranges
+PROGRAMS = 256  # about two for each processor of a large GPU
 
 
 def forward(
@@ -36,14 +39,28 @@ def forward(
     Equation: $o_i = \frac{\sum_{j \in C_i} e^{s_{ij}} v_j}{e^z + \sum_{j \in C_i} e^{s_{ij}}}$
     """
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    out, lse = like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     grid, given, sizes = _launch(q, k, pattern, scoring, backward=False)
+    walk = given["most"] * sizes["KEY_BLOCK"] if sizes["LISTED"] else k.shape[2]
+    parts = max(1, min(PROGRAMS // (grid[0] * grid[1]), walk // (2 * sizes["KEYS"])))
+    outs = like(q)[None] if parts == 1 else q.new_empty(parts, *q.shape, dtype=torch.float32)
+    lses = q.new_empty(parts, *q.shape[:3], dtype=torch.float32)
     sinks = scoring.sinks
-    given["SINKS"] = lse if sinks is None else sinks.float().contiguous()
+    given["SINKS"] = lses if sinks is None else sinks.float().contiguous()
+    given |= {"out_step": outs.stride(0), "lse_step": lses.stride(0)}
     with torch.cuda.device_of(q):  # Triton launches on the current device
-        tensors = (_strided(x) for x in (q, k, v, out))
-        _forward[grid](*tensors, lse, **given, **sizes, SUNK=sinks is not None)
-    return out, lse
+        tensors = (_strided(x) for x in (q, k, v, outs[0]))
+        _forward[*grid, parts](*tensors, lses, **given, **sizes, SUNK=sinks is not None)
+    return (outs[0], lses[0]) if parts == 1 else _merged(outs, lses, q)
+
+
+def _merged(outs: Tensor, lses: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Attention over all keys from that over parts of them (parts, batch, heads, n_q, d or none).
+
+    Equation: $L = \log \sum_p e^{L_p}, \quad o = \sum_p e^{L_p - L} o_p$
+    """
+    lse = lses.logsumexp(0)  # (batch, heads, n_q)
+    share = torch.exp(lses - lse.masked_fill(lse == -math.inf, 0))  # a row may have seen no key
+    return like(q).copy_((share[..., None] * outs).sum(0)), lse
 
 
 def backward(
@@ -206,18 +223,22 @@ def _scores(q, k, scale, cap, CAPPED: tl.constexpr):
 @triton.jit
 def _forward(
     Q, K, V, OUT, LSE,
-    RANGES, GROUPS, BLOCKS, ORIGINS, SINKS, ranges_step, blocks_step, n, n_k, heads, choosing,
-    choosers, runs, most, scale, cap,
+    RANGES, GROUPS, BLOCKS, ORIGINS, SINKS, ranges_step, blocks_step, out_step, lse_step, n, n_k,
+    heads, choosing, choosers, runs, most, scale, cap,
     TILES: tl.constexpr, QUERY_BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr,
     LISTED: tl.constexpr, CAPPED: tl.constexpr, D: tl.constexpr, D_PADDED: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr, SUNK: tl.constexpr,
 ):  # fmt: skip
-    """Output and logsumexp of the rows of one query block."""
+    """Output and logsumexp of the rows of one query block, over one part of their keys."""
     sample, chooser, run, head, i, real = _rows(n, heads, choosing, TILES, QUERY_BLOCK, ROWS)
     stride, first, end, low, high = _reach(
         RANGES, GROUPS, sample, chooser, i, real, ranges_step, n, n_k, heads, choosing, most,
         LISTED, KEY_BLOCK,
     )  # fmt: skip
+    part = tl.program_id(2).to(tl.int64)
+    width = tl.cdiv(tl.cdiv(high - low, tl.num_programs(2)), KEYS) * KEYS
+    low += tl.program_id(2) * width
+    high = tl.minimum(high, low + width)
     inside = (tl.arange(0, D_PADDED) < D)[None, :]
     q = tl.load(_at(Q, sample, head, i, D_PADDED), mask=real[:, None] & inside, other=0.0)
     list_ = BLOCKS + sample * blocks_step + (chooser * runs + run) * most
@@ -242,19 +263,21 @@ def _forward(
             total = total * kept + tl.sum(p, 1)
             above = highest
     if SUNK:
-        sink = tl.load(SINKS + head, mask=real, other=0.0)
+        sink = tl.load(SINKS + head, mask=real & (part == 0), other=-float("inf"))
         highest = tl.maximum(above, sink)
-        kept = tl.exp2((above - highest) * LOG2_E)
+        shift = tl.where(highest == -float("inf"), 0.0, highest)
+        kept = tl.exp2((above - shift) * LOG2_E)
         acc = acc * kept[:, None]
-        total = total * kept + tl.exp2((sink - highest) * LOG2_E)
+        total = total * kept + tl.exp2((sink - shift) * LOG2_E)
         above = highest
     some = total > 0
     whole = tl.where(some, total, 1.0)
     out = acc / whole[:, None]
     stored = out.to(OUT[0].dtype.element_ty)
-    tl.store(_at(OUT, sample, head, i, D_PADDED), stored, mask=real[:, None] & inside)
+    place = part * out_step + _at(OUT, sample, head, i, D_PADDED)
+    tl.store(place, stored, mask=real[:, None] & inside)
     lse = tl.where(some, above + tl.log2(whole) / LOG2_E, -float("inf"))
-    tl.store(LSE + (sample * heads + head) * n + i, lse, mask=real)
+    tl.store(LSE + part * lse_step + (sample * heads + head) * n + i, lse, mask=real)
 
 
 @triton.jit

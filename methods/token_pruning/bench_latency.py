@@ -21,7 +21,7 @@ from .choice import Stage
 from .config import PruningConfig
 from .core import read
 from .generate import step
-from .llava import MIN_MASK, encode, load_llava, sized, visual_tokens
+from .llava import encode, load_llava, sized, visual_tokens
 from .model import Pruner, run
 from .selectors import REGISTRY
 from .spec import LatencyParams
@@ -59,7 +59,8 @@ def latency_bytes(params: LatencyParams, device: str) -> int:
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Time the source's schedule against the same model unpruned."""
     dtype = getattr(torch, params.dtype)
-    llava = load_llava(params.model or sized(params.size), dtype=dtype).to(ctx.device)
+    with torch.device(ctx.device):  # random weights of 7 billion take minutes on a CPU
+        llava = load_llava(params.model or sized(params.size), dtype=dtype).to(ctx.device)
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("caching", checks.caching(ctx.device))
     ctx.check_all("counted", checks.counted("cpu"))
@@ -161,7 +162,7 @@ def hidden_instead(exact: Any, prompt: Prompt, reading: Reading, row: slice) -> 
     def hide(layer: int, stream: Stream) -> None:
         if layer in reading.kept and stream.gate is not None:
             gone = stream.visual & ~torch.isin(stream.patch, reading.kept[layer][row])
-            stream.gate = stream.gate.masked_fill(gone, MIN_MASK)
+            stream.gate = stream.gate.masked_fill(gone, torch.finfo(exact.dtype).min)
 
     return run(exact, stream, (), hide)[1]
 

@@ -6,13 +6,15 @@ import pty
 import re
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from assay_common.files import write_whole
+from methods import registry
 from methods.protocol import Cancelled, CheckResult, Failed, Line, Result, Series, Started
+from methods.spec import Case
 from tests.methods.conftest import Done, command, environment, lines
 
 Cli = Callable[..., Done]
@@ -219,6 +221,27 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
     assert series.partial
     assert isinstance(cancelled, Cancelled)
     assert cancelled.partial
+
+
+def test_an_interrupted_table_of_checks_tells_what_was_checked(
+    cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def load(method: str, entry: str) -> Callable[[str], Iterator[Case]]:
+        def cases(device: str) -> Iterator[Case]:
+            begun.append(entry)
+            if len(begun) == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield Case(measured=0.0, bound=1.0)
+
+        return cases
+
+    monkeypatch.setattr(registry, "load", load)
+    done = cli("check", "seps", "--device", "cpu")
+    assert done.returncode == 130
+    assert "1 of 11 checks passed" in done.stdout
+    assert done.stdout.count("interrupted before it ended") == 20  # in the table and below it
 
 
 def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:

@@ -26,8 +26,9 @@ from methods.sparse_attention.pattern import Scoring, of_groups
 
 TYPES = {"LSE": "*fp32", "DELTA": "*fp32", "SINKS": "*fp32", "scale": "fp32", "cap": "fp32"}
 TYPES |= dict.fromkeys(("RANGES", "GROUPS", "BLOCKS", "ORIGINS"), "*i32")
-COUNTS = ("ranges_step", "blocks_step", "n", "n_k", "heads", "choosing", "choosers", "runs", "most")
-TYPES |= dict.fromkeys(COUNTS, "i32")
+COUNTS = ("n", "n_k", "heads", "choosing", "choosers", "runs", "most")
+STEPS = ("ranges_step", "blocks_step", "out_step", "lse_step")
+TYPES |= dict.fromkeys((*STEPS, *COUNTS), "i32")
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 

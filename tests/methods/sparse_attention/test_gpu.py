@@ -32,9 +32,20 @@ def test_block_masks_are_kept() -> None:
     assert flex.range_mask(band(300, 10).ranges, 0, 300) is not first
 
 
-def test_the_ninth_shape_is_compiled_too() -> None:
+@pytest.mark.parametrize("limited", [True, False], ids=["torch 2.12", "torch 2.11"])
+def test_the_ninth_shape_is_compiled_too(limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default dynamo gives up at the ninth, and n x n scores are held without a word."""
     lengths: list[int] = []
+    compiling = torch.compile
+    if not limited:  # its `compile` takes no limit
+        settings = torch._dynamo.config
+        monkeypatch.setattr(settings, "recompile_limit", 8)
+        monkeypatch.setattr(settings, "accumulated_recompile_limit", 9)
+
+        def without(model: object, *, fullgraph: bool, dynamic: bool, backend: object) -> object:
+            return compiling(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(torch, "compile", without)
 
     def counting(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
         lengths.append(n)

@@ -185,3 +185,21 @@ def test_lists_of_blocks_agree_with_the_definition(case: dict[str, object]) -> N
 def test_lists_in_half_precision_and_at_an_odd_head_size() -> None:
     for changes in ({"d": 80}, {"with_sinks": True, "padded": True}):
         assert max(compared({**PLAIN, **changes}, "triton", torch.float16)) < 2e-3
+
+
+@pytest.mark.parametrize("programs", [1, 5, 256])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_q": 1, "n_k": 450, "key_block": 1, "most": 200},
+        {"n_q": 1, "n_k": 450, "everything": True, "with_sinks": True},
+        {"n_q": 1, "n_k": 450, "most": 0, "with_sinks": True, "padded": True, "batch": 2},
+        {"n_q": 3, "n_k": 450, "everything": True, "causal": False, "softcap": 2.0},
+    ],
+)
+def test_programs_that_share_a_walk_agree_with_the_definition(
+    changes: dict[str, object], programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token is decoded by as many programs as the GPU has room for; parts may hold no key."""
+    monkeypatch.setattr(triton_kernels, "PROGRAMS", programs)
+    assert max(compared({**PLAIN, **changes}, "triton")) < 1e-5

@@ -179,3 +179,11 @@ def test_what_operations_allow_stands_beside_what_is_timed() -> None:
     limits = {name: one.snapshot(partial=True).limits for name, one in made.items()}
     found = {name: round(lines[0].points[0][1], 2) for name, lines in limits.items() if lines}
     assert found == {"first": 2.11, "prefill": 2.21, "kv_bytes": 2.2}
+
+
+def test_the_gate_of_latency_holds_in_half_precision() -> None:
+    """As on a GPU: what hides a token must be a number of that type."""
+    llava = example("cpu").bfloat16()
+    stages = {"plain": [], "pruned": checks.pruner_of(llava).bfloat16().stages()}
+    cases = list(bench_latency.at_shape(llava, checks.prompt_of(llava, 2), stages))
+    assert {case.passed for case in cases} == {True}
