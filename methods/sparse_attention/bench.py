@@ -306,7 +306,7 @@ def _recorded(ctx: Context, name: str, call: Callable[[], object]) -> Callable[[
     """
     if ctx.device != "cuda":
         return call
-    aside = torch.cuda.Stream()
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(aside):  # what is compiled or kept at the first call is so before
         call()
     torch.cuda.current_stream().wait_stream(aside)

@@ -114,7 +114,8 @@ SELECTORS = {
     "decode": {
         "all keys": "all_keys", "window and sinks": "window_sinks", "window and every": "strided",
         "mean-pooled": "mean_pooled", "page bounds": "page_bounds", "top-p": "top_p",
-        "top-k by exact": "exact", "indexer": "indexer",
+        "top-k by exact": "exact", "indexer": "indexer", "top-k of an earlier": "reused",
+        "clusters": "clusters", "chunks": "hierarchical",
     },
     "prefill": {
         "window and sinks": "window_sinks", "window and every": "strided",
@@ -122,22 +123,24 @@ SELECTORS = {
     },
     "video": {"local 3-D": "local_3d", "thinning": "radial", "block top-k": "block_top_k"},
 }  # fmt: skip
+SELECTORS["on a GPU"] = SELECTORS["decode"]
 SHAPES = {
-    "decode": ("decode", "| a token", (4096, 16384)),
-    "prefill": ("prefill", "| a prompt", (2048, 8192)),
-    "video": ("prefill", "| a video", (4096, 8192)),
+    "decode": ("decode", "decode", "| a token,", (4096, 16384)),
+    "on a GPU": ("decode-h200", "decode", "| a token on an H200", (32768, 131072)),
+    "prefill": ("prefill", "prefill", "| a prompt", (2048, 8192)),
+    "video": ("prefill", "video", "| a video", (4096, 8192)),
 }
 
 
 @pytest.mark.parametrize(
-    ("series", "label"), [(series, label) for series, of in SELECTORS.items() for label in of]
+    ("table", "label"), [(table, label) for table, of in SELECTORS.items() for label in of]
 )
-def test_selectors_beside_dense_attention(series: str, label: str) -> None:
-    file, begin, sizes = SHAPES[series]
+def test_selectors_beside_dense_attention(table: str, label: str) -> None:
+    file, series, begin, sizes = SHAPES[table]
     measured = points(f"sparse_attention/{file}.jsonl", series)
     cells = row("sparse_attention/README.md", label, begin)
     for size, time, ratio in zip(sizes, cells[::2], cells[1::2], strict=True):
-        point = measured[SELECTORS[series][label], size]
+        point = measured[SELECTORS[table][label], size]
         assert point.ratio is not None
         assert float(time.replace(",", "")) == pytest.approx(point.value, rel=0.0051)
         low, high = point.ratio.low, point.ratio.high
