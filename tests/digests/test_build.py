@@ -213,7 +213,7 @@ def test_a_failure_in_the_middle_leaves_the_digest_as_it_was(
         DigestEntry.objects.all().delete()
         raise OSError("disk full")
 
-    monkeypatch.setattr("webapp.digests.build._replace_entries", torn)
+    monkeypatch.setattr("webapp.digests.build._insert", torn)
     with pytest.raises(OSError, match="disk full"):
         build([MONDAY], [mine])
     assert rows() == before
@@ -266,11 +266,11 @@ def test_every_match_beyond_the_size_is_kept_in_order_with_its_reasons() -> None
 def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = profile()
     announce(MONDAY, paper(1))
-    replace, first_is_writing, go_on = building._replace_entries, Event(), Event()
+    replace, first_is_writing, go_on = building._insert, Event(), Event()
     built: list[list[Digest]] = []
 
     def pausing(*args) -> None:
-        monkeypatch.setattr(building, "_replace_entries", replace)
+        monkeypatch.setattr(building, "_insert", replace)
         first_is_writing.set()
         assert go_on.wait(20)
         replace(*args)
@@ -281,7 +281,7 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
         finally:
             connection.close()
 
-    monkeypatch.setattr(building, "_replace_entries", pausing)
+    monkeypatch.setattr(building, "_insert", pausing)
     builders = [Thread(target=build_monday) for _ in range(2)]
     builders[0].start()
     assert first_is_writing.wait(20)
@@ -298,19 +298,16 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
 def test_no_writer_waits_while_a_digest_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes long is done outside transactions: SQLite has one writer at a time."""
     announce(MONDAY, *(paper(number) for number in range(6)))
-    held: dict[str, list[bool]] = {"matches": [], "spans": []}
-    for name, seen in held.items():
-        real = getattr(building.Scorer, name)
+    held: list[bool] = []
+    real = building.Scorer.matches
 
-        def look(*given: Any, real: Any = real, seen: list[bool] = seen, **how: Any) -> Any:
-            seen.append(connection.in_atomic_block)
-            return real(*given, **how)
+    def look(*given: Any, **how: Any) -> Any:
+        held.append(connection.in_atomic_block)
+        return real(*given, **how)
 
-        monkeypatch.setattr(building.Scorer, name, look)
+    monkeypatch.setattr(building.Scorer, "matches", look)
     build([MONDAY], [profile(size=3)])
-    assert len(held["matches"]) == 6
-    assert len(held["spans"]) == 6
-    assert not any(held["matches"] + held["spans"])
+    assert held == [False] * 6
 
 
 def test_what_an_earlier_day_shows_meanwhile_is_not_shown_again(
@@ -321,14 +318,14 @@ def test_what_an_earlier_day_shows_meanwhile_is_not_shown_again(
     announce(MONDAY, again)
     announce(TUESDAY, again, paper(2))
     mine = profile()
-    real = building._entries_of
+    real = building._write
 
-    def meanwhile(*given: object) -> object:
-        monkeypatch.setattr(building, "_entries_of", real)
+    def meanwhile(*given: Any) -> object:
+        monkeypatch.setattr(building, "_write", real)
         build([MONDAY], [mine])
-        return real(*given)  # type: ignore[arg-type]
+        return real(*given)
 
-    monkeypatch.setattr(building, "_entries_of", meanwhile)
+    monkeypatch.setattr(building, "_write", meanwhile)
     build([TUESDAY], [mine])
     assert shown(mine, MONDAY) == ["2603.00001"]
     assert shown(mine, TUESDAY) == ["2603.00002"]

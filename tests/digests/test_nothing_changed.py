@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from webapp.digests import batch
 from webapp.digests import build as building
 from webapp.digests.build import build
+from webapp.digests.daily import ask_for, build_asked
 from webapp.digests.entries import store_chips
-from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.models import DayToBuild, Digest, DigestEntry, LearnedModel, Profile
+from webapp.digests.scoring.learned import LearnedPaper, packed_examples
 from webapp.digests.scoring.scorer import Rules
 from webapp.papers.models import Paper
 from webapp.summaries.models import Summary
@@ -205,3 +208,89 @@ def test_a_profile_that_changes_its_language_shows_gists_in_it(client: Client) -
     assert "稀疏。" not in client.get(f"/p/{mine.slug}/").content.decode()
     Profile.objects.filter(pk=mine.pk).update(language="zh")
     assert "稀疏。" in client.get(f"/p/{mine.slug}/").content.decode()
+
+
+def test_a_new_day_takes_no_queries_of_a_profiles_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles are read, and their digests written, so many at a time."""
+    monkeypatch.setattr(building, "WRITTEN", 10)
+    again = paper(1)
+    announce(MONDAY, again, paper(2))
+    announce(TUESDAY, again, *(paper(number) for number in range(3, 9)))
+    asked = []
+    for number in (10, 40):
+        many_of(number)
+        Digest.objects.all().delete()
+        build([MONDAY])
+        with CaptureQueriesContext(connection) as queries:
+            build([TUESDAY])
+        assert Digest.objects.filter(date=TUESDAY).count() == Profile.objects.count()
+        asked.append(len(queries))
+    assert asked[1] - asked[0] <= 3 * 14
+
+
+def many_of(number: int) -> None:
+    for at in range(Profile.objects.count(), number):
+        profile(f"Mine {at}", slug=f"mine-{at}", size=3)
+
+
+POLLED: dict[str, Callable[[], object]] = {
+    "a paper": lambda: Paper.objects.filter(pk=paper_key()).update(title="Sparse models"),
+    "an announcement": lambda: announce(MONDAY, paper(3)),
+    "a profile": lambda: Profile.objects.update(size=1),
+    "a model": lambda: LearnedModel.objects.update(fingerprint="another"),
+    "a digest that is gone": lambda: Digest.objects.latest("pk").delete(),
+}
+
+
+def paper_key() -> int:
+    return Paper.objects.earliest("pk").pk
+
+
+@pytest.fixture
+def polled() -> int:
+    """How many digests there are after a poll that has nothing left to do."""
+    announce(MONDAY, paper(1), paper(2))
+    factories.make_profile()
+    for at in range(5):
+        reader = factories.make_reader(f"reader-{at}")
+        profile(f"Mine {at}", slug=f"mine-{at}", owner=reader, ranking="both")
+        LearnedModel.objects.create(
+            reader=reader,
+            intercept=0.0,
+            weights={"sparse": 1.0},
+            examples=packed_examples([LearnedPaper("A", "", True, {"sparse": 1.0})]),
+            liked=5,
+            disliked=0,
+            fingerprint="a model",
+            trained_at=timezone.now(),
+        )
+    poll()
+    poll()  # sees what the first has made
+    return Digest.objects.count()
+
+
+def poll() -> None:
+    ask_for([MONDAY])
+    assert build_asked() == [MONDAY]
+    assert not DayToBuild.objects.exists()
+
+
+@pytest.mark.usefixtures("polled")
+def test_an_unchanged_poll_reads_no_profile_and_no_paper() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        poll()
+    read = [sql for query in queries if "FROM" in (sql := query["sql"]) and "SELECT" in sql]
+    assert not [sql for sql in read if "papers_paper" in sql or '"digests_digest"' in sql]
+    assert len(queries) <= 10, [query["sql"] for query in queries]
+
+
+@pytest.mark.parametrize("write", POLLED)
+def test_a_poll_sees_every_change(polled: int, write: str) -> None:
+    before = dict(Digest.objects.values_list("profile_id", "inputs"))
+    POLLED[write]()
+    poll()
+    after = dict(Digest.objects.values_list("profile_id", "inputs"))
+    assert len(after) == polled
+    changed = sum(before[key] != after[key] for key in before)
+    assert changed >= (0 if write == "a digest that is gone" else 5)
+    assert Digest.objects.exclude(inputs="").count() == polled

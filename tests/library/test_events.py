@@ -15,7 +15,7 @@ from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from webapp.digests.build import build
 from webapp.digests.models import Digest, LearnedModel, Profile
-from webapp.digests.scoring import learned
+from webapp.learning import numbered
 from webapp.library import learning
 from webapp.library.models import (
     LibraryEntry,
@@ -181,9 +181,9 @@ def test_after_a_star_a_worker_reads_no_paper_of_the_latest_day_again(reader: Us
     starred(reader)
     learning.learn(reader.pk)
     Star.objects.bulk_create([Star(reader=reader, paper=Paper.objects.order_by("-pk")[2])])
-    read = learned.numbered_vector.cache_info().misses
+    read = numbered.numbered_vector.cache_info().misses
     with CaptureQueriesContext(connection) as queries:
         assert learning.learn(reader.pk)
-    assert learned.numbered_vector.cache_info().misses <= read + 1
+    assert numbered.numbered_vector.cache_info().misses <= read + 1
     announcements = [one["sql"] for one in queries if "papers_announcement" in one["sql"]]
     assert not [sql for sql in announcements if "abstract" in sql]

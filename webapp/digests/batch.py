@@ -101,7 +101,8 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
     profile are neither parsed nor held. What else the code makes of them is ENTRY_FORMAT's.
     """
     models = LearnedModel.objects.all()
-    profiles = Profile.objects.all()
+    # A reader's profiles beside each other: they share what was learned.
+    profiles = Profile.objects.order_by("-is_site", "owner_id", "pk")
     if keys is not None:
         profiles = profiles.filter(pk__in=keys)
         models = models.filter(reader__profiles__in=keys).distinct()

@@ -12,6 +12,7 @@ from itertools import chain
 from django.conf import settings
 from django.utils import timezone
 
+from webapp.digests.batch import ENTRY_FORMAT
 from webapp.digests.build import build
 from webapp.digests.models import DayToBuild, Profile
 from webapp.digests.profiles.keyword_frequencies import recount_stale_frequencies
@@ -20,8 +21,11 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import category_names
 from webapp.papers.polling import FetchReport
 from webapp.papers.schedule import Progress
+from webapp.ui.revisions import once
 
 RECENT = 3  # days
+# What digests are made of, and they themselves, which an administrator may have deleted.
+BUILT_OF = ("papers", "listings", "profiles", "models", "digests")
 
 
 def categories_to_fetch() -> list[str]:
@@ -61,7 +65,10 @@ def ask_for(dates: Iterable[date]) -> None:
 
 
 def build_asked() -> list[date]:
-    """Build the digests of the days that were asked for; these days."""
+    """Build the digests of the days that were asked for, if what they are made of has changed.
+
+    Returns these days.
+    """
     asked = dict(DayToBuild.objects.order_by("date").values_list("date", "asked_at"))
     if not asked:
         return []
@@ -70,8 +77,14 @@ def build_asked() -> list[date]:
         if day in asked:  # or a later one with the same papers; what is asked for again stays
             DayToBuild.objects.filter(date=day, asked_at=asked[day]).delete()
 
+    def build_all() -> tuple[int, bool]:
+        build(asked, on_built=built)
+        return len(asked), True
+
     recount_stale_frequencies(eastern_date(now()))
-    build(asked, on_built=built)
+    if not once("build", BUILT_OF, build_all, ENTRY_FORMAT, *asked):
+        for day in asked:
+            built(day)
     return list(asked)
 
 

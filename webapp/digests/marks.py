@@ -6,17 +6,35 @@ around them, and those that a later version of the text no longer has are left o
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
+from typing import Any
+
+from webapp.digests.scoring.terms import normalise, term
+from webapp.ui.markup import render
 
 Mark = tuple[str, int, str]
 
+_term = lru_cache(2_000)(term)
 _MARK = re.compile(r'<mark data-k="([\d ]+)">(.*?)</mark>', re.DOTALL)
 
 
 def version_of(title: str, abstract: str) -> str:
     """A short hash of a paper's text, which tells whether an entry shows another than before."""
     return sha256(f"{title}\n{abstract}".encode(errors="replace")).hexdigest()[:8]
+
+
+def marks_in(text: str, matches: Iterable[Mapping[str, Any]], *, substring: bool) -> list[Mark]:
+    """The marks of an entry's matches in a title or an abstract; `substring`: by that rule."""
+    text = normalise(text)
+    spans = [
+        (start, end, number)
+        for number, match in enumerate(matches)
+        if {"title", "abstract"} & {*match["where"]}
+        for start, end in _term(match["keyword"], substring=substring).spans(text)
+    ]
+    return marks_of(render(text, spans)) if spans else []
 
 
 def marks_of(html: str) -> list[Mark]:

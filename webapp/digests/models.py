@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
-from webapp.digests.marks import with_marks
+from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
 from webapp.papers.models import Paper
 
@@ -145,8 +145,9 @@ class DigestEntry(models.Model):
     # (`scoring.scorer.Match`); one that is learned also has "share", "near" and "near_id"
     # (`scoring.learned`)
     matches = models.JSONField(default=list)
-    # The matches in the paper's HTML (`digests.marks`), and which text that was:
-    # {"title": [mark], "abstract": [mark], "text": hash}
+    # Which text of the paper it shows, whether keywords are substrings, and the matches in its HTML
+    # (`digests.marks`), in the site's digest alone; in others they are found when they are shown:
+    # {"text": hash, "substring": true, "title": [mark], "abstract": [mark]}
     marks = models.JSONField(default=dict)
     chips = models.JSONField(default=list)  # [{"method": slug, "name", "figure"}]
     changed_at = models.DateTimeField()  # when its content last changed
@@ -165,12 +166,18 @@ class DigestEntry(models.Model):
     @cached_property
     def title_html(self) -> str:
         """The paper's title with the matches marked: <mark data-k="0">…</mark>."""
-        return with_marks(self.paper.title_html, self.marks.get("title", ()))
+        return with_marks(self.paper.title_html, self._marks("title"))
 
     @cached_property
     def abstract_html(self) -> str:
         """The paper's abstract with the matches marked."""
-        return with_marks(self.paper.abstract_html, self.marks.get("abstract", ()))
+        return with_marks(self.paper.abstract_html, self._marks("abstract"))
+
+    def _marks(self, field: str) -> list[Mark]:
+        if (stored := self.marks.get(field)) is not None:
+            return list(stored)
+        substring = self.marks.get("substring", False)
+        return marks_in(getattr(self.paper, field), self.matches, substring=substring)
 
 
 class FurtherMatches(models.Model):
@@ -223,8 +230,8 @@ class LearnedModel(models.Model):
     intercept = models.FloatField()
     weights = models.JSONField()  # {word or pair of words: weight}, the largest
     reference = models.JSONField(default=list)  # log-odds of recent papers, ascending
-    # The papers it was learned from, the latest first: [{"title", "id", "liked", "terms"}]
-    examples = models.JSONField(default=list)
+    # The papers it was learned from, the latest first (`scoring.learned.packed_examples`).
+    examples = models.JSONField(default=dict)
     liked = models.PositiveIntegerField()  # papers it was learned from
     disliked = models.PositiveIntegerField()  # papers marked as not for me
     fingerprint = models.CharField(max_length=64)  # of the examples: same, same model

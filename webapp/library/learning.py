@@ -30,14 +30,9 @@ from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
-from webapp.digests.scoring.learned import (
-    Learned,
-    LearnedPaper,
-    numbered_weights,
-    paper_product,
-    paper_vector,
-)
+from webapp.digests.scoring.learned import Learned, LearnedPaper, packed_examples
 from webapp.learning.linear import pruned
+from webapp.learning.numbered import Vectors, paper_vector
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import Vector, vector
 from webapp.library import zotero_reading
@@ -219,10 +214,7 @@ def _learn_from(reader: User, source: str) -> bool:
             "intercept": trained.model.intercept,
             "weights": trained.model.weights,
             "reference": trained.reference,
-            "examples": [
-                {"title": p.title, "id": p.arxiv_id, "liked": p.liked, "terms": p.terms}
-                for p in trained.examples
-            ],
+            "examples": trained.examples,
             "liked": trained.liked,
             "disliked": feedback.disliked,
             "fingerprint": trained.fingerprint,
@@ -258,18 +250,19 @@ def train(feedback: Signals) -> Learned | None:
         return None
     others = [Example(paper_vector(*text), False) for text in background]
     model = pruned(fit([*examples, *others]), TERMS)
-    weights = numbered_weights(model)
-    odds = (paper_product(*text)(weights) + model.intercept for text in reference or background)
-    return Learned(
+    named = [
+        LearnedPaper(title, identifier, liked, _strongest(example.vector))
+        for (title, identifier, liked), example in zip(names[:NAMED], examples, strict=False)
+    ]
+    learned = Learned(
         model,
-        tuple(sorted(round(margin, 4) for margin in odds)),
-        tuple(
-            LearnedPaper(title, identifier, liked, _strongest(example.vector))
-            for (title, identifier, liked), example in zip(names[:NAMED], examples, strict=False)
-        ),
+        (),
+        packed_examples(named),
         len(rated) - feedback.disliked + len(feedback.texts) + len(feedback.zotero),
         feedback.fingerprint,
     )
+    odds = learned.log_odds(Vectors.of(reference or background)).round(4).tolist()
+    return replace(learned, reference=tuple(sorted(odds)))
 
 
 def _strongest(vector: Vector) -> Vector:

@@ -18,7 +18,8 @@ from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_settings
 from webapp.digests.profiles.views import MAX_PROFILES
-from webapp.digests.scoring.learned import SURE, paper_vector
+from webapp.digests.scoring.learned import SURE
+from webapp.learning.numbered import paper_vector
 from webapp.learning.tfidf import dot
 from webapp.library.importing import (
     Named,

@@ -13,6 +13,7 @@ gists             the sentences of summaries, as cards, mail and feeds show them
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
 digests           any digest
+models            what was learned of any reader
 failures          which tasks fail in the background
 
 What waits to be learned of reader 7 is raised as "learn:7".
@@ -137,6 +138,7 @@ WATCHES = [
         )
         for table in ("digests_digestentry", "digests_furthermatches")
     ),
+    Watch("digests_learnedmodel", "SELECT 'models' AS scope", ("fingerprint",)),
     Watch("catalog_methodlink", "SELECT 'methods' AS scope"),
     Watch("runs_standingmeasurement", "SELECT 'methods' AS scope"),
     Watch("runs_run", "SELECT 'run:' || replace(CAST({row}.id AS text), '-', '') AS scope", _RUN),

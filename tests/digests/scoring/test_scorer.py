@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.digests import seed_bot
+from webapp.digests.marks import marks_in
 from webapp.digests.scoring.matchers import AutomatonMatcher, term_matchers
 from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order, total
 from webapp.digests.scoring.terms import Kind, fold, normalise, term
@@ -303,7 +304,7 @@ def test_an_author_is_followed_by_full_name_or_initial() -> None:
         {"keyword": "Author: M. Ray", "where": ["authors"], "points": 2.0},
     ]
     assert (score.score, score.kept) == (7.0, True)
-    assert scorer.spans(0, "José Doe", ["author:José Doe"]) == []
+    assert marks_in("José Doe", score.matches, substring=False) == []
     assert scored(scorer, candidate("José Doe", authors=("J. Doe",))).score == 0
 
 
@@ -325,9 +326,8 @@ def test_synonyms_count_once_and_are_marked_wherever_they_stand() -> None:
     text = "MoEs: a mixture-of-experts study of MoE"
     score = scored(scorer, candidate("", text))
     assert score.score == 1.0
-    spans = scorer.spans(0, text, ["mixture of experts | MoE"])
-    assert [text[a:b] for a, b, _ in spans] == ["MoEs", "mixture-of-experts", "MoE"]
-    assert scorer.spans(0, text, ["another"]) == []
+    marked = marks_in(text, score.matches, substring=False)
+    assert [mark[0] for mark in marked] == ["MoEs", "mixture-of-experts", "MoE"]
 
 
 @pytest.mark.parametrize("written", ["pretraining", "pre-training", "pre training", "Pretraining"])

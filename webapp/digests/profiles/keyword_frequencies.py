@@ -1,11 +1,12 @@
 """Frequencies of keywords in the papers of the last weeks, counted at most once a week."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import date as Date
 from datetime import timedelta
 
 from django.db.models import Q
+from django.utils import timezone
 
 from webapp.digests.models import Profile
 from webapp.digests.profiles.defaults import KEYWORDS
@@ -19,9 +20,11 @@ COUNTED_PERIOD = timedelta(weeks=4)
 LEAST_PAPERS = 300  # fewer are no sample for a keyword in one paper of a hundred
 MOST_PAPERS = 4_000
 RECOUNT_AFTER = timedelta(days=7)
+TOGETHER = 300  # profiles
+A_PROFILE = 100  # keywords at most, for which an automaton is faster
 
 
-def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
+def count_frequencies(keywords: Collection[str]) -> dict[str, float]:
     """The number of papers with each keyword, of 1,000 recent ones.
 
     A site with few papers only has the frequencies of the default profile.
@@ -31,7 +34,7 @@ def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
     if len(papers) < LEAST_PAPERS:
         return {text: KEYWORDS[text] for text in words if text in KEYWORDS}
     found: Counter[int] = Counter()
-    matchers = term_matchers([term(text) for text in words], single=True)
+    matchers = term_matchers([term(text) for text in words], single=len(words) <= A_PROFILE)
     for title, abstract in papers:
         texts = FoldedText(title), FoldedText(abstract)
         for matcher in matchers:
@@ -50,13 +53,22 @@ def _recent_papers() -> list[tuple[str, str]]:
 
 
 def recount_stale_frequencies(today: Date) -> None:
-    """Count again for every profile weighted by rarity whose count is a week old."""
+    """Count again for every profile weighted by rarity whose count is a week old.
+
+    The papers are read once for TOGETHER profiles.
+    """
     old = Q(counted_on=None) | Q(counted_on__lte=today - RECOUNT_AFTER)
-    for profile in Profile.objects.filter(old, matching=Profile.Matching.RARITY):
-        known = count_frequencies([keyword["keyword"] for keyword in profile.keywords])
-        profile.keywords = [
-            {**keyword, "frequency": known.get(keyword["keyword"], keyword.get("frequency"))}
-            for keyword in profile.keywords
-        ]
-        profile.counted_on = today
-        profile.save(update_fields=["keywords", "counted_on", "updated_at"])
+    stale = Profile.objects.filter(old, matching=Profile.Matching.RARITY)
+    keys = list(stale.values_list("pk", flat=True))
+    for start in range(0, len(keys), TOGETHER):
+        some = list(Profile.objects.filter(pk__in=keys[start : start + TOGETHER]))
+        words = {keyword["keyword"] for profile in some for keyword in profile.keywords}
+        known = count_frequencies(sorted(words))
+        for profile in some:
+            keywords = [
+                {**keyword, "frequency": known.get(keyword["keyword"], keyword.get("frequency"))}
+                for keyword in profile.keywords
+            ]
+            # Unless its reader has changed it meanwhile: then it is counted by the next poll.
+            unchanged = Profile.objects.filter(pk=profile.pk, updated_at=profile.updated_at)
+            unchanged.update(keywords=keywords, counted_on=today, updated_at=timezone.now())

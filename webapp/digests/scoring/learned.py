@@ -4,21 +4,26 @@ Pure functions: no database. A model orders papers; the sign of its margin says 
 examples leave nearly every unseen paper on the far side. So the margin is read as a share: "closer
 to what was saved than 99 % of recent papers". In points, that is -ln of the share that is at least
 as close: one paper in a hundred earns ln 100 = 4.6, as a keyword does that is that rare.
+
+A site has thousands of models, and a day 1,500 papers: numpy multiplies all of them by a model.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
+from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from operator import itemgetter, mul
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webapp.learning.linear import Linear
-from webapp.learning.tfidf import Vector, vector, vocabulary
+from webapp.learning.numbered import Vectors, numbered, numbered_vector, term_numbers
+from webapp.learning.tfidf import Vector
+
+if TYPE_CHECKING:
+    from webapp.learning.numbered import Floats
 
 CLOSE = "learned:close to what was saved"  # as keywords in stored matches
 UNLIKE = "learned:close to what is not for the reader"
@@ -28,56 +33,10 @@ PUSH = 10.0  # points that a paper loses if it equals one that is not for the re
 NEAR = 0.05  # cosine below which two papers share only common words
 NEAR_REFUSED = 0.2  # the same for a paper that is not for the reader: what it costs must be plain
 TERMS = 40  # of an example, the strongest, by which it is compared
+_UNIT = 10_000  # parts of 1 in which the values of examples are stored
 
 
-def paper_vector(title: str, abstract: str) -> Vector:
-    """A paper's vector."""
-    numbers, values = numbered_vector(title, abstract)
-    return dict(zip(map(_vocabulary().__getitem__, numbers), values, strict=True))
-
-
-@lru_cache(maxsize=1 << 14)
-def numbered_vector(title: str, abstract: str) -> tuple[array[int], array[float]]:
-    """The numbers of its terms, and their values.
-
-    Many readers have the same papers, and a preview those of some days: they are kept, in a tenth
-    of a dictionary's room.
-    """
-    known, numbers = vector(title, abstract), term_numbers()
-    return array("I", map(numbers.__getitem__, known)), array("d", known.values())
-
-
-@lru_cache(maxsize=4096)
-def paper_product(title: str, abstract: str) -> Callable[[Sequence[float]], float]:
-    """The inner product of a paper with weights by the numbers of terms: no loop in Python."""
-    numbers, values = numbered_vector(title, abstract)
-    chosen = itemgetter(*numbers, 0, 0)  # a tuple, whatever their number; `map` stops before
-    return lambda weights: sum(map(mul, chosen(weights), values))
-
-
-@cache
-def _vocabulary() -> tuple[str, ...]:
-    return tuple(vocabulary())
-
-
-@cache
-def term_numbers() -> dict[str, int]:
-    """The number of each term of the vocabulary."""
-    return {term: number for number, term in enumerate(_vocabulary())}
-
-
-def numbered_weights(model: Linear) -> list[float]:
-    """A model's weights by the numbers of terms."""
-    numbers = term_numbers()
-    weights = [0.0] * len(numbers)
-    for term, weight in model.weights.items():
-        if term in numbers:  # else it was learned with another vocabulary
-            weights[numbers[term]] = weight
-    return weights
-
-
-@dataclass(frozen=True)
-class LearnedPaper:
+class LearnedPaper(NamedTuple):
     """A paper that a reader saved or refused. `terms` has length 1; no `arxiv_id`: not stored."""
 
     title: str
@@ -86,13 +45,63 @@ class LearnedPaper:
     terms: Vector
 
 
+def packed_examples(papers: Sequence[LearnedPaper]) -> dict[str, Any]:
+    """Examples as they are stored: a site reads thousands of models for each day.
+
+    Terms are numbered as they first come, since vocabularies change. The numbers and the values,
+    in ten-thousandths, are 16 bits each, in base64.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    vocabulary: dict[str, int] = {}
+    terms = [vocabulary.setdefault(t, len(vocabulary)) for paper in papers for t in paper.terms]
+    values = [round(_UNIT * value) for paper in papers for value in paper.terms.values()]
+    return {
+        "papers": [[paper.title, paper.arxiv_id, paper.liked] for paper in papers],
+        "counts": [len(paper.terms) for paper in papers],
+        "vocabulary": "\n".join(vocabulary),
+        "terms": b64encode(np.array(terms, "<u2").tobytes()).decode(),
+        "values": b64encode(np.array(values, "<u2").tobytes()).decode(),
+    }
+
+
+class Examples:
+    """The papers that a reader saved, or those that they refused."""
+
+    def __init__(self, packed: Mapping[str, Any], *, liked: bool) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        known, vocabulary = term_numbers(), packed["vocabulary"].split("\n")
+        numbers = np.array([known.get(term, -1) for term in vocabulary], np.int32)
+        terms = numbers[np.frombuffer(b64decode(packed["terms"]), "<u2")]
+        values = np.frombuffer(b64decode(packed["values"]), "<u2") / _UNIT
+        values[terms < 0] = 0  # of another vocabulary
+        counts = np.array(packed["counts"], np.int32)
+        mine = np.array([paper[2] is liked for paper in packed["papers"]], bool)
+        here = np.repeat(mine, counts)
+        self._papers = [paper[:2] for paper in packed["papers"] if paper[2] is liked]
+        self._vectors = Vectors(terms[here], values[here], counts[mine].tolist())
+
+    def nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
+        """The largest cosine with a paper, and the title and identifier of whose it is.
+
+        The first of several; 0 where none shares a term.
+        """
+        if not self._papers:
+            return 0.0, ("", "")
+        cosines = self._vectors.products(*numbered_vector(title, abstract))
+        number = int(cosines.argmax())
+        name, identifier = self._papers[number]
+        return float(cosines[number]), (name, identifier)
+
+
 @dataclass(frozen=True, repr=False)
 class Learned:
     """A trained model, calibrated on recent papers."""
 
     model: Linear
     reference: tuple[float, ...]  # log-odds of recent papers, ascending
-    examples: tuple[LearnedPaper, ...]
+    examples: Mapping[str, Any]  # packed
     liked: int  # papers it was learned from
     fingerprint: str
 
@@ -124,41 +133,31 @@ class Learned:
         return max(sum(above) / len(above) if above else 0.0, 1e-3)
 
     @cached_property
-    def _by_term(self) -> dict[bool, dict[str, dict[int, float]]]:
-        """For either side and each term its weight in the examples that have it."""
-        found: dict[bool, dict[str, dict[int, float]]] = {True: {}, False: {}}
-        for number, example in enumerate(self.examples):
-            side = found[example.liked]
-            for term, weight in example.terms.items():
-                side.setdefault(term, {})[number] = weight
-        return found
+    def saved(self) -> Examples:
+        """The papers that it was learned from."""
+        return Examples(self.examples, liked=True)
+
+    @cached_property
+    def refused(self) -> Examples:
+        """The papers that are not for the reader."""
+        return Examples(self.examples, liked=False)
 
     @cached_property
     def refuses(self) -> bool:
         """Whether a paper is known that is not for the reader."""
-        return not all(example.liked for example in self.examples)
+        return not all(liked for _, _, liked in self.examples["papers"])
 
-    def nearest(self, paper: Vector, *, liked: bool) -> tuple[float, LearnedPaper | None]:
-        """The example on that side with the largest cosine to a paper, and that."""
-        cosines: dict[int, float] = defaultdict(float)
-        by_term = self._by_term[liked]
-        for term, value in paper.items():
-            if examples := by_term.get(term):
-                for number, weight in examples.items():
-                    cosines[number] += value * weight
-        if not cosines:
-            return 0.0, None
-        cosine = max(cosines.values())
-        number = min(number for number, value in cosines.items() if value == cosine)
-        return cosine, self.examples[number]
+    def log_odds(self, papers: Vectors) -> Floats:
+        """Of each of the papers, that it is closer than others."""
+        return papers.products(*numbered(self.model.weights)) + self.model.intercept
 
-    def push(self, paper: Vector) -> tuple[float, LearnedPaper | None]:
+    def push(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         """The points, 0 or less, for being nearer to a refused paper than to any saved one."""
         if self.refuses:
-            cosine, example = self.nearest(paper, liked=False)
-            if cosine >= max(NEAR_REFUSED, self.nearest(paper, liked=True)[0]):
-                return round(-PUSH * cosine, 1), example
-        return 0.0, None
+            cosine, refused = self.refused.nearest(title, abstract)
+            if cosine >= NEAR_REFUSED and cosine >= self.saved.nearest(title, abstract)[0]:
+                return round(-PUSH * cosine, 1), refused
+        return 0.0, ("", "")
 
 
 def points(share: float) -> float:

@@ -21,6 +21,8 @@ a paper marked "Not for me" takes points, from papers that are like it.
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from math import ceil, log
-from typing import Annotated, Literal, NamedTuple, NotRequired, Self, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NotRequired, Self, TypedDict
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -38,9 +40,13 @@ from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, term
 from webapp.digests.scoring.texts import FoldedText
+from webapp.learning.numbered import Vectors
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
 from webapp.papers.proposal import proposing_sentence
+
+if TYPE_CHECKING:
+    from webapp.learning.numbered import Flags, Floats
 
 PaperField = Literal["title", "abstract", "authors"]
 Place = Literal["title", "proposal", "repeated", "mention"]
@@ -154,6 +160,29 @@ class Kept(NamedTuple):
     standing: Standing = Standing.ABOUT
 
 
+class _Read:
+    """The candidates that rules which learn have to choose from."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str]] = []  # titles and abstracts
+        self.excluded: dict[int, list[int]] = defaultdict(list)  # candidates, by rule
+        self._kinds: dict[frozenset[int], int] = {}  # sets of rules that admit a candidate
+        self._kind_of: list[int] = []
+
+    def add(self, candidate: Candidate, admitted: frozenset[int]) -> None:
+        """Read the next candidate, which these rules admit."""
+        self.texts.append((candidate.title, candidate.abstract))
+        self._kind_of.append(self._kinds.setdefault(admitted, len(self._kinds)))
+
+    def considered(self, rule: int) -> Flags:
+        """Whether a rule admits and does not exclude each."""
+        import numpy as np  # noqa: PLC0415 - 0.3 s
+
+        flags = np.array([rule in admitted for admitted in self._kinds], bool)[self._kind_of]
+        flags[self.excluded.get(rule, [])] = False
+        return flags
+
+
 class _ByRule(NamedTuple):
     """What a candidate's text says, by rule."""
 
@@ -191,36 +220,41 @@ class Scorer:
             for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
         self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
-        self._weights = {
-            rule: learned.numbered_weights(known.model) for rule, known in self._learned.items()
-        }
         everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         self._admitting = lru_cache(10_000)(self._find_admitting)
         self._find = lru_cache(A_DAY)(self._found_in)
 
-    def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
-        """Which of `candidates` each set of rules keeps, in their order."""
+    def kept(self, candidates: Iterable[Candidate], spare: int | None = None) -> list[list[Kept]]:
+        """Which of `candidates` each set of rules keeps, in their order.
+
+        Rules that learn keep nearly every paper. With `spare`, they keep of those without a match
+        only the closest, so many that `select` makes the same of them, whichever `spare` papers are
+        left out before.
+        """
         keeping: list[list[Kept]] = [[] for _ in self.rules]
+        read = _Read()
         for index, candidate in enumerate(candidates):
             admitted = self._everyone or self._admitting(
                 candidate.categories, candidate.announce_type
             )
+            if self._learned:
+                read.add(candidate, admitted)
             if not admitted:
                 continue
             found = self._points_by_rule(candidate)
             for rule, points in found.points.items():
-                if (
-                    points >= self._least[rule]
-                    and rule in admitted
-                    and rule not in found.excluded
-                    and rule not in self._learned
-                ):
+                if points >= self._least[rule] and rule in admitted and rule not in found.excluded:
                     standing = self._standing(rule, found)
                     keeping[rule].append(Kept(index, points / _UNIT, standing=standing))
-            if self._learned and (close := admitted & self._learned.keys() - found.excluded):
-                for rule, paper in self._closeness(index, candidate, close, found):
-                    keeping[rule].append(paper)
+            for rule in found.excluded & self._learned.keys():
+                read.excluded[rule].append(index)
+        odds: dict[int, Floats] = {}  # by model: a reader's profiles share theirs
+        vectors = Vectors.of(read.texts) if self._learned else None
+        for rule, known in self._learned.items():
+            if id(known) not in odds and vectors:
+                odds[id(known)] = known.log_odds(vectors)
+            keeping[rule] = self._close(rule, read, odds[id(known)], keeping[rule], spare)
         return keeping
 
     def _standing(self, rule: int, found: _ByRule) -> Standing:
@@ -230,34 +264,45 @@ class Scorer:
             return Standing.MENTIONS
         return Standing.ABOUT if found.points[rule] >= self._minima[rule] else Standing.BELOW
 
-    def _closeness(
-        self, at: int, candidate: Candidate, rules: Collection[int], found: _ByRule
-    ) -> Iterator[tuple[int, Kept]]:
-        """A candidate as each of the rules that learn keeps it."""
-        text = candidate.title, candidate.abstract
-        product = learned.paper_product(*text)
-        for rule in rules:
-            known, words = self._learned[rule], found.points.get(rule, 0)
-            log_odds = product(self._weights[rule]) + known.model.intercept
+    def _close(
+        self, rule: int, read: _Read, odds: Floats, matching: list[Kept], spare: int | None
+    ) -> list[Kept]:
+        """What a rule that learns keeps: what it matches, and the closest."""
+        known, size = self._learned[rule], self.rules[rule].size
+        by_rules = {paper.at: paper for paper in matching}
+        considered = read.considered(rule)
+        if spare is not None:
+            # Of a digest by its rules, then of papers beside them, then of its further pages.
+            most = 2 * size + FURTHER * size + spare
+            open_odds = odds[considered]
+            if len(open_odds) > most:
+                open_odds.partition(-most)
+                considered &= odds >= open_odds[-most]
+                considered[list(by_rules)] = True
+        kept = []
+        for at in considered.nonzero()[0].tolist():
+            log_odds, matched = float(odds[at]), by_rules.get(at)
             share = known.share(log_odds)
-            matches = words >= self._least[rule]
-            if not matches and 100 * share < self.rules[rule].min_share:
+            if not matched and 100 * share < self.rules[rule].min_share:
                 continue
-            of_rules = (words if matches else 0) / _UNIT
-            if known.refuses:
-                of_rules += known.push(learned.paper_vector(*text))[0]
+            of_rules = matched.score if matched else 0.0
+            of_rules += known.push(*read.texts[at])[0]
             score = round(of_rules + self._earned(rule, share), 6)
-            standing = self._standing(rule, found) if matches else Standing.ABOUT
-            yield rule, Kept(at, score, matches, of_rules, log_odds, standing)
+            standing = matched.standing if matched else Standing.ABOUT
+            kept.append(Kept(at, score, bool(matched), of_rules, log_odds, standing))
+        return kept
 
     def _earned(self, rule: int, share: float) -> float:
         """Points for closeness: where nothing else counts, the percentage itself."""
         return learned.points(share) if self.rules[rule].keywords else learned.percent(share)
 
-    def matches(self, rule: int, candidate: Candidate, *, near: bool = True) -> list[Match]:
+    def matches(
+        self, rule: int, candidate: Candidate, log_odds: float | None = None, *, near: bool = True
+    ) -> list[Match]:
         """The matches that make up a candidate's score, in the order of the rule's keywords.
 
-        One that is learned names the saved paper that is `near`, if wanted: that takes longest.
+        `log_odds` are those of its closeness, if they are known. A match that is learned names the
+        saved paper that is `near`, if wanted: that takes longest.
         """
         rules, paper = self.rules[rule], _paper(candidate)
         in_title, anywhere = self._find(candidate)
@@ -289,39 +334,27 @@ class Scorer:
         if rules.learned is not None:
             if round(total(found) * _UNIT) < self._least[rule]:
                 found = []  # too little for the profile's minimum, so nothing of it counts
-            found += self._learned_matches(rule, rules.learned, candidate, near)
+            if log_odds is None:
+                text = candidate.title, candidate.abstract
+                log_odds = float(rules.learned.log_odds(Vectors.of([text]))[0])
+            found += self._learned_matches(rule, rules.learned, candidate, log_odds, near)
         return found
 
     def _learned_matches(
-        self, rule: int, known: Learned, candidate: Candidate, names_near: bool
+        self, rule: int, known: Learned, candidate: Candidate, log_odds: float, names_near: bool
     ) -> Iterator[Match]:
         """How close a candidate is, and to what; then what speaks against it."""
-        vector = learned.paper_vector(candidate.title, candidate.abstract)
-        share = known.share(known.model.log_odds(vector))
+        text, share = (candidate.title, candidate.abstract), known.share(log_odds)
         close = _match(learned.CLOSE, [], self._earned(rule, share), "learned")
         close["share"] = learned.percent(share)
-        cosine, near = known.nearest(vector, liked=True) if names_near else (0.0, None)
-        if near and cosine >= learned.NEAR:
-            close |= {"near": near.title, "near_id": near.arxiv_id}
+        cosine, (title, identifier) = known.saved.nearest(*text) if names_near else (0.0, ("", ""))
+        if cosine >= learned.NEAR:
+            close |= {"near": title, "near_id": identifier}
         yield close
-        lost, refused = known.push(vector)
-        if refused:
+        lost, (title, identifier) = known.push(*text)
+        if lost:
             unlike = _match(learned.UNLIKE, [], lost, "learned")
-            yield unlike | {"near": refused.title, "near_id": refused.arxiv_id}
-
-    def spans(self, rule: int, text: str, keywords: Sequence[str]) -> list[tuple[int, int, int]]:
-        """Where a rule's matching `keywords` are in `text` (normalised).
-
-        Each as (start, end, index in `keywords`).
-        """
-        numbers = {keyword: number for number, keyword in enumerate(keywords)}
-        rules = self.rules[rule].keywords
-        return [
-            (start, end, numbers[keyword.keyword])
-            for keyword, sought in zip(rules, self._keywords[rule], strict=True)
-            if isinstance(sought, int) and keyword.keyword in numbers
-            for start, end in self._terms[sought].spans(text)
-        ]
+            yield unlike | {"near": title, "near_id": identifier}
 
     def _sought(self, keyword: str, rules: Rules) -> Sought:
         """What `keyword` asks for; all rules with the same term share its number."""
