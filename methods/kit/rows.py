@@ -4,7 +4,7 @@ from torch import Tensor
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:
-    r"""Rows of x (B, n, d) at i (B, k): (B, k, d).
+    r"""Rows of x (B, n, ...) at i (B, k): (B, k, ...).
 
     Equation: $y_{bj} = x_{b, i_{bj}}$
     """
@@ -12,8 +12,9 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 
 def wide(index: Tensor, x: Tensor) -> Tensor:
-    r"""Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d).
+    r"""Places (B, k) for gathering whole rows of (B, n, ...): (B, k, ...).
 
-    Equation: $y_{bjc} = i_{bj}, \quad 0 \le c < d$
+    Equation: $y_{bjc} = i_{bj}$ for every place c inside a row
     """
-    return index[..., None].expand(-1, -1, x.shape[-1])
+    whole = x.shape[2:]
+    return index.reshape(*index.shape, *(1 for _ in whole)).expand(-1, -1, *whole)

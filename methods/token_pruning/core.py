@@ -9,7 +9,7 @@ which at m -> 0 equals dropping. `model` trains both stages, and has the source'
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -195,15 +195,15 @@ def read(
             there, and prompts or images that do not fit the model.
     """
     images = images_of(llava, prompt)
-    by_layer = check_stages(llava, stages, tokens_of(llava, prompt))
+    by_layer = check_stages(llava, stages, tokens_of(llava, prompt)) if images else {}
     if not bool(prompt.real()[:, -1].all()):
         side = 'pad on the left (tokenizer.padding_side = "left")'
         raise InputError(f"a row ends with padding, not with the word to continue from; {side}")
-    if prompt.embeds is not None:
+    if not images:
+        vision = None
+    elif prompt.embeds is not None:
         seen = is_visual(llava, prompt).nonzero()[:, 1].view(len(prompt.ids), -1)
         vision = Vision(take(prompt.embeds, seen))
-    elif not images or prompt.pixels is None:
-        by_layer, vision = {}, None
     elif vision is None:
         vision = encode(llava, prompt.pixels)
     first, entered, kept = by_layer.pop(BEFORE, None), None, dict[int, Tensor]()
@@ -229,7 +229,7 @@ def read(
         hidden = run_layer(layer, stream.hidden, mask, rotary, cache if cached else None)
         if cached:
             cache.bias.append(stream.on_keys())
-        stream = replace(stream, hidden=hidden)
+        stream = stream.after(at, hidden)
         if stage is not None and stage.late and index is not None:
             stream = stream.keep_visual(index)
             rotary, mask = stream.around(decoder)

@@ -166,7 +166,8 @@ def own_prompt(model: Any, made: Mapping[str, Tensor]) -> Prompt:
     Equation: $h^0 = \mathrm{Class}(x)$, what the class gives its decoder: (B, T, d)
 
     Whatever the class does before its decoder (tiles and newlines of LLaVA-NeXT, merged patches and
-    three-axis positions of Qwen-VL, frames of a video) is done by it: it runs until it calls that.
+    three-axis positions of Qwen-VL, frames of a video, features of several layers of the tower in
+    Qwen3-VL) is done by it: it runs until it calls that.
 
     Args:
         model: of one of `FAMILIES`.
@@ -188,7 +189,12 @@ def own_prompt(model: Any, made: Mapping[str, Tensor]) -> Prompt:
     if places is not None and places.ndim == 3:
         places = places[-3:].movedim(0, 2)
     mask = made.get("attention_mask", torch.ones_like(ids)).bool()
-    return Prompt(ids, mask=mask, embeds=given["inputs_embeds"], places=places)
+    embeds, deep = given["inputs_embeds"], None
+    if given.get("deepstack_visual_embeds"):
+        layers = torch.stack(given["deepstack_visual_embeds"], 1).to(embeds)  # (visual, layers, d)
+        deep = layers.new_zeros(*ids.shape, *layers.shape[1:])
+        deep[given["visual_pos_masks"]] = layers
+    return Prompt(ids, mask=mask, embeds=embeds, places=places, deep=deep)
 
 
 def _worded(processor: Any, question: str, images: int) -> str:

@@ -19,8 +19,8 @@ from ..errors import InputError
 from ..kit.frozen import load_frozen, read_config
 
 # Whose layers take the same arguments.
-DECODERS = ("llama", "mistral", "qwen2", "qwen2_vl_text", "qwen2_5_vl_text")
-FAMILIES = ("llava_next", "qwen2_vl", "qwen2_5_vl")
+DECODERS = ("llama", "mistral", "qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text")
+FAMILIES = ("llava_next", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 NOTHING = torch.empty(0)
 MIN_MASK = torch.finfo(torch.float32).min
 Rotary = tuple[Tensor, Tensor]  # cos and sin of positions, (B, n, d_head) each
@@ -185,8 +185,10 @@ def attention_scores(layer: Any, hidden: Tensor, rotary: Rotary, queries: slice)
 
     Equation: $S = \frac{R(W_q x)\, R(W_k x)^T}{\sqrt{d_{head}}}, \quad x = \mathrm{RMSNorm}(h)$
 
+    Queries and keys are normed head by head where the layer does that (Qwen3).
+
     Args:
-        layer: a LlamaDecoderLayer.
+        layer: a LlamaDecoderLayer, or one of `DECODERS`.
         hidden: h, its input (B, n, d).
         rotary: R as cos and sin (B, n, d_head).
         queries: which tokens look.
@@ -196,8 +198,11 @@ def attention_scores(layer: Any, hidden: Tensor, rotary: Rotary, queries: slice)
     """
     attention = layer.self_attn
     inside = layer.input_layernorm(hidden)
-    q = attention.q_proj(inside[:, queries]).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
-    k = attention.k_proj(inside).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
+    q = attention.q_proj(inside[:, queries]).unflatten(2, (-1, attention.head_dim))
+    k = attention.k_proj(inside).unflatten(2, (-1, attention.head_dim))
+    if hasattr(attention, "q_norm"):
+        q, k = attention.q_norm(q), attention.k_norm(k)
+    q, k = q.transpose(1, 2), k.transpose(1, 2)
     cos, sin = (part[:, None] for part in rotary)  # (B, 1, n, d_head)
     q = q * cos[:, :, queries] + rotate_half(q) * sin[:, :, queries]
     k = k * cos + rotate_half(k) * sin

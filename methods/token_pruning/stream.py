@@ -24,7 +24,8 @@ class Prompt:
     that choices may look at, all but image and answers; `targets` (B, T), what is to be predicted
     at each place, or IGNORE; `needed` (B, 2) for the oracle. Of other families than LLaVA `embeds`
     (B, T, d) is what their class gives the decoder, `places` (B, T) or (B, T, axes) the positions,
-    and a row's visual tokens, of images or video, count as those of one image.
+    `deep` (B, T, layers, d) what is added behind the first layers (DeepStack, arXiv:2406.04334), 0
+    for words, and a row's visual tokens, of images or video, count as those of one image.
     """
 
     ids: Tensor
@@ -35,6 +36,7 @@ class Prompt:
     needed: Tensor | None = None
     embeds: Tensor | None = None
     places: Tensor | None = None
+    deep: Tensor | None = None
 
     def real(self) -> Tensor:
         r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
@@ -70,6 +72,8 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
 
     Equation: $c_b = \frac{1}{N} \sum_t [\, x_{bt} = \mathrm{image} \,] \, r_{bt}$, r being `real`
 
+    Where there are `embeds`, N = 1: images and videos of any sizes count by their visual tokens.
+
     Raises:
         InputError: for an empty batch, ids that are no integers or outside the vocabulary, another
             number of placeholders than the images have patches.
@@ -85,12 +89,9 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
     if low < 0 or high >= vocab:
         raise InputError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
     held_in = is_visual(llava, prompt).sum(1)  # (B,)
-    wanted = tokens_of(llava, prompt)
     if prompt.embeds is not None:
-        if bool((held_in != wanted).any()) or not wanted:
-            held = sorted(set(held_in.tolist()))
-            raise InputError(f"rows hold {held} visual tokens; ask them one by one, rows=1")
-        return torch.ones_like(held_in)
+        return torch.as_tensor(held_in)
+    wanted = tokens_of(llava, prompt)
     if bool((held_in % wanted).any()):
         held = sorted(set(held_in.tolist()))
         raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
@@ -102,7 +103,7 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
 
 
 def images_of(llava: Any, prompt: Prompt) -> int:
-    """How many images every row of a prompt holds.
+    """How many images every row of a prompt holds; one, or none, where there are `embeds`.
 
     Raises:
         InputError: for what `images_in` refuses, and rows with different numbers of images.
@@ -110,8 +111,12 @@ def images_of(llava: Any, prompt: Prompt) -> int:
     counts = images_in(llava, prompt)
     if bool((counts != counts[0]).any()):
         held = sorted(set(counts.tolist()))
-        raise InputError(f"rows hold {held} images; all need equally many, except in `generate`")
-    return int(counts[0])
+        what = "images" if prompt.embeds is None else "visual tokens"
+        raise InputError(
+            f"rows hold {held} {what}; all need equally many, except in `generate`: ask them one "
+            "by one, rows=1"
+        )
+    return int(counts[0]) if prompt.embeds is None else min(1, int(counts[0]))
 
 
 def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor, int]:
@@ -134,7 +139,7 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor, int]:
 @dataclass
 class Stream:
     """Tokens on their way: all (B, n, ...). `patch` is -1 for words; `gate` is a bias on keys;
-    `positions` (B, n, axes) where a model has several.
+    `positions` (B, n, axes) where a model has several; `deep` (B, n, layers, d) as in `Prompt`.
     """
 
     hidden: Tensor
@@ -145,13 +150,21 @@ class Stream:
     targets: Tensor
     patch: Tensor
     gate: Tensor | None = None
+    deep: Tensor | None = None
 
     def gather(self, index: Tensor) -> "Stream":
         r"""The tokens at i (B, k), in every field x. Equation: $y_{bj} = x_{b, i_{bj}}$"""
         fields = {name: x for name, x in vars(self).items() if x is not None}
-        return Stream(
-            **{n: take(x, index) if x.ndim == 3 else x.gather(1, index) for n, x in fields.items()}
-        )
+        return Stream(**{name: take(x, index) for name, x in fields.items()})
+
+    def after(self, layer: int, hidden: Tensor) -> "Stream":
+        r"""The tokens behind a layer l that gave h (B, n, d): deep features D added (B, n, d).
+
+        Equation: $y = h + D_l$ for the first layers of a model that has them, and h behind others
+        """
+        if self.deep is not None and layer < self.deep.shape[2]:
+            hidden = hidden + self.deep[:, :, layer]
+        return replace(self, hidden=hidden)
 
     def places(self) -> Tensor:
         r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""
@@ -287,7 +300,7 @@ def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | No
             gate = torch.zeros(ids.shape, device=ids.device)
             gate = gate.scatter(1, places, first.bias.float().view(B, -1))
     positions = (mask.cumsum(1) - 1).clamp_min(0) if prompt.places is None else prompt.places
-    stream = Stream(hidden, positions, visual, mask, asked, targets, patch, gate)
+    stream = Stream(hidden, positions, visual, mask, asked, targets, patch, gate, prompt.deep)
     entered = ~visual | (patch >= 0)
     return stream.gather(entered.nonzero()[:, 1].view(len(ids), -1))
 

@@ -7,9 +7,10 @@ inside, its layers with the keys of those tokens hidden from there on.
 
 import pytest
 import torch
-from transformers import LlavaNextConfig, Qwen2_5_VLConfig, Qwen2VLConfig
+from transformers import LlavaNextConfig, Qwen2_5_VLConfig, Qwen2VLConfig, Qwen3VLConfig
 
 from methods.errors import InputError
+from methods.kit.rows import take
 from methods.token_pruning.choice import BEFORE, Stage
 from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.core import read
@@ -30,10 +31,10 @@ QWEN = {"text_config": TEXT | {"rope_parameters": ROPE}, "image_token_id": 60,
 PATCH = 3 * 2 * 4 * 4  # numbers of a patch: colours, two frames, four rows of four
 
 
-def qwen(made, **vision):
+def qwen(made, text=QWEN["text_config"], **vision):
     tower = {"depth": 2, "num_heads": 2, "patch_size": 4, "spatial_merge_size": 2,
              "temporal_patch_size": 2, "in_channels": 3, **vision}  # fmt: skip
-    return made(**QWEN, vision_config=tower)
+    return made(**QWEN | {"text_config": text}, vision_config=tower)
 
 
 CONFIGS = {
@@ -41,6 +42,12 @@ CONFIGS = {
     "qwen2_5_vl": qwen(
         Qwen2_5_VLConfig, hidden_size=32, intermediate_size=64, out_hidden_size=32,
         window_size=16, fullatt_block_indexes=[1], tokens_per_second=2,
+    ),
+    "qwen3_vl": qwen(
+        Qwen3VLConfig,
+        TEXT | {"rope_parameters": ROPE | {"mrope_section": [2, 1, 1]}, "head_dim": 8},
+        hidden_size=32, intermediate_size=64, out_hidden_size=32, depth=3,
+        num_position_embeddings=16, deepstack_visual_indexes=[0, 2],
     ),
     "llava_next": LlavaNextConfig(
         vision_config={
@@ -60,8 +67,11 @@ def words(*rows):
     return {"input_ids": ids, "attention_mask": (ids > 0).long()}
 
 
-def asked(kind, model):
-    """What a processor gives: two rows, one padded, each with an image (or a video)."""
+def asked(kind, model, grids=((4, 8), (4, 8))):
+    """What a processor gives: two rows, one padded, each with an image (or a video).
+
+    Qwen3-VL's has every frame of a video by itself, behind the time that it is of.
+    """
     draw = torch.Generator().manual_seed(1)
     if kind == "llava_next":
         pixels, sizes = torch.randn(2, 5, 3, 32, 32, generator=draw), torch.tensor([[40, 60]] * 2)
@@ -71,11 +81,14 @@ def asked(kind, model):
             "pixel_values": pixels, "image_sizes": sizes
         }  # fmt: skip
     video = kind.endswith("video")
-    grid = torch.tensor([[2 if video else 1, 4, 8]] * 2)
+    grid = torch.tensor([[2 if video else 1, *sides] for sides in grids])
     pixels = torch.randn(int(grid.prod(1).sum()), PATCH, generator=draw)
     token, type_ = (61, 2) if video else (60, 1)
-    image = [62, *[token] * (int(grid[0].prod()) // 4), 63]
-    made = words([5, *image, 7, 8, 9], [*image, 9, 10])
+    patches = [int(one.prod()) // 4 for one in grid]
+    image, other = ([62, *[token] * n, 63] for n in patches)
+    if kind == "qwen3_vl, video":
+        image, other = (2 * [11, 12, 62, *[token] * (n // 2), 63] for n in patches)
+    made = words([5, *image, 7, 8, 9], [*other, 9, 10])
     made["mm_token_type_ids"] = (made["input_ids"] == token).int() * type_
     names = (
         ("pixel_values_videos", "video_grid_thw") if video else ("pixel_values", "image_grid_thw")
@@ -83,12 +96,18 @@ def asked(kind, model):
     return made | dict(zip(names, (pixels, grid), strict=True))
 
 
-KINDS = [*CONFIGS, "qwen2_vl, video", "qwen2_5_vl, video"]
+KINDS = [*CONFIGS, "qwen2_vl, video", "qwen2_5_vl, video", "qwen3_vl, video"]
 
 
 @pytest.fixture(params=KINDS)
 def given(request):
     model = load_llava(CONFIGS[request.param.partition(",")[0]])
+    for name, weight in model.named_parameters():
+        if name.endswith(("q_norm.weight", "k_norm.weight")):  # all ones at first, and so alike
+            weight.copy_(
+                torch.rand(len(weight), generator=torch.Generator().manual_seed(len(name)))
+            )
+            weight.add_(0.5 if "q_norm" in name else 1.0)
     made = asked(request.param, model)
     return model, made, own_prompt(model, made)
 
@@ -107,8 +126,22 @@ def test_where_nothing_is_pruned_it_is_the_class_s_own_model(given):
         assert torch.equal(reading.cache.position if reading.cache else following, following)
 
 
+def deep_features(model, made, index, is_image):
+    """What Qwen3-VL's tower adds behind the first layers, for the tokens at `index` alone."""
+    if model.config.model_type != "qwen3_vl":
+        return {}
+    kind = "video" if "video_grid_thw" in made else "image"
+    pixels = made["pixel_values_videos" if kind == "video" else "pixel_values"]
+    with torch.no_grad():
+        every = model.model.visual(pixels, grid_thw=made[f"{kind}_grid_thw"]).deepstack_features
+    stays = is_image.gather(1, index)
+    number = is_image.flatten().cumsum(0).view_as(is_image) - 1  # of a visual token among all
+    here = number.gather(1, index)[stays]
+    return {"visual_pos_masks": stays, "deepstack_visual_embeds": [one[here] for one in every]}
+
+
 def test_what_stays_before_the_model_is_read_at_its_own_positions(given):
-    model, _, prompt = given
+    model, made, prompt = given
     stage = Stage(BEFORE, 5, REGISTRY["divprune"])
     reading = read(model, prompt, [stage])
     visual = prompt.embeds.new_zeros(prompt.ids.shape, dtype=torch.bool)
@@ -122,9 +155,10 @@ def test_what_stays_before_the_model_is_read_at_its_own_positions(given):
     positions = axes.gather(1, index[..., None].expand(-1, -1, axes.shape[-1])).movedim(2, 0)
     with torch.no_grad():
         hidden = model.model.language_model(
-            inputs_embeds=prompt.embeds.gather(1, index[..., None].expand(-1, -1, 32)),
+            inputs_embeds=take(prompt.embeds, index),
             attention_mask=prompt.real().gather(1, index).long(),
             position_ids=positions[0] if len(positions) == 1 else positions,
+            **deep_features(model, made, index, is_image),
         ).last_hidden_state
         wanted = model.lm_head(hidden[:, -1])
     torch.testing.assert_close(reading.logits[:, -1], wanted, atol=1e-5, rtol=1e-5)
@@ -154,6 +188,20 @@ def test_what_leaves_inside_is_hidden_from_the_layers_after(given, name):
     assert torch.equal(reading.kept[2].sort(1).values, reading.kept[2])
 
 
+@pytest.mark.parametrize(("name", "layer"), [("fastv", 1), ("pyramiddrop", 2)])
+def test_what_is_chosen_by_attention_is_what_the_class_s_own_layers_attend_to(given, name, layer):
+    """The last word's attention in the layer before, and in the layer to come."""
+    model, made, prompt = given
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        attention = model(**made, output_attentions=True).attentions[layer]
+    model.set_attn_implementation("sdpa")  # the configuration is shared
+    paid = attention.mean(1)[:, -1]  # (B, T)
+    places = torch.isin(prompt.ids, torch.tensor([60, 61])).nonzero()[:, 1].view(2, -1)
+    wanted = paid.gather(1, places).topk(4).indices.sort(1).values
+    assert torch.equal(read(model, prompt, [Stage(2, 4, REGISTRY[name])]).kept[2], wanted)
+
+
 def test_what_is_written_is_the_class_s_own_and_goes_on_from_the_right_position(given):
     """Without pruning word for word transformers' text; pruned, a step is a longer reading."""
     model, made, prompt = given
@@ -165,8 +213,10 @@ def test_what_is_written_is_the_class_s_own_and_goes_on_from_the_right_position(
     reading = read(model, prompt, stages, cached=True)
     token = written[:, :1]
     again = prompt.places is not None and prompt.places[:, -1:] + 1
+    deep = prompt.deep
     longer = Prompt(
         torch.cat([prompt.ids, token], 1),
+        deep=None if deep is None else torch.cat([deep, torch.zeros_like(deep[:, :1])], 1),
         mask=torch.cat([prompt.real(), token > -1], 1),
         embeds=torch.cat([prompt.embeds, model.model.language_model.embed_tokens(token)], 1),
         places=None if prompt.places is None else torch.cat([prompt.places, again], 1),
@@ -189,5 +239,23 @@ def test_what_other_families_have_not_is_refused(given):
         read(model, prompt, [Stage(BEFORE, 5, REGISTRY["visionzip"])])
     short = prompt.each(lambda part: part.clone())
     short.ids[1, (short.ids[1] >= 60).nonzero()[1]] = 7
-    with pytest.raises(InputError, match=r"visual tokens; ask them one by one, rows=1"):
+    with pytest.raises(InputError, match=r"visual tokens; .* ask them one by one, rows=1"):
         read(model, short)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "llava_next"])
+def test_rows_with_images_of_different_sizes_are_written_as_each_alone(kind):
+    """And so is a row without an image."""
+    model = load_llava(CONFIGS[kind.partition(",")[0]])
+    made = asked(kind, model, ((4, 8), (8, 8)))
+    prompt = own_prompt(model, made)
+    with torch.no_grad():
+        theirs = model.generate(**made, max_new_tokens=5, do_sample=False)
+    assert torch.equal(generate(model, prompt, [], 5), theirs[:, prompt.ids.shape[1] :])
+    stages = [Stage(BEFORE, 6, REGISTRY["divprune"]), Stage(1, 3, REGISTRY["fastv"])]
+    alone = [generate(model, prompt.each(lambda x, b=b: x[b : b + 1]), stages, 5) for b in (0, 1)]
+    assert torch.equal(generate(model, prompt, stages, 5), torch.cat(alone))
+    words_alone = Prompt(made["input_ids"][:, -2:], embeds=prompt.embeds[:, -2:])
+    assert generate(model, words_alone, stages, 3).shape == (2, 3)
+    with pytest.raises(InputError, match="visual tokens; all need equally many"):
+        read(model, prompt)
