@@ -13,6 +13,7 @@ from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
 from webapp.digests.profiles.validation import rules_of
+from webapp.learning.numbered import numbered, numbered_vector
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import vector
 from webapp.library import learning
@@ -130,8 +131,8 @@ def test_a_paper_with_an_opinion_stands_for_no_other(
 
 
 def test_five_liked_papers_weigh_as_much_as_all_others() -> None:
-    liked = [Example({"robot": 1.0}, True)] * 5
-    few, many = (fit([*liked, *[Example({"owl": 1.0}, False)] * n]) for n in (5, 200))
+    liked = [Example(numbered({"robot": 1.0}), True)] * 5
+    few, many = (fit([*liked, *[Example(numbered({"speech": 1.0}), False)] * n]) for n in (5, 200))
     assert many.log_odds({"robot": 1.0}) >= few.log_odds({"robot": 1.0}) > 0.2
 
 
@@ -193,7 +194,8 @@ def test_many_changes_at_once_ask_for_learning_once(
 
 class TestMachine:
     def examples(self) -> list[Example]:
-        return [Example(vector(*LIKED), True)] + [Example(vector(*OTHER), False)] * 9
+        other = Example(numbered_vector(*OTHER), False)
+        return [Example(numbered_vector(*LIKED), True)] + [other] * 9
 
     def test_it_parts_the_classes_whatever_their_sizes(self) -> None:
         model = fit(self.examples())
@@ -208,9 +210,10 @@ class TestMachine:
             if shift is not None:
                 weights[shift] = weights.get(shift, 0) + by
             loss = sum(value * value for value in weights.values()) / 2
-            for one, cost in zip(self.examples(), [1.5] + [0.3 * 5 / 9] * 9, strict=True):
-                margin = weights[""] + sum(v * weights.get(t, 0) for t, v in one.vector.items())
-                loss += cost * max(0.0, 1 - (1 if one.liked else -1) * margin) ** 2
+            texts = [LIKED] + [OTHER] * 9
+            for text, cost in zip(texts, [1.5] + [0.3 * 5 / 9] * 9, strict=True):
+                margin = weights[""] + sum(v * weights.get(t, 0) for t, v in vector(*text).items())
+                loss += cost * max(0.0, 1 - (1 if text is LIKED else -1) * margin) ** 2
             return loss
 
         least = objective(None, 0)
@@ -220,4 +223,4 @@ class TestMachine:
 
     def test_one_class_alone_is_no_model(self) -> None:
         with pytest.raises(ValueError, match="others"):
-            fit([Example(vector(*LIKED), True)])
+            fit([Example(numbered_vector(*LIKED), True)])

@@ -42,7 +42,7 @@ DIGEST_COLUMNS = (
 )
 # Profiles in memory at once. More share the work of reading a day's papers; a model that is learned
 # takes the room of two lists of keywords.
-AT_ONCE, MODEL_IS_AS_LARGE_AS = 300, 2
+AT_ONCE, MODEL_IS_AS_LARGE_AS = 500, 2
 WRITTEN = 20  # digests of a transaction, which others wait for
 ROWS = 500  # of a statement
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from webapp.learning.tfidf import Vector, vector, vocabulary
@@ -15,18 +16,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Numbers = NDArray[np.int32]
     Flags = NDArray[np.bool_]
+    Numbered = tuple[Numbers, Floats]  # the numbers of terms, and their values
 
 
 def paper_vector(title: str, abstract: str) -> Vector:
     """A paper's vector."""
     numbers, values = numbered_vector(title, abstract)
-    return dict(
-        zip((_vocabulary()[number] for number in numbers.tolist()), values.tolist(), strict=True)
-    )
+    return dict(zip(terms_of(numbers), values.tolist(), strict=True))
 
 
 @lru_cache(maxsize=1 << 14)
-def numbered_vector(title: str, abstract: str) -> tuple[Numbers, Floats]:
+def numbered_vector(title: str, abstract: str) -> Numbered:
     """The numbers of its terms, and their values.
 
     Many readers have the same papers, and a preview those of some days: they are kept, in a tenth
@@ -46,7 +46,23 @@ def term_numbers() -> dict[str, int]:
     return {term: number for number, term in enumerate(_vocabulary())}
 
 
-def numbered(values: Mapping[str, float]) -> tuple[Numbers, Floats]:
+@cache
+def vocabulary_hash() -> str:
+    """Equal where the same terms have the same numbers."""
+    return sha256("\n".join(_vocabulary()).encode()).hexdigest()[:16]
+
+
+def terms_of(numbers: Numbers) -> list[str]:
+    """The terms with these numbers."""
+    return [_vocabulary()[number] for number in numbers.tolist()]
+
+
+def named(values: Floats) -> dict[str, float]:
+    """Values by the numbers of terms as a vector of terms."""
+    return {_vocabulary()[number]: float(values[number]) for number in values.nonzero()[0].tolist()}
+
+
+def numbered(values: Mapping[str, float]) -> Numbered:
     """Values of terms with the numbers of the terms; those of another vocabulary are left out."""
     import numpy as np  # noqa: PLC0415 - 0.3 s
 

@@ -1,4 +1,4 @@
-"""A linear support vector machine in plain Python, which learns what a reader likes in a second.
+"""A linear support vector machine, which learns what a reader likes in a tenth of a second.
 
 Dual coordinate descent for the squared hinge loss (Hsieh et al., "A Dual Coordinate Descent Method
 for Large-scale Linear SVM", ICML 2008, algorithm 1):
@@ -6,25 +6,27 @@ for Large-scale Linear SVM", ICML 2008, algorithm 1):
     minimise  1/2 |w|^2 + Σ C_i max(0, 1 - y_i w·x_i)^2
 """
 
+from __future__ import annotations
+
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from operator import itemgetter, mul
+from typing import TYPE_CHECKING, NamedTuple
 
 from webapp.learning.linear import Linear
-from webapp.learning.tfidf import Vector
+from webapp.learning.numbered import named, term_numbers
+
+if TYPE_CHECKING:
+    from webapp.learning.numbered import Floats, Numbered
 
 COST = 0.03  # C of a class's examples, on average
 PASSES = 30  # at most, over all examples
 STILL = 0.01  # stop when the largest projected gradient of a pass is below
-_BIAS = ""  # not a term: the intercept is learned as the weight of a constant
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """A paper's vector, whether it is liked, and the weight of that."""
 
-    vector: Vector
+    vector: Numbered
     liked: bool
     weight: float = 1.0
 
@@ -41,40 +43,36 @@ def fit(examples: Sequence[Example], cost: float = COST) -> Linear:
     if not all(totals.values()):
         raise ValueError("a model needs liked papers and others")
     half = sum(totals.values()) / 2
-    numbers: dict[str, int] = {_BIAS: 0}
-    rows = []
-    for example in examples:
-        vector = {_BIAS: 1.0, **example.vector}
-        own = [numbers.setdefault(term, len(numbers)) for term in vector]
-        share = example.weight * half / totals[example.liked]
-        rows.append(_Row(own, vector, 1 if example.liked else -1, 2 * cost * share))
-    intercept, *weights = _descend(rows, len(numbers))
-    named = zip(list(numbers)[1:], weights, strict=True)
-    return Linear(round(intercept, 4), {term: round(w, 4) for term, w in named if w})
+    rows = [
+        _Row(example, 2 * cost * example.weight * half / totals[example.liked])
+        for example in examples
+    ]
+    intercept, weights = _descend(rows)
+    return Linear(round(intercept, 4), named(weights.round(4)))
 
 
 class _Row:
-    """An example with its dual variable; `numbers` are those of its terms."""
+    """An example with its dual variable."""
 
-    def __init__(self, numbers: list[int], vector: Vector, sign: int, doubled_cost: float) -> None:
-        self.numbers, self.values, self.sign = numbers, list(vector.values()), sign
-        # One number alone gives no tuple; `map` stops after the values.
-        self.of = itemgetter(*numbers, 0)
+    def __init__(self, example: Example, doubled_cost: float) -> None:
+        (self.numbers, self.values), self.sign = example.vector, 1 if example.liked else -1
         self.slack = 1 / doubled_cost
-        self.curvature = sum(map(mul, self.values, self.values)) + self.slack
+        # The intercept is learned as the weight of a constant, 1 in each example.
+        self.curvature = 1 + float(self.values @ self.values) + self.slack
         self.alpha = 0.0
 
 
-def _descend(rows: list[_Row], terms: int) -> list[float]:
-    """The weight of each term, by its number."""
-    weights = [0.0] * terms
+def _descend(rows: list[_Row]) -> tuple[float, Floats]:
+    """The intercept, and the weight of each term by its number."""
+    import numpy as np  # noqa: PLC0415 - 0.3 s
+
+    intercept, weights = 0.0, np.zeros(len(term_numbers()))
     order = random.Random(0)
     for _ in range(PASSES):
         order.shuffle(rows)
         largest = 0.0
         for row in rows:
-            # No loop in Python: this line is where the time goes.
-            margin = sum(map(mul, row.of(weights), row.values))
+            margin = intercept + float(weights.take(row.numbers) @ row.values)
             gradient = row.sign * margin - 1 + row.slack * row.alpha
             if row.alpha == 0 and gradient >= 0:
                 continue
@@ -82,8 +80,8 @@ def _descend(rows: list[_Row], terms: int) -> list[float]:
             before = row.alpha
             row.alpha = max(before - gradient / row.curvature, 0.0)
             step = (row.alpha - before) * row.sign
-            for number, value in zip(row.numbers, row.values, strict=True):
-                weights[number] += step * value
+            intercept += step
+            weights[row.numbers] += step * row.values
         if largest < STILL:
             break
-    return weights
+    return intercept, weights

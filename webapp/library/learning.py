@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
@@ -32,15 +33,18 @@ from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
 from webapp.digests.scoring.learned import Learned, LearnedPaper, packed_examples
 from webapp.learning.linear import pruned
-from webapp.learning.numbered import Vectors, paper_vector
+from webapp.learning.numbered import Vectors, numbered_vector, terms_of
 from webapp.learning.svm import Example, fit
-from webapp.learning.tfidf import Vector, vector
+from webapp.learning.tfidf import Vector
 from webapp.library import zotero_reading
 from webapp.library.importing import Named
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 from webapp.ui import revisions
+
+if TYPE_CHECKING:
+    from webapp.learning.numbered import Numbered
 
 FORMAT = 3  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 2  # liked papers before anything is learned: a guess until there are `digests.SURE`
@@ -235,20 +239,20 @@ def train(feedback: Signals) -> Learned | None:
     ordered = sorted(feedback.weights.items(), reverse=True)
     rated = [(texts[key], weight) for key, weight in ordered if key in texts]
     examples = [
-        Example(paper_vector(title, abstract), weight > 0, abs(weight))
+        Example(numbered_vector(title, abstract), weight > 0, abs(weight))
         for (_, title, abstract), weight in rated
     ]
     names = [(title, identifier, weight > 0) for (identifier, title, _), weight in rated]
     for title, abstract in sorted(feedback.texts):
-        examples.append(Example(vector(title, abstract), True))
+        examples.append(Example(numbered_vector(title, abstract), True))
         names.append((title, "", True))
     for title, abstract, weight in sorted(feedback.zotero):
-        examples.append(Example(vector(title, abstract), True, weight))
+        examples.append(Example(numbered_vector(title, abstract), True, weight))
         names.append((title, "", True))
     background, reference = _others(set(feedback.weights))
     if not background and all(example.liked for example in examples):
         return None
-    others = [Example(paper_vector(*text), False) for text in background]
+    others = [Example(numbered_vector(*text), False) for text in background]
     model = pruned(fit([*examples, *others]), TERMS)
     named = [
         LearnedPaper(title, identifier, liked, _strongest(example.vector))
@@ -265,9 +269,11 @@ def train(feedback: Signals) -> Learned | None:
     return replace(learned, reference=tuple(sorted(odds)))
 
 
-def _strongest(vector: Vector) -> Vector:
+def _strongest(vector: Numbered) -> Vector:
     """The strongest terms of a vector, of length 1 again."""
-    terms = sorted(vector.items(), key=lambda item: (-item[1], item[0]))[:COMPARED]
+    numbers, values = vector
+    named = zip(terms_of(numbers), values.tolist(), strict=True)
+    terms = sorted(named, key=lambda item: (-item[1], item[0]))[:COMPARED]
     length = math.hypot(*(value for _, value in terms)) or 1.0
     return {term: round(value / length, 4) for term, value in terms}
 

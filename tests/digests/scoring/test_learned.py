@@ -88,9 +88,10 @@ def test_the_nearest_is_the_first_of_those_with_the_largest_cosine(refused: int)
 
 def test_examples_with_words_that_no_vocabulary_has_any_more_are_read() -> None:
     papers = [LearnedPaper("A", "1", True, {"gone for good": 0.8, TERMS[0]: 0.6})]
-    known = replace(model(), examples=packed_examples(papers))
-    cosine, (title, identifier) = known.saved.nearest(TERMS[0], "")
-    assert (round(cosine, 6), title, identifier) == (0.6, "A", "1")
+    packed = packed_examples(papers)
+    for stored in (packed, {**packed, "numbered_by": "another", "numbers": "AAAAAA=="}):
+        cosine, (title, identifier) = replace(model(), examples=stored).saved.nearest(TERMS[0], "")
+        assert (round(cosine, 6), title, identifier) == (0.6, "A", "1")
 
 
 @pytest.mark.parametrize("keywords", [(), (Keyword(TERMS[0]), Keyword(TERMS[5]))])

@@ -19,10 +19,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webapp.learning.linear import Linear
-from webapp.learning.numbered import Vectors, numbered, numbered_vector, term_numbers
+from webapp.learning.numbered import (
+    Vectors,
+    numbered,
+    numbered_vector,
+    term_numbers,
+    vocabulary_hash,
+)
 from webapp.learning.tfidf import Vector
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from webapp.learning.numbered import Floats
 
 CLOSE = "learned:close to what was saved"  # as keywords in stored matches
@@ -34,6 +43,7 @@ NEAR = 0.05  # cosine below which two papers share only common words
 NEAR_REFUSED = 0.2  # the same for a paper that is not for the reader: what it costs must be plain
 TERMS = 40  # of an example, the strongest, by which it is compared
 _UNIT = 10_000  # parts of 1 in which the values of examples are stored
+UNKNOWN = 0xFFFF  # a term that the vocabulary lacks
 
 
 class LearnedPaper(NamedTuple):
@@ -48,11 +58,9 @@ class LearnedPaper(NamedTuple):
 def packed_examples(papers: Sequence[LearnedPaper]) -> dict[str, Any]:
     """Examples as they are stored: a site reads thousands of models for each day.
 
-    Terms are numbered as they first come, since vocabularies change. The numbers and the values,
-    in ten-thousandths, are 16 bits each, in base64.
+    Terms are numbered as they first come, since vocabularies change; their numbers in the present
+    one stand beside them. Numbers, and values in ten-thousandths, are 16 bits each, in base64.
     """
-    import numpy as np  # noqa: PLC0415
-
     vocabulary: dict[str, int] = {}
     terms = [vocabulary.setdefault(t, len(vocabulary)) for paper in papers for t in paper.terms]
     values = [round(_UNIT * value) for paper in papers for value in paper.terms.values()]
@@ -60,9 +68,23 @@ def packed_examples(papers: Sequence[LearnedPaper]) -> dict[str, Any]:
         "papers": [[paper.title, paper.arxiv_id, paper.liked] for paper in papers],
         "counts": [len(paper.terms) for paper in papers],
         "vocabulary": "\n".join(vocabulary),
-        "terms": b64encode(np.array(terms, "<u2").tobytes()).decode(),
-        "values": b64encode(np.array(values, "<u2").tobytes()).decode(),
+        "numbers": _packed([term_numbers().get(term, UNKNOWN) for term in vocabulary]),
+        "numbered_by": vocabulary_hash(),
+        "terms": _packed(terms),
+        "values": _packed(values),
     }
+
+
+def _packed(numbers: Sequence[int]) -> str:
+    import numpy as np  # noqa: PLC0415
+
+    return b64encode(np.array(numbers, "<u2").tobytes()).decode()
+
+
+def _unpacked(text: str) -> NDArray[np.uint16]:
+    import numpy as np  # noqa: PLC0415
+
+    return np.frombuffer(b64decode(text), "<u2")
 
 
 class Examples:
@@ -71,25 +93,38 @@ class Examples:
     def __init__(self, packed: Mapping[str, Any], *, liked: bool) -> None:
         import numpy as np  # noqa: PLC0415
 
-        known, vocabulary = term_numbers(), packed["vocabulary"].split("\n")
-        numbers = np.array([known.get(term, -1) for term in vocabulary], np.int32)
-        terms = numbers[np.frombuffer(b64decode(packed["terms"]), "<u2")]
-        values = np.frombuffer(b64decode(packed["values"]), "<u2") / _UNIT
-        values[terms < 0] = 0  # of another vocabulary
-        counts = np.array(packed["counts"], np.int32)
+        numbers = _unpacked(packed["numbers"])
+        if packed["numbered_by"] != vocabulary_hash():
+            words = packed["vocabulary"].split("\n")
+            numbers = np.array([term_numbers().get(word, UNKNOWN) for word in words], np.uint16)
+        terms = numbers[_unpacked(packed["terms"])]
+        counts = np.array(packed["counts"], int)
         mine = np.array([paper[2] is liked for paper in packed["papers"]], bool)
-        here = np.repeat(mine, counts)
+        # Of this side, by their terms.
+        chosen = np.repeat(mine, counts).nonzero()[0]
+        chosen = chosen[terms[chosen].argsort(kind="stable")]
         self._papers = [paper[:2] for paper in packed["papers"] if paper[2] is liked]
-        self._vectors = Vectors(terms[here], values[here], counts[mine].tolist())
+        self._terms = terms[chosen]
+        self._values = _unpacked(packed["values"])[chosen] / _UNIT
+        self._rows = np.repeat(np.cumsum(mine) - 1, counts)[chosen]
 
     def nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         """The largest cosine with a paper, and the title and identifier of whose it is.
 
         The first of several; 0 where none shares a term.
         """
+        import numpy as np  # noqa: PLC0415
+
         if not self._papers:
             return 0.0, ("", "")
-        cosines = self._vectors.products(*numbered_vector(title, abstract))
+        numbers, values = numbered_vector(title, abstract)
+        # Where the entries with each of its terms begin, and how many they are.
+        begin = self._terms.searchsorted(numbers)
+        count = self._terms.searchsorted(numbers, "right") - begin
+        before = count.cumsum() - count
+        entries = np.arange(count.sum()) + np.repeat(begin - before, count)
+        parts = self._values[entries] * np.repeat(values, count)
+        cosines = np.bincount(self._rows[entries], parts, len(self._papers))
         number = int(cosines.argmax())
         name, identifier = self._papers[number]
         return float(cosines[number]), (name, identifier)

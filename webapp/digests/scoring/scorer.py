@@ -202,12 +202,12 @@ class Scorer:
         self._points: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._signed: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._excluded: dict[Sought, list[int]] = defaultdict(list)
-        self._keywords: list[list[Sought]] = []  # by rule and position
+        self._asked: list[list[_Asked]] = []  # by rule and position
         for index, ruleset in enumerate(self.rules):
-            self._keywords.append([self._sought(k.keyword, ruleset) for k in ruleset.keywords])
-            for sought, keyword in zip(self._keywords[index], ruleset.keywords, strict=True):
-                given = self._signed if _has_sign(keyword, ruleset) else self._points
-                given[sought].append((index, _keyword_points(keyword, ruleset)))
+            self._asked.append([self._asks(keyword, ruleset) for keyword in ruleset.keywords])
+            for asked in self._asked[index]:
+                given = self._signed if asked.has_sign else self._points
+                given[asked.sought].append((index, asked.points))
             for text in ruleset.exclude:
                 self._excluded[self._sought(text, ruleset)].append(index)
         everything = [*self._points, *self._signed, *self._excluded]
@@ -308,7 +308,8 @@ class Scorer:
         in_title, anywhere = self._find(candidate)
         found: list[Match] = []
         has_own = False  # a keyword without a sign
-        for keyword, sought in zip(rules.keywords, self._keywords[rule], strict=True):
+        for asked in self._asked[rule]:
+            sought = asked.sought
             if sought not in anywhere:
                 continue
             where: list[PaperField] = ["authors"]
@@ -317,22 +318,19 @@ class Scorer:
                 # The seed bot finds what extends from the title into the abstract, too.
                 if not where or self._terms[sought] in paper.abstract:
                     where.append("abstract")
-            given, has_sign = _keyword_points(keyword, rules), _has_sign(keyword, rules)
             place: Place = "title" if "title" in where else "repeated"
-            if by_place := rules.by_place and isinstance(sought, int) and not has_sign:
+            if by_place := asked.points.by_place and isinstance(sought, int):
                 place = place if place == "title" else paper.place(self._terms[sought])
-            points = given.at(place)
-            if points:
-                has_own |= not has_sign
-                rarity = rarity_of(keyword.frequency) if rules.by_rarity and not has_sign else ""
-                match = _match(keyword.keyword, where, points / _UNIT, rarity)
+            if points := asked.points.at(place):
+                has_own |= not asked.has_sign
+                match = _match(asked.keyword, where, points / _UNIT, asked.rarity)
                 if by_place:
                     match["place"] = place
                 found.append(match)
         if not has_own:
             found = []
         if rules.learned is not None:
-            if round(total(found) * _UNIT) < self._least[rule]:
+            if found and round(total(found) * _UNIT) < self._least[rule]:
                 found = []  # too little for the profile's minimum, so nothing of it counts
             if log_odds is None:
                 text = candidate.title, candidate.abstract
@@ -355,6 +353,13 @@ class Scorer:
         if lost:
             unlike = _match(learned.UNLIKE, [], lost, "learned")
             yield unlike | {"near": title, "near_id": identifier}
+
+    def _asks(self, keyword: Keyword, rules: Rules) -> _Asked:
+        """What a keyword of these rules asks for, and what it earns."""
+        has_sign = _has_sign(keyword, rules)
+        rarity = rarity_of(keyword.frequency) if rules.by_rarity and not has_sign else ""
+        sought = self._sought(keyword.keyword, rules)
+        return _Asked(keyword.keyword, sought, _keyword_points(keyword, rules), has_sign, rarity)
 
     def _sought(self, keyword: str, rules: Rules) -> Sought:
         """What `keyword` asks for; all rules with the same term share its number."""
@@ -424,11 +429,22 @@ class _Points(NamedTuple):
         return self.mention if place == "mention" else self.outside
 
 
+class _Asked(NamedTuple):
+    """A keyword of some rules."""
+
+    keyword: str
+    sought: Sought
+    points: _Points
+    has_sign: bool
+    rarity: str
+
+
 class _Paper:
     """A candidate's title and abstract, asked for the places of keywords."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.title, self.abstract = FoldedText(candidate.title), FoldedText(candidate.abstract)
+        self._places: dict[tuple[Kind, str], Place] = {}  # by term
 
     @cached_property
     def _proposal(self) -> FoldedText:
@@ -436,9 +452,11 @@ class _Paper:
 
     def place(self, sought: Term) -> Place:
         """The weightiest place of a term that the title lacks."""
-        if sought in self._proposal:
-            return "proposal"
-        return "repeated" if self.abstract.repeats(sought) else "mention"
+        if (known := self._places.get((sought.kind, sought.source))) is None:
+            repeated: Place = "repeated" if self.abstract.repeats(sought) else "mention"
+            known = "proposal" if sought in self._proposal else repeated
+            self._places[sought.kind, sought.source] = known
+        return known
 
 
 _paper = lru_cache(A_DAY)(_Paper)  # the same for every profile of a day
