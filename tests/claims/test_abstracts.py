@@ -51,6 +51,27 @@ def test_from_a_number_to_others_that_report_it_and_back(
     assert "Lark &lt;2&gt;" in there
 
 
+FORMULAS = (
+    "We present Ibis. Accuracy stays within 1% of full attention, while throughput at $n=96$K "
+    "rises $3\\times$ on Llama-3-8B and by 81\\% on Yi-9B. Ibis achieves a $4.5\\times$ speedup."
+)
+
+
+def test_a_number_in_a_formula_marks_the_formula_and_no_other_word(
+    db: None, client: Client
+) -> None:
+    paper = factories.make_paper(1, title="Ibis", abstract=FORMULAS)
+    page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
+    prose = page[page.index('<div class="prose">') :].partition("</div>")[0]
+    marks = re.findall(r'<mark id="number-(\d+)">(.*?)</mark>', prose)
+    shown = [re.sub("<[^>]+>", "", words) for _, words in marks]
+    assert shown == ["1%", "3×", "81%", "4.5×"]
+    assert all("<math" in words for at, (_, words) in enumerate(marks) if at in {1, 3})
+    assert "Llama-3-8B" in re.sub("<[^>]+>", "", prose)
+    starts = [int(start) for start, _ in marks]
+    assert [FORMULAS[at:][:1] for at in starts] == ["1", "3", "8", "4"]
+
+
 def test_a_page_says_what_the_numbers_are_of(two: tuple[Paper, Paper], client: Client) -> None:
     page = client.get(f"/papers/{two[0].arxiv_id}/").content.decode()
     table = page[page.index('class="tuples"') :].split("</details>")[0]

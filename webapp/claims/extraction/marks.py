@@ -7,6 +7,8 @@ from html import escape
 from .claims import RuleClaim
 
 _PARTS = re.compile(r"(<[^>]*>)")
+_DOLLARS = re.compile(r"(?<!\\)\$\$?")
+_NO_DIGIT = re.compile(r"\D*")
 _TEX = re.compile(r"\\[a-zA-Z]+|[\\{}$]")
 
 
@@ -15,24 +17,44 @@ def with_marks(
 ) -> str:
     """The sanitised HTML of an abstract, each claim's number in a `mark`, in reading order.
 
-    `links` has the addresses of numbers by their start. A number that stands in a formula, whose
-    HTML is other than its text, stays as it is.
+    `links` has the addresses of numbers by their start. Of a number that stands in a formula the
+    whole formula is marked.
     """
     parts = _PARTS.split(html)
-    is_formula = _formulas(parts)
+    is_closed = _closed(parts)
+    formulas = [at for at, part in enumerate(parts) if part.startswith("<math")]
+    dollars = [found.start() for found in _DOLLARS.finditer(abstract)]
     index, start = 0, 0
     for claim in claims:
+        link = links.get(claim.start, "")
+        digit = claim.start + len(_NO_DIGIT.match(abstract[claim.start : claim.end])[0])  # type: ignore[index]
+        opened = sum(at < digit for at in dollars)
+        if opened % 2:
+            # Where TeX and HTML have as many formulas, they are the same ones.
+            if len(formulas) == len(dollars) // 2:
+                index, start = formulas[opened // 2], 0
+                _mark_formula(parts, index, claim.start, link)
+            continue
         written = escape(" ".join(_TEX.sub("", abstract[claim.start : claim.end]).split()))
         number = re.compile(rf"(?<![\w.,]){re.escape(written)}(?!\w|[.,]\d)")
         for at in range(index, len(parts)):
-            if at % 2 or is_formula[at] or not written:
+            if at % 2 or is_closed[at] or not written:
                 continue
             if found := number.search(parts[at], start if at == index else 0):
-                marked = _marked(found[0], claim.start, links.get(claim.start, ""))
+                marked = _marked(found[0], claim.start, link)
                 parts[at] = parts[at][: found.start()] + marked + parts[at][found.end() :]
                 index, start = at, found.start() + len(marked)
                 break
     return "".join(parts)
+
+
+def _mark_formula(parts: list[str], first: int, start: int, link: str) -> None:
+    """Mark the formula that begins at a part, unless another of its numbers did."""
+    if not parts[first].startswith("<math"):
+        return
+    last = parts.index("</math>", first)
+    parts[first] = _marked("".join(parts[first : last + 1]), start, link)
+    parts[first + 1 : last + 1] = [""] * (last - first)
 
 
 def _marked(written: str, start: int, link: str) -> str:
@@ -40,7 +62,7 @@ def _marked(written: str, start: int, link: str) -> str:
     return f'<a class="quantity" href="{escape(link)}">{mark}</a>' if link else mark
 
 
-def _formulas(parts: Sequence[str]) -> list[bool]:
+def _closed(parts: Sequence[str]) -> list[bool]:
     """Which parts stand inside MathML, or inside a link, which can hold no other."""
     inside, found = 0, []
     for part in parts:
