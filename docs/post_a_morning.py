@@ -63,9 +63,8 @@ def digest(site: str, profile: str) -> dict[str, Any]:
 
 
 def why(entry: dict[str, Any]) -> str:
-    """The sentence of a paper, or the words that it is there for."""
-    words = (match.get("keyword") for match in entry["matches"])
-    return str(entry["gist"] or ", ".join(word for word in words if word))
+    """What a row of the site says of a paper: its sentence, and what it reports."""
+    return " · ".join([entry["sentence"], *entry["reported"]])
 
 
 def slack(site: str, date: str, papers: list[dict[str, Any]]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def test_several_papers_are_chosen_listed_and_the_list_shared(
     tab.get_by_role("button", name="Delete this list").click()
     tab.goto("/library/")
     tab.locator('[id="p-2603.00002"] [name=chosen]').check()
-    tab.get_by_role("button", name="Take out").click()
+    tab.get_by_role("button", name="Remove from saved papers").click()
     expect(tab.get_by_role("status")).to_contain_text("One paper is no longer in “Saved”.")
     stranger.close()
     context.close()

@@ -147,6 +147,7 @@ def test_what_is_no_page_is_a_404_of_our_own(client, path):
     response = client.get(path)
     assert response.status_code == 404
     assert "Page not found" in text(response)
+    assert "<code>/papers/2512.14925/</code>" in text(response)
 
 
 def test_a_first_start_says_what_is_going_on(client):

@@ -60,6 +60,50 @@ def test_a_note_tags_read_state_and_lists_are_kept_and_found(client: Client, rea
     assert not ReadingList.objects.exists()
 
 
+def test_a_row_that_was_read_stays_a_row(client: Client, reader: User) -> None:
+    """Its class is one of two: joined they would be none, and the row without its looks."""
+    factories.make_day(3)
+    read = f"2603.{1:05d}"
+    client.post(f"/library/papers/{read}/", {"read": "1"})
+    for address in ("/", "/library/?show=read"):
+        assert f'<article class="card read" id="p-{read}">' in re.sub(
+            r"\s+", " ", text(client, address)
+        )
+    assert '<article class="card" id="p-2603.00002">' in re.sub(r"\s+", " ", text(client, "/"))
+
+
+def test_an_empty_part_offers_no_search_and_a_full_one_says_what_it_removes(
+    client: Client, reader: User
+) -> None:
+    empty = text(client, "/library/")
+    assert "Nothing saved yet" in empty
+    assert 'name="sort"' not in empty
+    assert "0</b> papers" not in empty
+    paper = factories.make_paper(1)
+    Star.objects.create(reader=reader, paper=paper)
+    LibraryEntry.objects.create(
+        reader=reader, paper=paper, tags=["fast"], read_at=paper.submitted_at
+    )
+    left = factories.make_paper(2)
+    LibraryEntry.objects.create(reader=reader, paper=left, not_for_me=True)
+    listed = ReadingList.objects.create(reader=reader, name="Wk")
+    listed.papers.add(paper)
+    for part, said in (
+        ("show=saved", "Remove from saved papers"), ("show=read", "Mark as unread"),
+        ("show=left", "Undo “Not for me”"), ("tag=fast", "Remove this tag"),
+        (f"list={listed.pk}", "Remove from this list"),
+    ):  # fmt: skip
+        page = text(client, f"/library/?{part}")
+        button = re.search(r'value="remove">\s*(.*?)\s*</button>', page)
+        assert button
+        assert button[1] == said
+        assert 'name="sort"' in page
+        none = text(client, f"/library/?{part}&q=wombat")
+        assert "No paper found" in none
+        assert 'value="wombat"' in none  # to be changed
+        assert f'href="?{part}">Show all</a>' in none
+
+
 def test_a_note_that_is_too_long_is_refused_and_nothing_is_lost(
     client: Client, reader: User
 ) -> None:

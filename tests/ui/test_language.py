@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import translation
 
 from tests import factories
 from webapp.library.models import ReadingList
@@ -115,6 +116,20 @@ def test_what_is_refused_and_what_was_done_is_told_in_the_readers_language(clien
     made = ReadingList.objects.create(reader=reader, name="Wk")
     done = client.post(f"/library/lists/{made.pk}/", {"do": "delete"}, follow=True)
     assert "“Wk”已删除。" in done.content.decode()
+
+
+def test_why_there_is_no_page_is_told_in_the_readers_language(client: Client) -> None:
+    for address, why in (
+        ("/save/none/", "This link is no longer valid."),
+        ("/papers/2603.99999/", "This site has not fetched %(paper)s."),
+    ):
+        english = client.get(address)
+        assert english.status_code == 404
+        assert why % {"paper": "2603.99999"} in english.content.decode()
+        with translation.override(CHINESE):
+            told = translation.gettext(why) % {"paper": "2603.99999"}
+        assert told in client.get(address, headers=BROWSER).content.decode()
+    assert 'href="https://arxiv.org/abs/2603.99999"' in english.content.decode()
 
 
 def test_a_summary_is_asked_for_in_the_readers_language() -> None:

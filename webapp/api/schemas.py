@@ -423,6 +423,8 @@ class EntrySchema(Schema):
     announce_type: str
     matches: list[dict[str, Any]]
     gist: str
+    sentence: str = Field(description="The gist, else what its abstract says is proposed or found.")
+    reported: list[str] = Field(description="The first two numbers of its abstract that are sure.")
     paper: PaperSchema
 
 

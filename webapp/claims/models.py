@@ -122,6 +122,13 @@ class AbstractNumber(models.Model):
         return self.text if is_in_the_name else f"{self.text} {self.direction}".strip()
 
     @property
+    def told(self) -> str:
+        """The number with its metric, as a row tells it: "30% less memory", "97% of accuracy"."""
+        if self.relation == "within":
+            return f"{self.name} within {self.text}"
+        return f"{self.said} {'of ' if self.relation == 'share' else ''}{self.name}"
+
+    @property
     def fragment(self) -> str:
         """The fragment of its place on its paper's page."""
         return f"number-{self.start}"

@@ -68,7 +68,7 @@ def _numbers(request: HttpRequest) -> HttpResponse:
     found = numbers_across.numbers(scope, order)
     page = Paginator(found, A_PAGE).get_page(number_in(request.GET.get("page", "")) or 1)
     if not page.paginator.count:
-        raise Http404("No stored paper's abstract reports this.")
+        raise Http404("No stored paper’s abstract reports this.")
     context = {
         "title": numbers_across.title(scope),
         "scope": scope,
@@ -117,7 +117,7 @@ def _quantity(request: HttpRequest) -> HttpResponse:
     query = {"benchmark": benchmark, "metric": metric}
     chosen = {name: value for name, value in (("own", "1" if own else ""), ("q", q)) if value}
     if not page.paginator.count and not chosen:
-        raise Http404(f"No stored paper's table reports {metric} on {benchmark}.")
+        raise Http404("No stored paper’s table reports this.")
     context = {
         "benchmark": benchmark,
         "metric": metric,
@@ -209,5 +209,5 @@ def _asked(request: HttpRequest) -> QuerySet[ReportedValue]:
     own, text = request.GET.get("own") == "1", request.GET.get("q", "").strip()[:80]
     values = queries.reported(benchmark, metric, own=own, text=text)
     if not benchmark or not values.exists():
-        raise Http404("No stored paper's table reports this.")
+        raise Http404("No stored paper’s table reports this.")
     return values

@@ -23,7 +23,6 @@ from webapp.digests.text_formats import method_texts, score_terms
 from webapp.limits import spend, visitor
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
-from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import categories
 from webapp.papers.search import SEARCHED
 from webapp.papers.search import search as find
@@ -223,9 +222,10 @@ def paper_item(
     gist = f"<p>{entry.gist_html}</p>" if entry.gist_html else ""
     methods = ", ".join(method_texts(entry))
     carried = f"<p>Methods that Assay carries: {escape(methods)}</p>" if methods else ""
+    numbers = f"<p>It reports {escape(' · '.join(entry.reported))}</p>" if entry.reported else ""
     html = (
         f"<p>{escape(', '.join(names))}</p>{gist}"
-        f"<p>{entry.abstract_html}</p>{details}"
+        f"<p>{entry.abstract_html}</p>{numbers}{details}"
         f"<p>{escape(reason)}<br>{escape(facts)}</p>{carried}"
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'
@@ -239,7 +239,7 @@ def paper_item(
         site.base + reverse("papers:paper", args=[paper.arxiv_id]),
         f"{ARXIV}/abs/{number}",
         plain(paper.marked_title),
-        f"{entry.gist or plain(informative_sentence(paper.abstract))} ({reason})",
+        f"{entry.sentence} ({reason})",
         html,
         names,
         paper.categories,

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404
 from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext
 
 from webapp.digests.models import Digest, Profile
 from webapp.digests.profiles.validation import site_profile
@@ -28,7 +29,8 @@ def find_paper(text: str) -> Paper:
     except ValueError as error:
         raise NotFoundError(f"{error}.") from None
     except Paper.DoesNotExist:
-        raise NotFoundError(f"This site has not fetched {identifier}.") from None
+        absent = gettext("This site has not fetched %(paper)s.") % {"paper": identifier}
+        raise NotFoundError(absent) from None
     check_version(paper, version)
     return paper
 
@@ -36,8 +38,12 @@ def find_paper(text: str) -> Paper:
 def check_version(paper: Paper, version: int | None) -> None:
     """Raise NotFoundError for a version that a paper does not have, as far as this site knows."""
     if version and version > paper.version:
-        known = f"the latest that this site knows is version {paper.version}"
-        raise NotFoundError(f"{paper.arxiv_id} has no version {version}: {known}.")
+        absent = gettext(
+            "%(paper)s has no version %(version)d: the latest that this site knows is version"
+            " %(latest)d."
+        )
+        names = {"paper": paper.arxiv_id, "version": version, "latest": paper.version}
+        raise NotFoundError(absent % names)
 
 
 def find_profile(name: str | None, visitor: User | AnonymousUser | None = None) -> Profile:

@@ -10,9 +10,12 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
+from webapp.claims.models import AbstractNumber
 from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
 from webapp.papers.models import Paper
+from webapp.papers.proposal import informative_sentence
+from webapp.ui.markup import plain
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -155,6 +158,9 @@ class DigestEntry(models.Model):
     # sentence, plain and sanitised, and when it was written.
     gist = gist_html = ""
     summarised_at: datetime | None = None
+    # The fields of the first numbers that its abstract reports, where they were read with it.
+    first_number: dict[str, str] | None = None
+    second_number: dict[str, str] | None = None
 
     class Meta:
         ordering = ("rank",)
@@ -162,6 +168,17 @@ class DigestEntry(models.Model):
             UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
             UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
         ]
+
+    @property
+    def sentence(self) -> str:
+        """What a row says of the paper, as plain text: the gist, else a sentence of its own."""
+        return self.gist or plain(informative_sentence(self.paper.abstract))
+
+    @property
+    def reported(self) -> list[str]:
+        """What the paper reports, a number each with its words: "30% less memory"."""
+        numbers = filter(None, (self.first_number, self.second_number))
+        return [AbstractNumber(**number).told for number in numbers]
 
     @cached_property
     def title_html(self) -> str:

@@ -26,7 +26,6 @@ from webapp.leases import renewed
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing, Paper
-from webapp.papers.proposal import informative_sentence
 from webapp.papers.queries import dates
 from webapp.papers.search import PAGE, search
 from webapp.readers.links import page_address, save_address
@@ -50,6 +49,7 @@ class MailLine(TypedDict):
     authors: str
     reason: str
     gist: str  # what is proposed or found, in a sentence
+    numbers: str  # the first that the abstract reports, or ""
     methods: str  # those of ours that it concerns, or ""
     links: list[tuple[str, str]]  # (name, address)
     also_mentioned: bool  # it has a keyword, but is about something else
@@ -155,16 +155,14 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLin
     reader = delivery.reader
     if delivery.profile is None:
         return until, [
-            _line(reader, paper, paper.announced_on, paper.primary_category)
+            _line(reader, DigestEntry(paper=paper), paper.announced_on, paper.primary_category)
             for paper in _found(delivery, since, until)
         ]
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
     shown = with_gists(entries).order_by("also_mentioned", "-digest__date", "rank")[:MAX_PAPERS]
-    return until, [
-        _line(reader, entry.paper, entry.digest.date, first_reason(entry), entry) for entry in shown
-    ]
+    return until, [_line(reader, entry, entry.digest.date, first_reason(entry)) for entry in shown]
 
 
 def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
@@ -194,23 +192,23 @@ def _last_settled_day() -> Date | None:
     return None
 
 
-def _line(
-    reader: User, paper: Paper, day: Date | None, reason: str, entry: DigestEntry | None = None
-) -> MailLine:
+def _line(reader: User, entry: DigestEntry, day: Date | None, reason: str) -> MailLine:
     """A paper as a mail shows it, in plain text; saved by a link that needs no session."""
+    paper = entry.paper
     links = [
         ("PDF", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
         (gettext("Code"), paper.repository),
         (gettext("Save"), save_address(reader, paper.arxiv_id)),
     ]
     return {
-        "also_mentioned": entry is not None and entry.also_mentioned,
+        "also_mentioned": entry.also_mentioned,
         "title": (gettext("Withdrawn.") + " ") * paper.withdrawn + plain(paper.title),
         "address": page_address("papers:paper", paper.arxiv_id),
         "authors": authors(paper),
         "reason": f"{_day(day)}, {reason}" if day else reason,
-        "gist": (entry and entry.gist) or plain(informative_sentence(paper.abstract)),
-        "methods": ", ".join(method_texts(entry)) if entry else "",
+        "gist": entry.sentence,
+        "numbers": " · ".join(entry.reported),
+        "methods": ", ".join(method_texts(entry)),
         "links": [(name, address) for name, address in links if address],
     }
 

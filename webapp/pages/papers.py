@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from webapp.digests.lookup import NotFoundError, check_version
+from webapp.digests.lookup import NotFoundError, check_version, find_paper
 from webapp.limits import spend, visitor
 from webapp.operate.failures import failing
 from webapp.pages.days import INTAKE
@@ -45,7 +45,7 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     if arxiv_id != identifier:  # one paper, one URL
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
-    paper = get_object_or_404(Paper, arxiv_id=identifier)
+    paper = find_paper(identifier)
     reader = reader_of(request)
     shown = (
         revision("papers", f"paper:{paper.pk}", "methods", "profile:", "sample"),
