@@ -131,6 +131,12 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (label.textContent = before), 2000);
 });
 
+// What htmx has brought, on any page that follows something under way
+document.addEventListener("htmx:afterSettle", () => {
+  tellTimes();
+  offerCopies();
+});
+
 // Keys
 const keys = document.getElementById("keys");
 const current = () => document.activeElement.closest?.(".card") ?? cards.find((card) => card.matches(":target"));

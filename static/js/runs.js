@@ -28,6 +28,4 @@ document.body.addEventListener("htmx:beforeSwap", () => {
 document.body.addEventListener("htmx:afterSettle", () => {
   const box = log();
   if (box && following) box.scrollTop = box.scrollHeight;
-  tellTimes();
-  offerCopies();
 });

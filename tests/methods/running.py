@@ -8,10 +8,12 @@ from methods import registry, runner
 from methods.protocol import Strict
 
 
-def run_here(name: str, changes: Mapping[str, object]) -> tuple[int, list[Strict]]:
-    """The exit code and the events of a benchmark at `smoke` with some parameters changed."""
+def run_here(
+    name: str, changes: Mapping[str, object], preset: str = "smoke"
+) -> tuple[int, list[Strict]]:
+    """The exit code and the events of a benchmark at a preset with some parameters changed."""
     method, benchmark = registry.find(name)
-    params = benchmark.resolve("smoke", dict(changes))
+    params = benchmark.resolve(preset, dict(changes))
     events: list[Strict] = []
     code = runner.run(
         method,
@@ -19,7 +21,7 @@ def run_here(name: str, changes: Mapping[str, object]) -> tuple[int, list[Strict
         params,
         device="cpu",
         seed=0,
-        preset="smoke",
+        preset=preset,
         emit=events.append,
         process=0,
     )
