@@ -40,7 +40,7 @@ def _numbers() -> QuerySet[AbstractNumber, Any]:
     """What an entry's paper reports, in the order of its abstract; each as `AbstractNumber` is."""
     mine = AbstractNumber.objects.filter(paper=OuterRef("paper")).order_by("start")
     words = ("metric", "relation", "name", "direction", "text")
-    return mine.values(told=JSONObject(**{name: name for name in words})).values("told")
+    return mine.values_list(JSONObject(**{name: name for name in words}))
 
 
 # What decides which papers are summarised automatically.
