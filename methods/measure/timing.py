@@ -184,8 +184,9 @@ def time_all(
             cpu_clock="process" if alone else "wall",
             on_block=on_block,
         )
+        against = baseline if baseline in timings.blocks else None  # a part has no whole beside it
         for series, x in ((one.series, one.x), *one.also):
-            series.add(*timings.points(x, baseline=baseline, unit=series.unit, work=one.work))
+            series.add(*timings.points(x, baseline=against, unit=series.unit, work=one.work))
 
 
 def warm_up(sample: Callable[[], float], limit_s: float = 10.0) -> tuple[float, bool]:

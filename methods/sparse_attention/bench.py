@@ -291,12 +291,11 @@ def _tokens(ctx: Context, params: DecodeParams, n: int) -> Variants:
 
 
 def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
-    q, k, v = _drawn(ctx, params, 1, n)
-    dense = partial(_quiet, F.scaled_dot_product_attention, q, k, v, enable_gqa=True)
+    q, k, _ = _drawn(ctx, params, 1, n)
     chosen = within(params.budget, n)
     chosen.pop("reused")  # what choosing takes there is nothing
-    every = {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen.items()}
-    return {name: _recorded(ctx, name, call) for name, call in {"dense": dense, **every}.items()}
+    calls = {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen.items()}
+    return {name: _recorded(ctx, name, call) for name, call in calls.items()}
 
 
 def _recorded(ctx: Context, name: str, call: Callable[[], object]) -> Callable[[], object]:
