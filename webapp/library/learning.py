@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
@@ -33,7 +32,7 @@ from webapp.digests.profiles.validation import known_model
 from webapp.digests.scoring.learned import TERMS as COMPARED
 from webapp.digests.scoring.learned import Learned, LearnedPaper, packed_examples
 from webapp.learning.linear import pruned
-from webapp.learning.numbered import Vectors, numbered_vector, terms_of
+from webapp.learning.numbered import Vectors, numbered_vector, paper_vector
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import Vector
 from webapp.library import zotero_reading
@@ -42,9 +41,6 @@ from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 from webapp.ui import revisions
-
-if TYPE_CHECKING:
-    from webapp.learning.numbered import Numbered
 
 FORMAT = 3  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 2  # liked papers before anything is learned: a guess until there are `digests.SURE`
@@ -237,43 +233,39 @@ def train(feedback: Signals) -> Learned | None:
     texts = {key: (name, title, abstract) for key, name, title, abstract in columns}
     # In an order that does not depend on when each was saved: the same feedback, the same model.
     ordered = sorted(feedback.weights.items(), reverse=True)
-    rated = [(texts[key], weight) for key, weight in ordered if key in texts]
+    # What is known of each liked or refused paper, its text, and its weight.
+    rated = [(*texts[key], weight) for key, weight in ordered if key in texts]
+    more = [("", *text, 1.0) for text in sorted(feedback.texts)]
+    more += [("", *item) for item in sorted(feedback.zotero)]
     examples = [
         Example(numbered_vector(title, abstract), weight > 0, abs(weight))
-        for (_, title, abstract), weight in rated
+        for _, title, abstract, weight in [*rated, *more]
     ]
-    names = [(title, identifier, weight > 0) for (identifier, title, _), weight in rated]
-    for title, abstract in sorted(feedback.texts):
-        examples.append(Example(numbered_vector(title, abstract), True))
-        names.append((title, "", True))
-    for title, abstract, weight in sorted(feedback.zotero):
-        examples.append(Example(numbered_vector(title, abstract), True, weight))
-        names.append((title, "", True))
     background, reference = _others(set(feedback.weights))
     if not background and all(example.liked for example in examples):
         return None
     others = [Example(numbered_vector(*text), False) for text in background]
     model = pruned(fit([*examples, *others]), TERMS)
     named = [
-        LearnedPaper(title, identifier, liked, _strongest(example.vector))
-        for (title, identifier, liked), example in zip(names[:NAMED], examples, strict=False)
+        LearnedPaper(title, identifier, weight > 0, _strongest(title, abstract))
+        for identifier, title, abstract, weight in [*rated, *more][:NAMED]
     ]
     learned = Learned(
         model,
         (),
         packed_examples(named),
-        len(rated) - feedback.disliked + len(feedback.texts) + len(feedback.zotero),
+        len(rated) - feedback.disliked + len(more),
         feedback.fingerprint,
     )
     odds = learned.log_odds(Vectors.of(reference or background)).round(4).tolist()
     return replace(learned, reference=tuple(sorted(odds)))
 
 
-def _strongest(vector: Numbered) -> Vector:
-    """The strongest terms of a vector, of length 1 again."""
-    numbers, values = vector
-    named = zip(terms_of(numbers), values.tolist(), strict=True)
-    terms = sorted(named, key=lambda item: (-item[1], item[0]))[:COMPARED]
+@lru_cache(2_000)  # a star adds one to what a reader had
+def _strongest(title: str, abstract: str) -> Vector:
+    """The strongest terms of a paper, as a vector of length 1."""
+    vector = paper_vector(title, abstract)
+    terms = sorted(vector.items(), key=lambda item: (-item[1], item[0]))[:COMPARED]
     length = math.hypot(*(value for _, value in terms)) or 1.0
     return {term: round(value / length, 4) for term, value in terms}
 
