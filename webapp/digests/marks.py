@@ -16,10 +16,10 @@ from webapp.ui.markup import render
 
 Mark = tuple[str, int, str]
 
-_term = lru_cache(2_000)(term)
 _MARK = re.compile(r'<mark data-k="([\d ]+)">(.*?)</mark>', re.DOTALL)
 
 
+@lru_cache(4_000)  # the papers of a day are in many digests
 def version_of(title: str, abstract: str) -> str:
     """A short hash of a paper's text, which tells whether an entry shows another than before."""
     return sha256(f"{title}\n{abstract}".encode(errors="replace")).hexdigest()[:8]
@@ -32,7 +32,7 @@ def marks_in(text: str, matches: Iterable[Mapping[str, Any]], *, substring: bool
         (start, end, number)
         for number, match in enumerate(matches)
         if {"title", "abstract"} & {*match["where"]}
-        for start, end in _term(match["keyword"], substring=substring).spans(text)
+        for start, end in term(match["keyword"], substring=substring).spans(text)
     ]
     return marks_of(render(text, spans)) if spans else []
 

@@ -107,12 +107,18 @@ class Examples:
         self._terms = terms[chosen]
         self._values = _unpacked(packed["values"])[chosen] / _UNIT
         self._rows = np.repeat(np.cumsum(mine) - 1, counts)[chosen]
+        self._known: dict[tuple[str, str], tuple[float, tuple[str, str]]] = {}
 
     def nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         """The largest cosine with a paper, and the title and identifier of whose it is.
 
-        The first of several; 0 where none shares a term.
+        The first of several; 0 where none shares a term. A reader's profiles ask for the same.
         """
+        if (title, abstract) not in self._known:
+            self._known[title, abstract] = self._nearest(title, abstract)
+        return self._known[title, abstract]
+
+    def _nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         import numpy as np  # noqa: PLC0415
 
         if not self._papers:

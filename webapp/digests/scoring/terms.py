@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 import re2
@@ -144,6 +144,7 @@ def options(kind: Kind) -> re2.Options:
     return chosen
 
 
+@lru_cache(2_000)  # readers share keywords, which are checked before they are sought
 def term(keyword: str, *, substring: bool = False) -> Term:
     """Compile `keyword`. Raises PatternError, with a message for its author."""
     keyword = normalise(keyword)
