@@ -5,7 +5,9 @@ and what it does instead. A mechanism counts where some benchmark measures it. P
 attention are well-known ones; those on visual tokens are all that a public list of token
 compression in models of images and video (cokeshao/Awesome-Multimodal-Token-Compression, from 2025
 on) has in its halves of numbers that end in 0 to 4, reports of whole models and surveys apart, read
-by title and tags.
+by title and tags. Those on latent reasoning are read alike from another list
+(EIT-NLP/Awesome-Latent-CoT: strategies of tokens and internal mechanisms; analyses and applications
+apart).
 """
 
 import json

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..kit.compare import difference, largest
 from ..kit.corpus import stdlib
 from ..kit.noise import gumbel
 from ..kit.seeds import generator, seeded
 from ..kit.training import History, Plan, fit
+from ..measure import flops
 from ..spec import Case
 from .base import load_base, tiny_config, widen_norms
 from .baselines import shuffled_codes
@@ -24,10 +26,12 @@ from .boundaries import RULES
 from .config import ConceptConfig
 from .core import ConceptOutput, deep_allow
 from .decode import prefill, walk
+from .flops import attend
 from .head import since
 from .model import ConceptLM, block_mask, token_nll
-from .reference import executor_nll, planner_log_prob, sequential_logits
-from .synthetic import RECALL_VOCAB, PlanTask, recall
+from .reasoning import WAYS, Reasoner, Way, operations
+from .reference import executor_nll, latent_logits, planner_log_prob, sequential_logits
+from .synthetic import RECALL_VOCAB, Hops, PlanTask, recall
 from .train import OnText, train
 from .v3.em import Curriculum, EMSettings, Falling, HardEM
 from .v3.executor import Executor
@@ -362,6 +366,85 @@ def _against_equations(
     apart = all(grad is None for grad in to_planner)
     yield Case(apart, True, label=f"no path from the planner to the executor{where}")
     yield Case(float(to_e[~used].abs().max()), 0.0, label=f"gradient to slots after EOS{where}")
+
+
+GRAPH, STEPS = Hops(depth=4, chains=2), 3
+
+
+def reasoner(device: str, way: Way, *, exact: bool = True) -> Reasoner:
+    """A tiny model of a way, the same weights for all; in fp64 with exact norms by default."""
+    config = tiny_config(vocab=GRAPH.words, d=32, layers=2, d_ff=64, heads=2, kv_heads=1)
+    base = load_base(config, dtype=torch.float64 if exact else torch.float32)
+    if exact:
+        widen_norms(base)
+        base.double()
+    return Reasoner(base, way, STEPS, GRAPH.pause).to(device).eval()
+
+
+def latent_steps(device: str) -> Iterator[Case]:
+    """Steps with caches == each step read anew, with words behind them; words are read out."""
+    with seeded(0):
+        question, walk = (part.to(device) for part in GRAPH.sample(3))
+    for way, steps in product(WAYS, (0, 1, STEPS)):
+        model, words = reasoner(device, way), walk[:, : STEPS - steps]
+        with torch.no_grad():
+            ours = model(question, words, steps)
+            alone = zip(question, words, strict=True)
+            wanted = torch.stack([latent_logits(model, *row, steps) for row in alone])
+        yield Case(difference(ours, wanted), 1e-12, label=f"{way}, {steps} steps")
+    model = reasoner(device, "words")
+    with torch.no_grad():
+        said = walk[:, :0]
+        for _ in range(STEPS):
+            alone = zip(question, said, strict=True)
+            logits = torch.stack([latent_logits(model, *row, 0)[-1] for row in alone])
+            said = torch.cat([said, logits.argmax(-1, keepdim=True)], 1)
+        alone = zip(question, said, strict=True)
+        wanted = torch.stack([latent_logits(model, *row, 0)[-1] for row in alone]).argmax(-1)
+    yield Case(bool((model.answer(question) == wanted).all()), True, label="words that were said")
+
+
+def equal_cost(device: str) -> Iterator[Case]:
+    """All ways but `deep` have the same weights; those with a place a step cost the same.
+
+    What is counted is what torch counts of a run, less the pairs that a mask hides: those it does
+    not leave out.
+    """
+    with seeded(0):
+        question, walk = (part.to(device) for part in GRAPH.sample(1))
+    counted, weights = {}, {}
+    for way in WAYS:
+        model = reasoner(device, way, exact=False)
+        weights[way] = sum(p.numel() for p in model.parameters())
+        counted[way] = operations(model.base.config, way, question.shape[1], STEPS)
+        if way != "deep":
+            yield Case(weights[way] - weights["none"], 0.0, label=f"{way}: more weights")
+        apart = abs(run_costs(model, question, walk) / counted[way] - 1)
+        yield Case(apart, 1e-6, label=f"{way}: counted, and run")
+    pairs: tuple[tuple[Way, Way, float], ...] = (
+        ("thoughts", "pauses", 0.0), ("deep", "whole", 0.0), ("looped", "pauses", 0.02),
+    )  # fmt: skip
+    for way, other, bound in pairs:
+        apart = abs(counted[way] / counted[other] - 1)
+        yield Case(apart, bound, label=f"{way}: operations against {other}")
+
+
+@torch.no_grad()
+def run_costs(model: Reasoner, question: Tensor, walk: Tensor) -> float:
+    """Operations that torch counts of one answer, without those on pairs that a mask hides."""
+    hidden, block, layers = 0, model.block, len(model.base.model.layers)
+
+    def counting(x: Tensor, cache: Any = None) -> Tensor:
+        nonlocal hidden
+        hidden += layers * (x.shape[1] * (x.shape[1] - 1) // 2)
+        return block(x, cache)
+
+    spoken = model.way == "words"
+    words, steps = walk[:, : STEPS * spoken], 0 if spoken else STEPS
+    model.block = counting  # type: ignore[method-assign]
+    with sdpa_kernel(SDPBackend.MATH):
+        counted = flops.count(lambda: model(question, words, steps))
+    return counted - attend(model.base.config, hidden)
 
 
 def small(plan_drop: float = 0.0, **changes: Any) -> HardEM:

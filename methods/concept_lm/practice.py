@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -228,29 +228,35 @@ def monitored(stats: Stats) -> str:
 
 @dataclass
 class Continuation:
-    """Windows of a text, cut in two: u to plan from, y to write."""
+    """Windows of a text, cut in two: u to plan from, and a signal y that is taken from it.
+
+    y is the rest, an outline of that (every fourth token), or u itself.
+    """
 
     corpus: Corpus
     length: int
     device: torch.device
+    signal: Literal["rest", "outline", "same"] = "rest"
 
     def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Windows to learn from: u (n, length / 2), nothing, y (n, length / 2).
+        r"""Windows to learn from: u (n, length / 2), nothing, y (n, length / 2 or an eighth).
 
-        Equation: $(u, y) = (x_{1..L/2}, x_{L/2 + 1..L})$
+        Equation: $u = x_{1..L/2}, \quad y = x_{L/2 + 1..L} \;\mathrm{or}\;
+        x_{L/2 + 1}, x_{L/2 + 5}, \dots \;\mathrm{or}\; u$
         """
         step = int(torch.randint(1 << 30, ()))
         return self._cut(self.corpus.batch(step, n, self.length))
 
     def held(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The same of held-out text.
+        r"""The same of held-out text: (n, length / 2), nothing, (n, length / 2 or an eighth).
 
-        Equation: $(u, y) = (x_{1..L/2}, x_{L/2 + 1..L})$
+        Equation: $(u, y) = \mathrm{cut}(x)$
         """
         return self._cut(self.corpus.judged(n, self.length))
 
     def _cut(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        u, y = x.to(self.device).tensor_split([self.length // 2], 1)
+        u, rest = x.to(self.device).tensor_split([self.length // 2], 1)
+        y = {"rest": rest, "outline": rest[:, ::4], "same": u}[self.signal]
         return u, u[:, :0], y
 
 
@@ -268,7 +274,7 @@ def plan(
     warm_up = params.steps * 3 // 4
     em_steps = max(1, params.steps - warm_up)
     curriculum = Curriculum(warm_up, params.through, em_steps, grow=params.grow)
-    task = Continuation(corpus, params.length, base.device)
+    task = Continuation(corpus, params.length, base.device, params.signal)
     u, _, y = task.held(params.judged)
     sizes, middle = size(tokenizer, y), u.shape[1]
     with torch.no_grad():
@@ -277,7 +283,8 @@ def plan(
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
-    kept = checkpoint(params, {"shape": asdict(shape), "curriculum": asdict(curriculum)}, corpus)
+    about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "signal": params.signal}
+    kept = checkpoint(params, about, corpus)
     with precision(base):
         watch = params.watch or curriculum.total
         trace = em.train(lambda step, total: on_progress(step, total, "v3"), watch, kept)
@@ -294,7 +301,8 @@ def plan(
     per_byte = len(y) / sizes / math.log(2)
     lines = [f"{what}: {nats * per_byte:.3f}" for what, nats in costs.items()]
     lines += [f"after {step} steps, {monitored(stats)}" for step, stats in looks.items()]
-    report = "\n".join(["held-out bits a byte of the second halves:", *lines])
+    told = {"rest": "second halves", "outline": "outlines", "same": "first halves"}[params.signal]
+    report = "\n".join([f"held-out bits a byte of the {told}:", *lines])
     return em.everything, {"shape": asdict(shape)}, report
 
 

@@ -127,6 +127,24 @@ class PlannerParams(_Plans):
         return self
 
 
+class ReasoningParams(Params):
+    """Parameters of `reasoning`."""
+
+    hops: int = parameter(4, "Hops of the deepest question; one step fewer is taken.", ge=2, le=16)
+    chains: int = parameter(3, "Paths of a graph, each to a goal of its own.", ge=2, le=64)
+    dead: int = parameter(0, "Dead ends that leave each node of a path.", ge=0, le=8)
+    layers: int = parameter(2, "Layers of the block that all ways share.", ge=1, le=64)
+    d: int = parameter(64, "Width of the models.", ge=64, le=2048, multiple_of=64)
+    model: Place = parameter(
+        "", "Folder, GGUF file or hub id of weights to begin with; empty is random.", model=True
+    )
+    steps: int = parameter(500, "Steps of training of each model.", ge=1, le=1_000_000)
+    rows: int = parameter(64, "Questions a batch.", ge=1, le=4096)
+    lr: float = parameter(3e-3, "Highest learning rate.", gt=0, le=1)
+    judged: int = parameter(512, "Held-out questions of each depth.", ge=2, le=65_536)
+    seeds: int = parameter(3, "Trainings of each model.", ge=1, le=10)
+
+
 class _Real(Params):
     model: Source = parameter(
         ..., "Folder, GGUF file or hub id of a Qwen or Llama with its tokenizer.", local=True
@@ -167,6 +185,9 @@ class TrainParams(_Plans, _Real):
     usage_bonus: float = parameter(0.1, "v2: weight of using many codes surely.", ge=0)
     dropped: bool = parameter(
         True, "v2: train the base with layers dropped at equal cost, too: twice the time."
+    )
+    signal: Literal["rest", "outline", "same"] = parameter(
+        "rest", "v3: what plans are for: the rest, every fourth token of it, or what was read."
     )
     choose_every: int = parameter(2, "v3: M, epochs between choices of an example's plan.", ge=1)
     watch: int = parameter(0, "v3: steps between looks at the monitors; 0: at the end.", ge=0)

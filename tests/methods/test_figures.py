@@ -110,6 +110,24 @@ def test_bits_a_byte_from_scratch(label: str) -> None:
             assert float(cell) == pytest.approx(wanted, abs=0.0051)
 
 
+WAYS = {
+    "no steps": "none", "looped place": "looped", "pauses": "pauses", "thoughts": "thoughts",
+    "words": "words", "means of words": "soft", "whole block": "whole", "layers of": "deep",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", WAYS)
+def test_right_answers_of_steps_without_words(label: str) -> None:
+    found = points("concept_lm/reasoning.jsonl", "depth")
+    operations, *cells = row("concept_lm/results.md", label, "## Reasoning without words")
+    for hops, cell in enumerate(cells[:4], 1):
+        assert float(cell) == pytest.approx(fmean(found[WAYS[label], hops].samples), abs=0.051)
+    ratio = found[WAYS[label], 4].ratio
+    assert cells[4] == (ratio.verdict if ratio else "")
+    costs = [x for way, x in points("concept_lm/reasoning.jsonl", "cost") if way == WAYS[label]]
+    assert float(operations.rstrip(" M")) == pytest.approx(float(costs[0]) / 1e6, rel=2e-3)
+
+
 SELECTORS = {
     "decode": {
         "all keys": "all_keys", "window and sinks": "window_sinks", "window and every": "strided",

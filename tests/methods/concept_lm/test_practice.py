@@ -284,6 +284,32 @@ def test_what_is_judged_is_held_out():
         assert {*u.flatten().tolist(), *y.flatten().tolist()} == {byte}
 
 
+@pytest.mark.parametrize(
+    ("signal", "wanted"), [("rest", [4, 5, 6, 7, 8]), ("outline", [4, 8]), ("same", [0, 1, 2, 3])]
+)
+def test_a_plan_may_be_for_other_signals_than_the_rest(signal, wanted):
+    text = Corpus(torch.arange(10), torch.arange(10), "")
+    task = practice.Continuation(text, 9, torch.device("cpu"), signal)
+    for u, _, y in (task.held(1), task.sample(1)):
+        first = int(u[0, 0])
+        assert (u[0] - first).tolist() == [0, 1, 2, 3]
+        assert (y[0] - first).tolist() == wanted
+
+
+@SINGLE
+def test_levels_of_concepts_and_signals_are_options_of_the_command(folder, capsys):
+    """Three levels, each knowing those above; an outline of one byte in four: 8 bits each."""
+    uniform(folder)
+    values = {"version": "v3", "types": 3, "sequence": True, "steps": 2, "slots": 1}
+    assert train(folder, signal="outline", **values) == 0
+    told = capsys.readouterr().out
+    assert "held-out bits a byte of the outlines:" in told
+    assert "given u, the base before: 8.000" in told
+    assert torch.load(folder / "out" / practice.WEIGHTS)["about"]["shape"]["types"] == 3
+    assert train(folder, signal="same", **values) == 2
+    assert "made with another signal" in capsys.readouterr().err
+
+
 def test_what_is_new_is_kept_in_single_precision_and_nothing_else(folder):
     frozen = load_base(folder / "qwen").get_input_embeddings().weight.shape
     for version in ("v2", "v3"):

@@ -31,6 +31,7 @@ def test_the_share_counts_what_is_measured_alone(capsys) -> None:
     printed = capsys.readouterr().out
     assert "sparse_attention: 23 of 28 papers (82%)" in printed
     assert "token_pruning: 25 of 46 papers (54%)" in printed
+    assert "concept_lm: 44 of 102 papers (43%)" in printed
     for line in mechanisms.READING.read_text("utf-8").splitlines():
         paper = json.loads(line)
         assert paper["id"][-1] in "01234"  # the others are kept to judge by
