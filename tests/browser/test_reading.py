@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from statistics import median
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -308,6 +309,36 @@ def test_ten_papers_fit_the_desktop_of_a_signed_in_reader(reader: BrowserContext
     tab.goto("/")
     ends = "cards => cards.map(card => Math.round(card.getBoundingClientRect().bottom))"
     assert tab.locator(".card").evaluate_all(ends)[9] <= 900
+
+
+def test_ten_rows_of_real_titles_fit_and_their_reasons_take_one_line(
+    browser: Browser, site: Callable[[str], Site]
+) -> None:
+    """The sample's titles are real ones, most of them two lines long.
+
+    Half of its papers are about a method, for which a row is higher; of a real day few are.
+    """
+    sample = site("sample")
+    context = browser.new_context(base_url=sample.address, viewport={"width": 1440, "height": 900})  # type: ignore[arg-type]
+    tab = context.new_page()
+    tab.goto(f"/sign-in/{sample.tokens.pop()}/")
+    tab.get_by_role("main").get_by_role("button", name="Sign in").click()
+    tab.get_by_role("button", name="Sign out").wait_for()
+    tab.goto("/")
+    height = "all => all.map(one => one.getBoundingClientRect().height)"
+    rows = tab.locator("#cards > .card")
+    above = rows.first.evaluate("one => one.getBoundingClientRect().top")
+    above -= tab.locator(".sample").evaluate("one => one.offsetHeight")  # no other day has it
+    heights = tab.locator("#cards > .card:not(:has(.method-chips))").evaluate_all(height)
+    assert len(heights) >= 4
+    assert above + 10 * median(heights) <= 900
+    assert max(tab.locator("#cards .chips").evaluate_all(height)) < 30
+    cut = tab.locator("#cards .chips b").evaluate_all(
+        "all => all.filter(one => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1"
+        " && getComputedStyle(one).display !== 'inline').length"
+    )
+    assert cut == 0
+    context.close()
 
 
 def test_the_effect_stands_beside_the_form_and_moves_nothing(reader: BrowserContext) -> None:
