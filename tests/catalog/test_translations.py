@@ -42,6 +42,14 @@ def test_a_method_page_is_read_in_chinese(client: Client, slug: str) -> None:
         assert english.strip()[:60] not in page.replace("\n", " ")
     assert method.title in client.get(f"/methods/{slug}/?lang=en").content.decode()
     assert chinese[method.title] in client.get("/methods/?lang=zh-hans").content.decode()
+    # The figure, what was counted and what the best figure is of.
+    figure = page[page.index('<svg class="mechanism"') :].partition("</svg>")[0]
+    drawn = re.findall(r">([^<>]+)</(?:text|title|desc)>", figure)
+    assert len(drawn) > 6
+    assert not [words for words in drawn if re.search(r"[A-Za-z]{5,}", words.replace("token", ""))]
+    assert not re.search(r"计数得出：[A-Za-z]", page)
+    measured = re.findall(r'<span class="measured">\s*(.*?)<a', page, re.DOTALL)
+    assert not [words for words in measured if re.search("[A-Za-z]{4}", words)]
     # The API is for programs: in English, whatever the browser says.
     told = client.get("/api/v1/methods", headers={"Accept-Language": "zh-CN"})
     assert method.title in told.content.decode()

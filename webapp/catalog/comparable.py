@@ -19,6 +19,7 @@ from webapp.claims import scopes
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.runs.intervals import unbeaten
 from webapp.runs.queries import benchmark_named
+from webapp.runs.texts import said
 from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
@@ -66,7 +67,7 @@ class Comparison:
     @property
     def quantity(self) -> str:
         """In words: what its series says that it is of."""
-        return self.measurement.series.y.label.lower()
+        return said(self.measurement.series.y.label).lower()
 
     @property
     def hardware(self) -> str:

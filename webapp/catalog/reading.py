@@ -5,6 +5,7 @@ made: nothing of the method is run here. A file whose source has changed since i
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,9 +19,11 @@ from methods import registry
 from methods.charts import tensor
 from methods.protocol import TRACE_FILE, Block, Equation, ProtocolError, Trace
 from methods.spec import Method
+from webapp.runs.texts import said
 
 log = logging.getLogger(__name__)
 
+_WORDS = re.compile(r"(?<=>)[^<>]+(?=</(?:text|title|desc)>)")  # of a drawing
 LEVELS = {"code": "Code", "equations": "Equations", "shapes": "Shapes"}
 
 
@@ -108,9 +111,13 @@ EQUATIONS = 8  # shown on a method's page; the rest stand beside the code
 
 
 def mechanism(slug: str) -> str:
-    """The drawing of how a method works as SVG, or "" where its folder has none."""
+    """The drawing of how a method works as SVG, its words in the language of the page.
+
+    "" where the method's folder has none.
+    """
     path = registry.folder(slug) / FIGURE
-    return path.read_text() if path.is_file() else ""
+    drawn = path.read_text("utf-8") if path.is_file() else ""
+    return _WORDS.sub(lambda words: said(words[0]), drawn)
 
 
 def equations(slug: str) -> tuple[tuple[Equation, str, str], ...]:

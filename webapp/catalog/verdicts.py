@@ -108,7 +108,7 @@ def _counted(claim: Claim, count: Count) -> Verdict:
     claimed = float(claim.value or 0.0) - count.without
     worst = min((end - count.without) / claimed for end in (count.low, count.high))
     word = _word(worst)
-    counted = _("counted: %(working)s") % {"working": count.working}
+    counted = _("counted: %(working)s") % {"working": said(count.working)}
     return Verdict(Word.REFUTED if word is Word.NOT else word, counted)
 
 
