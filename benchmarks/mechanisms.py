@@ -1,13 +1,14 @@
 """How many papers of a family have a mechanism here: ``python -m benchmarks.mechanisms``.
 
 `mechanisms.jsonl` holds readings: for a paper the mechanism of a method that it is about, or none
-and what it does instead. A mechanism counts where some benchmark measures it. Papers on sparse
-attention are well-known ones; those on visual tokens are all that a public list of token
-compression in models of images and video (cokeshao/Awesome-Multimodal-Token-Compression, from 2025
-on) has in its halves of numbers that end in 0 to 4, reports of whole models and surveys apart, read
-by title and tags. Those on latent reasoning are read alike from another list
-(EIT-NLP/Awesome-Latent-CoT: strategies of tokens and internal mechanisms; analyses and applications
-apart).
+and what it does instead. A mechanism counts where some benchmark measures it. `near` names the
+one that comes nearest to a paper without any: a neighbour to look at, which is not counted.
+Papers on sparse attention are those of 126 days, read by title and abstract (how, stands in the
+method's README). Those on visual tokens are all that a public list of token compression in models
+of images and video (cokeshao/Awesome-Multimodal-Token-Compression, from 2025 on) has, reports of
+whole models and surveys apart, read by title and tags. Those on latent reasoning are read alike
+from another list (EIT-NLP/Awesome-Latent-CoT: strategies of tokens and internal mechanisms;
+analyses and applications apart). Of all only numbers that end in 0 to 4.
 """
 
 import json
@@ -36,16 +37,16 @@ def main() -> None:
     for method in dict.fromkeys(paper["method"] for paper in reading):
         papers = [paper for paper in reading if paper["method"] == method]
         by_mechanism = counts(papers, measured(method))
-        total = sum(by_mechanism.values())
-        found = total - by_mechanism[""]
-        print(
-            f"{method}: {found} of {total} papers ({found / total:.0%}) have a comparable mechanism"
-        )
+        found, total = len(papers) - by_mechanism[""], len(papers)
+        print(f"{method}: {found} of {total} papers ({found / total:.0%}) have a mechanism of ours")
+        if neighbours := [paper for paper in papers if "near" in paper]:
+            print(f"  {len(neighbours)} more have a near one")
         for mechanism, count in by_mechanism.most_common():
             print(f"  {mechanism or 'none'}: {count}")
         for paper in papers:
             if not paper["mechanism"]:
-                print(f"  {paper['id']}: {paper['instead']}")
+                near = f" (near {paper['near']})" if "near" in paper else ""
+                print(f"  {paper['id']}: {paper['instead']}{near}")
 
 
 if __name__ == "__main__":
