@@ -1,5 +1,7 @@
 """The GPU backend: its meaning on the CPU, its kernels where there is a GPU."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -37,26 +39,25 @@ def test_the_ninth_shape_is_compiled_too(limited: bool, monkeypatch: pytest.Monk
     """By default dynamo gives up at the ninth, and n x n scores are held without a word."""
     lengths: list[int] = []
     compiling = torch.compile
-    if not limited:  # its `compile` takes no limit
-        settings = torch._dynamo.config
-        monkeypatch.setattr(settings, "recompile_limit", 8)
-        monkeypatch.setattr(settings, "accumulated_recompile_limit", 9)
-
-        def without(model: object, *, fullgraph: bool, dynamic: bool, backend: object) -> object:
-            return compiling(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend)  # type: ignore[call-overload]
-
-        monkeypatch.setattr(torch, "compile", without)
 
     def counting(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
         lengths.append(n)
         return graph.forward
 
-    compiled = flex.compiled_flex(counting)
-    for n in range(40, 52):
-        q, k, v = (torch.randn(1, 1, n, 16) for _ in "qkv")
-        found = compiled(q, k, v, block_mask=flex.range_mask(band(n).ranges, 0, n))
-        wanted = flex.attend(q, k, v, band(n), Scoring(0.25))[0]
-        assert relative_error(found, wanted) < 1e-5
+    def without(model: object, *, fullgraph: bool, dynamic: bool, backend: object) -> object:
+        return compiling(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend)  # type: ignore[call-overload]
+
+    dynamo: Any = torch._dynamo.config
+    limits = {} if limited else {"recompile_limit": 8, "accumulated_recompile_limit": 9}
+    if not limited:  # `compile` took none
+        monkeypatch.setattr(torch, "compile", without)
+    with dynamo.patch(**limits):
+        compiled = flex.compiled_flex(counting)
+        for n in range(40, 52):
+            q, k, v = (torch.randn(1, 1, n, 16) for _ in "qkv")
+            found = compiled(q, k, v, block_mask=flex.range_mask(band(n).ranges, 0, n))
+            wanted = flex.attend(q, k, v, band(n), Scoring(0.25))[0]
+            assert relative_error(found, wanted) < 1e-5
     assert lengths == [*range(40, 52)]
 
 
