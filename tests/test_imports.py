@@ -51,8 +51,6 @@ LIGHT = {
     "methods.spec": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     # kombu itself takes a class from django.utils wherever Django is installed.
     "methods.worker.app": {"django.conf", "django.db", "torch", "transformers"},
-    "methods.seps.bench": {"transformers"},
-    "methods.sparse_attention.bench_quality": {"transformers"},
     "workers.up.supervisor": {"django", "celery", "torch", "webapp", "methods"},
 }
 
@@ -95,24 +93,3 @@ def test_the_whole_site_loads_nothing_slow() -> None:
 @pytest.mark.parametrize("module", [name for name in LIGHT if exists(name)])
 def test_a_light_module_stays_light(module: str) -> None:
     assert not loaded_by(ONE, module) & LIGHT[module]
-
-
-TOY = """
-import json, sys
-from tests.methods.running import run_here
-code, _ = run_here(sys.argv[1], json.loads(sys.argv[2]), "quick")
-assert code == 0, code
-print(json.dumps(sorted(sys.modules)))
-"""
-# Transformers would cost each process of the presets that are offered first seconds.
-TOYS = {
-    "seps.cost": {"dim": 16, "patches": 16, "batches": [2], "words": [4]},
-    "sparse_attention.latency": {"lengths": [64], "d_head": 16},
-}
-
-
-@pytest.mark.parametrize("benchmark", TOYS)
-def test_a_benchmark_of_toys_loads_no_transformers(benchmark: str) -> None:
-    loaded = loaded_by(TOY, benchmark, json.dumps(TOYS[benchmark]))
-    assert "torch" in loaded
-    assert "transformers" not in loaded
