@@ -68,6 +68,9 @@ def test_a_number_in_a_formula_marks_the_formula_and_no_other_word(
     assert shown == ["1%", "3×", "81%", "4.5×"]
     assert all("<math" in words for at, (_, words) in enumerate(marks) if at in {1, 3})
     assert "Llama-3-8B" in re.sub("<[^>]+>", "", prose)
+    abstracts.read_new()  # now two have others like them, and are links with a name
+    page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
+    assert re.search(r'<a aria-label="4.5×" class="quantity" href="[^"]+"><mark id="number', page)
     starts = [int(start) for start, _ in marks]
     assert [FORMULAS[at:][:1] for at in starts] == ["1", "3", "8", "4"]
 

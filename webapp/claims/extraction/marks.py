@@ -33,7 +33,7 @@ def with_marks(
             # Where TeX and HTML have as many formulas, they are the same ones.
             if len(formulas) == len(dollars) // 2:
                 index, start = formulas[opened // 2], 0
-                _mark_formula(parts, index, claim.start, link)
+                _mark_formula(parts, index, claim, link)
             continue
         written = escape(" ".join(_TEX.sub("", abstract[claim.start : claim.end]).split()))
         number = re.compile(rf"(?<![\w.,]){re.escape(written)}(?!\w|[.,]\d)")
@@ -48,12 +48,16 @@ def with_marks(
     return "".join(parts)
 
 
-def _mark_formula(parts: list[str], first: int, start: int, link: str) -> None:
-    """Mark the formula that begins at a part, unless another of its numbers did."""
+def _mark_formula(parts: list[str], first: int, claim: RuleClaim, link: str) -> None:
+    """Mark the formula that begins at a part, unless another of its numbers did.
+
+    A link without text is named by the number: not every reader of a screen says MathML.
+    """
     if not parts[first].startswith("<math"):
         return
     last = parts.index("</math>", first)
-    parts[first] = _marked("".join(parts[first : last + 1]), start, link)
+    marked = _marked("".join(parts[first : last + 1]), claim.start, link)
+    parts[first] = marked.replace("<a ", f'<a aria-label="{escape(claim.shown)}" ', 1)
     parts[first + 1 : last + 1] = [""] * (last - first)
 
 
