@@ -71,7 +71,7 @@ def groups(command: str, arguments: list[str]) -> tuple[str, ...]:
         from tests import fast
 
         if "--models" in arguments:
-            return ("web", "llama", "dev")
+            return ("web", "ml", "torch", "dev", "llama", "smollm2")
         named = fast.named(arguments)
         if "--fast" in arguments or (named and not fast.need_torch(named)):
             return FAST

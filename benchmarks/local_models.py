@@ -22,7 +22,7 @@ import psutil
 
 from benchmarks.figures import arguments
 from workers.up.llama import ModelFile, fitting_context
-from workers.up.model_here import ModelHere, local_file
+from workers.up.model_here import ModelHere, local_model
 
 READ, WRITTEN = 12_000, 1_000  # tokens: 40,000 characters of a paper, and an answer
 PAPERS = 15  # of a day, which `ASSAY_SUMMARY_PAPERS` has made
@@ -65,7 +65,7 @@ def main() -> int:
 def written(path: Path, shape: tuple[int, ...]) -> Path:
     """A GGUF file of one of SHAPES with random weights."""
     layers, width, inner, heads, key_heads = shape
-    vocabulary = gguf.GGUFReader(local_file("smollm2")).fields
+    vocabulary = gguf.GGUFReader(local_model("smollm2")).fields
     writer = gguf.GGUFWriter(path, "llama", use_temp_file=True)
     for name in KEPT:
         field = vocabulary[name]

@@ -1,50 +1,89 @@
 """`manage.py test --models [FILE]`: a real model's answers through the whole path.
 
-llama.cpp's server of `up --model` answers for ten papers of the sample, in English and in Chinese
-(`--papers N` for fewer). Printed are the share of summaries done and used, of the abstracts'
-numbers found, the invented details that a page would show unmarked (the aim is none), tokens and
-seconds. Run before a release; docs/models.md has its result.
+llama.cpp's server of `up --model` and then `transformers serve` (`--server NAME` for one of them)
+answer with the same file for ten papers of the sample, in English and in Chinese (`--papers N` for
+fewer). Printed are the share of summaries done and used, of the abstracts' numbers found, the
+invented details that a page would show unmarked (the aim is none), tokens and seconds. Run before
+a release; docs/models.md has its result.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-PAPERS = 10
-READY = 120  # seconds until a server answers
 FIELDS = ("metric", "subject", "baseline", "setting", "hardware")
 
 
 def main(arguments: list[str]) -> int:
     """Summarise and print; the exit status is 1 where an invented detail is shown."""
-    papers = PAPERS
-    if "--papers" in arguments:
-        at = arguments.index("--papers")
-        papers = int(arguments[at + 1])
-        del arguments[at : at + 2]
+    parser = argparse.ArgumentParser(prog="manage.py test --models", description=__doc__)
+    parser.add_argument("model", nargs="?", default="smollm2")
+    parser.add_argument("--papers", type=int, default=10)
+    parser.add_argument("--server", choices=SERVERS, action="append")
+    options = parser.parse_args(arguments)
     from workers.up.llama import ModelFileError
-    from workers.up.model_here import prepare
+    from workers.up.model_here import ModelHere, local_model, servable
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         os.environ |= {"ASSAY_DATA": folder, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
         try:
-            here = prepare(arguments[0] if arguments else "smollm2")
+            path = local_model(options.model)
+            servable(path, options.model)
         except ModelFileError as error:
             sys.exit(str(error))
-        server = here.start()
-        try:
-            return _summarise(here.name, papers)
-        finally:
-            server.terminate()
-            server.wait()
+        _papers_of_the_sample(options.papers)
+        invented = 0
+        for name in options.server or SERVERS:
+            server, here = SERVERS[name](ModelHere.of(path))
+            stack.callback(server.wait)
+            stack.callback(server.kill)
+            while not here.is_ready():
+                if server.poll() is not None:
+                    sys.exit(f"{name} ended with {server.returncode}.")
+                time.sleep(1)
+            os.environ |= here.connection
+            invented += _summarise(name, here.name)
+            stack.close()
+        return 1 if invented else 0
 
 
-def _summarise(name: str, papers: int) -> int:
+Started = tuple[subprocess.Popen[bytes], Any]
+
+
+def _llama_cpp(here: Any) -> Started:
+    return here.start(), here
+
+
+def _transformers_serve(here: Any) -> Started:
+    """The server, at the model's port, of the same file."""
+    name = f"{here.path.parent}:{here.path.name}"
+    program = Path(sys.prefix) / "bin" / "transformers"
+    where = ["--host", "127.0.0.1", "--port", str(here.port), "--device", "cpu"]
+    server = subprocess.Popen(
+        [program, "serve", name, *where], env=os.environ | {"HF_HUB_OFFLINE": "1"}
+    )
+    return server, replace(here, name=name)
+
+
+SERVERS: dict[str, Callable[[Any], Started]] = {
+    "llama.cpp": _llama_cpp,
+    "transformers serve": _transformers_serve,
+}
+
+
+def _papers_of_the_sample(count: int) -> None:
+    """A database with the sample day, and the abstracts of some papers as their texts."""
     import django
 
     django.setup()
@@ -54,14 +93,10 @@ def _summarise(name: str, papers: int) -> int:
     call_command("migrate", verbosity=0)
     from webapp.papers.models import Paper
     from webapp.papers.sample import load_sample
-    from webapp.summaries import queue
-    from webapp.summaries.client import AwayError, Server
-    from webapp.summaries.models import FullText, ModelCall, Summary
-    from webapp.summaries.summarise import summarise
+    from webapp.summaries.models import FullText
 
     load_sample()
-    wanted = list(Paper.objects.order_by("arxiv_id")[:papers])
-    for paper in wanted:  # the sample has abstracts alone
+    for paper in Paper.objects.order_by("arxiv_id")[:count]:  # the sample has abstracts alone
         FullText.objects.create(
             paper=paper,
             version=paper.version,
@@ -70,14 +105,20 @@ def _summarise(name: str, papers: int) -> int:
             sha256="0" * 64,
             fetched_at=timezone.now(),
         )
+
+
+def _summarise(server: str, model: str) -> int:
+    """Have the server that is connected summarise; the invented details that are shown."""
+    from webapp.papers.models import Paper
+    from webapp.summaries import queue
+    from webapp.summaries.client import Server
+    from webapp.summaries.models import ModelCall, Summary
+    from webapp.summaries.summarise import summarise
+
     asked = Server.configured()
     assert asked is not None
-    for _ in range(READY):
-        try:
-            asked.ask([{"role": "user", "content": "Say yes."}])
-            break
-        except AwayError:
-            time.sleep(1)
+    wanted = list(Paper.objects.exclude(full_texts=None).order_by("arxiv_id"))
+    begun = time.monotonic()
     for language in ("en", "zh"):
         queue.request(wanted, language, asked)
         for summary_id in queue.ready():
@@ -89,13 +130,13 @@ def _summarise(name: str, papers: int) -> int:
                 f"{row.paper} {language} {state} {time.monotonic() - started:.0f} s {why}",
                 flush=True,
             )
-    rows = list(Summary.objects.select_related("paper").prefetch_related("claims"))
-    calls = list(ModelCall.objects.all())
-    _print(name, rows, calls)
-    return 1 if sum(map(_invented, rows)) else 0
+    made = Summary.objects.filter(model=model).select_related("paper").prefetch_related("claims")
+    calls = list(ModelCall.objects.filter(model=model))
+    _print(server, list(made), calls, time.monotonic() - begun)
+    return sum(map(_invented, made))
 
 
-def _print(name: str, rows: list[Any], calls: list[Any]) -> None:
+def _print(name: str, rows: list[Any], calls: list[Any], seconds: float) -> None:
     from webapp.claims.extraction.claims import claims_of
 
     done = [row for row in rows if row.state == "done"]
@@ -106,7 +147,6 @@ def _print(name: str, rows: list[Any], calls: list[Any]) -> None:
         numbers = {n for claim in claims_of(row.paper.abstract) for n in _numbers(claim.value)}
         reported += len(numbers)
         found += len(numbers & values)
-    took = [(row.finished_at - row.requested_at).total_seconds() for row in done]
     tokens_in, tokens_out = (
         sum(getattr(c, f"tokens_{way}") for c in calls) for way in ("in", "out")
     )
@@ -115,7 +155,7 @@ def _print(name: str, rows: list[Any], calls: list[Any]) -> None:
         f"{found} of {reported} numbers of the abstracts found; "
         f"{sum(map(_invented, rows))} invented details shown unmarked; "
         f"{len(calls)} requests, {tokens_in} tokens read, {tokens_out} written; "
-        f"{max(took, default=0):.0f} s in all"
+        f"{seconds:.0f} s in all"
     )
 
 

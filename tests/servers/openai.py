@@ -410,6 +410,7 @@ class OpenAIServer:
     repairs: bool = False
     context: int = 0
     slots: int = 1  # of llama.cpp
+    own_limit: int = 0  # tokens of an answer, unless the request says more; 0: any number
     by_title: dict[str, str] = field(default_factory=dict)
     requests: list[Body] = field(default_factory=list)
     stall_seconds: float = 30.0
@@ -506,16 +507,20 @@ class OpenAIServer:
             message = MESSAGES[scenario](text)
         else:
             message = {"content": self._content(request, scenario, text, wanted)}
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant"} | message}
+        most, finish = request.get("max_tokens", self.own_limit) * 4, "stop"
+        if text and most and len(str(message.get("content"))) > most:
+            message, finish = {"content": str(message["content"])[:most]}, "length"
+        choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant"} | message}
         usage = {"prompt_tokens": tokens, "completion_tokens": len(str(message)) // 4}
         head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1}
         body = head | {"model": request["model"], "choices": [choice], "usage": usage}
         if request.get("stream") and self.streams != "ignored":
-            return self._stream(handler, head | {"model": request["model"]}, message, usage)
+            head |= {"model": request["model"]}
+            return self._stream(handler, head, message, usage, finish)
         return _send(handler, 200, body)
 
     def _stream(
-        self, handler: BaseHTTPRequestHandler, head: Body, message: Body, usage: Body
+        self, handler: BaseHTTPRequestHandler, head: Body, message: Body, usage: Body, finish: str
     ) -> None:
         """The message in pieces, as server-sent events, as `streams` says."""
         handler.send_response(200)
@@ -543,7 +548,7 @@ class OpenAIServer:
                 _event(handler, head | {"object": "chat.completion.chunk", "choices": [choice]})
                 self.pieces += 1
                 time.sleep(self.pause)
-            last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            last = {"index": 0, "delta": {}, "finish_reason": finish}
             _event(handler, head | {"choices": [last]})
             _event(handler, head | {"choices": [], "usage": usage})
             handler.wfile.write(b"data: [DONE]\n\n")

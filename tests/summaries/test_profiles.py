@@ -16,14 +16,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from tests.servers.openai import OpenAIServer
+from tests.servers.openai import OpenAIServer, paper_of
 from tests.summaries.test_summarise import summarised
 from webapp.operate import trials
 from webapp.papers.models import Paper
-from webapp.summaries import capability
+from webapp.summaries import capability, queue
 from webapp.summaries.client import Server
 from webapp.summaries.models import ServerCapability
 from webapp.summaries.schema import bounded_schema, strict_schema
+from webapp.summaries.summarise import summarise
 from workers.up import llama, model_here
 from workers.up.llama import ModelFile, ModelFileError
 
@@ -99,6 +100,29 @@ def test_a_server_that_says_nothing_of_its_context_gets_no_further_field(
 ) -> None:
     assert summarised(paper).state == "done"
     assert not any({"max_tokens", "temperature"} & set(request) for request in model.requests)
+
+
+def test_an_answer_that_the_server_s_own_limit_cuts_off_is_asked_for_whole_once(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    """`transformers serve` says no context, and ends at 1,024 tokens where nobody says more."""
+    model.own_limit = 100
+    row = summarised(paper)
+    assert (row.state, row.reason) == ("done", "")
+    assert [one.get("max_tokens") for one in model.requests if paper_of(one)] == [None, 3000]
+    asked = len(model.requests)
+    queue.again([paper], "zh", Server.configured())
+    assert summarise(queue.ready()[0]) == "done"
+    assert [one["max_tokens"] for one in model.requests[asked:]] == [3000], "remembered"
+
+
+def test_a_server_that_takes_no_longer_answer_is_believed(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    model.own_limit, model.mode = 100, "unknown"
+    row = summarised(paper)
+    assert (row.state, row.attempt) == ("failed", 1)
+    assert row.reason.endswith("it was cut off at the server's length limit")
 
 
 def test_an_administrator_sees_the_servers_that_answer_here(
@@ -207,7 +231,7 @@ def test_up_says_what_it_cannot_run(capfd: Any) -> None:
 
 def from_hub(name: str, endpoint: str, cache: Path) -> subprocess.CompletedProcess[str]:
     """What `up --model NAME` would serve, with another address for the hub."""
-    code = f"from workers.up.model_here import local_file; print(local_file({name!r}))"
+    code = f"from workers.up.model_here import local_model; print(local_model({name!r}))"
     environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache)}
     environment.pop("HF_HUB_OFFLINE", None)
     command = [sys.executable, "-c", code]

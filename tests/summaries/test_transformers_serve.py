@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from tests import forking
+from tests.processes import wait_for
 from webapp.papers.models import Paper
-from webapp.summaries import queue
+from webapp.summaries import capability, queue
 from webapp.summaries.client import Server
 from webapp.summaries.models import FullText, ServerCapability, Summary
 from webapp.summaries.summarise import summarise
+from workers.up.llama import ModelFileError
+from workers.up.model_here import servable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -80,53 +78,70 @@ def _make_model(path: Path) -> None:
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a tiny Qwen that `transformers serve` answers for."""
+def folder(tmp_path: Path) -> Path:
+    """A tiny Qwen as transformers keeps models."""
     path = tmp_path / "tiny-qwen"
     _make_model(path)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["serve", str(path), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    code = f"import sys; sys.argv = {['transformers', *words]!r}; "
-    code += "from transformers.cli.transformers import main; main()"
-    log = (tmp_path / "serve.log").open("wb")
-    server = subprocess.Popen(
-        forking.program(code),
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "HF_HOME": str(tmp_path / "hf"),
-        },
-    )
+    return path
+
+
+@pytest.fixture
+def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Has `nvidia-smi` say that a GPU of this machine has so many MiB free."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    program = tmp_path / "nvidia-smi"
+
+    def has(free: int) -> None:
+        program.write_text(f"#!/bin/sh\necho {free}\n")
+        program.chmod(0o755)
+
+    return has
+
+
+def test_a_folder_is_served_where_the_gpu_has_room_for_it(
+    folder: Path, gpu: Callable[[int], None]
+) -> None:
+    gpu(0)
+    with pytest.raises(ModelFileError, match="without one only a GGUF file"):
+        servable(folder, str(folder))
+    gpu(3_000)
+    with pytest.raises(ModelFileError, match=r"needs about 2\.0 GB of the GPU; half .* 1\.6 GB"):
+        servable(folder, str(folder))
+    gpu(8_000)
+    assert servable(folder, str(folder)).name == "tiny-qwen"
+    assert servable(folder, "org/tiny").name == "org/tiny", "a repository, in the hub's cache"
+    with pytest.raises(ModelFileError, match=r"has no config\.json with \*\.safetensors"):
+        servable(folder.parent, str(folder.parent))
+
+
+@pytest.fixture
+def served(
+    folder: Path, gpu: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The tiny Qwen as `up --model` serves it, on the processor of this machine."""
+    gpu(8_000)
+    model = servable(folder, str(folder))
+    for name, value in model.connection.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    server = model.start()
+
+    def is_ready() -> bool:
+        assert server.poll() is None
+        return model.is_ready()
+
     try:
-        _wait_for(f"http://127.0.0.1:{port}/health", server, tmp_path / "serve.log")
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")
-        monkeypatch.setenv("ASSAY_SUMMARY_MODEL", str(path))
-        yield str(path)
+        wait_for(is_ready, 240, "its first word")
+        yield
     finally:
         server.kill()
         server.wait()
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        assert server.poll() is None, log.read_text()
-        try:
-            if httpx.get(url, timeout=2).status_code == 200:
-                return
-        except httpx.HTTPError:
-            time.sleep(0.3)
-    pytest.fail(log.read_text())
-
-
 def test_nonsense_from_a_real_server_is_a_failed_state_with_a_readable_reason(
-    served: str, settings: Any
+    served: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(capability, "USUAL_TOKENS", 20)  # asked for after 1,024 are cut off
     settings.SUMMARY_SILENCE = 240.0  # a busy machine takes its time
     paper = Paper.objects.create(
         arxiv_id="2512.00001", title="T", abstract="It is 3.5x faster.", primary_category="cs.LG"

@@ -199,7 +199,11 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
     if not reader.is_superuser:
         raise PermissionDenied
     if "here" in request.POST:
-        model_here.want(one_line(request.POST["here"])[:MAX_NAME])
+        try:
+            model_here.want(one_line(request.POST["here"])[:MAX_NAME])
+        except OSError as error:
+            reason = error.strerror or str(error)
+            messages.error(request, _("Nothing was changed: %(error)s.") % {"error": reason})
         return redirect("operate:connections")
     shown = forms_of(reader, request)
     sent = next((form for form in shown.values() if form.is_bound), None)

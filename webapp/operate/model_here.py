@@ -16,11 +16,14 @@ from assay_common.files import write_whole
 STARTER = "ASSAY_STARTS_MODELS"  # set by `up` for the site that it serves
 
 
+State = Literal["waiting", "fetching", "starting", "serving", "paused", "failed"]
+
+
 class StateOfModel(BaseModel):
     """How far a model is; `done` and `total` are bytes of its file, `reason` is why it failed."""
 
     model: str = ""
-    state: Literal["waiting", "fetching", "starting", "serving", "failed"] = "waiting"
+    state: State = "waiting"
     done: int = 0
     total: int = 0
     reason: str = ""
@@ -28,7 +31,7 @@ class StateOfModel(BaseModel):
     @property
     def under_way(self) -> bool:
         """Whether it goes on without anybody's doing."""
-        return bool(self.model) and self.state not in {"serving", "failed"}
+        return bool(self.model) and self.state not in {"serving", "paused", "failed"}
 
 
 def can_be_started() -> bool:
@@ -45,9 +48,9 @@ def wanted() -> str:
 
 
 def want(model: str) -> None:
-    """Ask for a model, in the place of another, or for none. Raises OSError."""
-    _told().unlink(missing_ok=True)  # why the same one failed before
+    """Ask for a model, in the place of another, or for none. Raises OSError: nothing is changed."""
     write_whole(_wanted(), model.encode())
+    _told().unlink(missing_ok=True)  # why the same one failed before
 
 
 def standing() -> StateOfModel:

@@ -87,6 +87,7 @@ def _summary(server: Server, mode: str) -> list[str]:
     paper = Paper.objects.order_by("-pk").first()
     title, text = (paper.title, paper.abstract) if paper else (TITLE, TEXT)
     asked = question(title, text, "the abstract", "en")
+    server = capability.fitted(server)
     replies: list[Reply] = []
 
     def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
@@ -94,7 +95,7 @@ def _summary(server: Server, mode: str) -> list[str]:
         return replies[-1]
 
     started = time.monotonic()
-    gist = ask_for_summary(ask, mode, asked).gist
+    gist = ask_for_summary(ask, mode, asked, capability.schema_of(server)).gist
     tokens = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
     cost = _("An abstract took %(seconds).1f s, %(in)d input and %(out)d output tokens: “%(gist)s”")
     seconds = time.monotonic() - started

@@ -27,10 +27,12 @@ _COMMON = frozenset(_WORDS["common"].split())
 _PARTS = re.compile(
     r"(?P<open>[(\[])|[)\]]|\| \||[,;:](?!\d)"
     r"|(?<!\w)(?P<word>and|but|while|whereas|versus|vs\.?|against|compared (?:to|with)|than|over"
-    r"|from|to|by|respectively|outperform\w*|beat\w*|exceed\w*|surpass\w*)(?!\w)"
+    r"|from|to|by|where|respectively|outperform\w*|beat\w*|exceed\w*|surpass\w*)(?!\w)"
     r"|[，；、（）]|而|但|从|到|比|以及"
 )
-_CLAUSES = re.compile(r"[;:](?!\d)|,(?!\d)|(?<!\w)(?:and|but|while|whereas)(?!\w)|[，；]|而|但")
+_CLAUSES = re.compile(
+    r"[;:](?!\d)|,(?!\d)|(?<!\w)(?:and|but|where|while|whereas)(?!\w)|[，；]|而|但"
+)
 _END = re.compile(r"[.!?。！？](?:\s|$)")
 _TOKEN = re.compile(r"[a-z][a-z0-9]*(?:[-.+][a-z0-9]+)*")
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
@@ -44,8 +46,17 @@ def _group(name: str) -> re.Pattern[str]:
 # Two groups of words that say the reverse of each other.
 _MOVES = [(_group("rises"), _group("falls")), (_group("faster"), _group("slower"))]
 _MERITS = [(_group("better"), _group("worse"))]
+_KEEPS = [(_group("keeps"), _group("gives up"))]
 _METRICS = [(_group("right"), _group("wrong")), (_group("quick"), _group("long"))]
 _HIGH = _group("higher is better")
+_QUANTITY, _LEVEL = _group("quantities"), _group("says a level")
+_ANYBODY = frozenset(_WORDS["anybody"].split())
+_THAN = re.compile(r"(?<!\w)(?:than|over|compared (?:to|with)|versus|vs\.?) ([^,;:().]{2,80})")
+_BY = re.compile(r"(?<!\w)by (?:up to |about |only |over )?$")
+_MORE = re.compile(
+    r"^ ?(?:points? |percent |as )?(?:more|less|fewer|higher|lower|better|worse)(?!\w)"
+)
+_COUNTED = re.compile(r"[km]? ?(?!(?:times|points?|percent)(?!\w))([a-z]{3,})(?![\w/])")
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,24 @@ class Statement:
         start = before[-1].end() if before else 0
         return self.text[start : after.start() if after else len(self.text)]
 
+    def counted(self, number: Number) -> str:
+        """What a number counts: the word behind it, "tokens"."""
+        noun = _COUNTED.match(self.text, number.digits_end)
+        return noun[1] if noun else ""
+
+    def says_difference(self, number: Number) -> bool:
+        """ "by 12 %", "12 % less": what two things differ by."""
+        before, after = self.text[: number.start], self.text[number.end :]
+        return bool(_BY.search(before) or _MORE.search(after))
+
+    def says_level(self, number: Number) -> bool:
+        """ "keeps 96 % of it": how much something has, where no word says a difference."""
+        clause = self.clause(number)
+        groups = [group for pair in _MOVES + _MERITS for group in pair]
+        if self.says_difference(number) or any(group.search(clause) for group in groups):
+            return False
+        return bool(_LEVEL.search(clause))
+
     def owners(self) -> list[frozenset[str]]:
         """The words that say of each number whose it is, or at which end of a change it stands."""
         parts = self._parts()
@@ -75,6 +104,9 @@ class Statement:
         before: tuple[int, int] | None = None  # a part with words but no number
         for start, end, mark in parts:
             here = [i for i, n in enumerate(self.figures) if start <= n.start < end]
+            here = [
+                i for i in here if not self.figures[i].is_word
+            ] or here  # "with a quarter of it"
             own = self._words(start, end)
             if mark == "(" and not here:
                 last = [i for i, n in enumerate(self.figures) if n.end <= start]
@@ -189,10 +221,38 @@ def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Statement) ->
     metric = fold(claimed.metric)
     if _is_opposite(metric, clause, _METRICS):
         return True
+    if _of_another_quantity(metric, clause, theirs.text) or _others_named(claimed, here[0], theirs):
+        return True
     # Lower is better of a metric that the sentence has as one of which more is better.
     (_, wrong), (_, falls) = _METRICS[0], _MOVES[0]
     is_high = _HIGH.search(metric) and not wrong.search(metric) and not falls.search(clause)
     return claimed.direction == "lower" and bool(is_high)
+
+
+def _of_another_quantity(metric: str, clause: str, sentence: str) -> bool:
+    """Whether a metric is one quantity, and the clause of the number names another alone."""
+    named = set(_QUANTITY.findall(metric))
+    return bool(named and _QUANTITY.search(clause)) and not named & set(_QUANTITY.findall(sentence))
+
+
+def _others_named(claimed: ClaimedNumber, at: int, theirs: Statement) -> bool:
+    """Whether the sentence names another baseline, count of the setting, or winner."""
+    number, clause = theirs.figures[at], theirs.clause(theirs.figures[at])
+    than = _THAN.search(theirs.text, number.end)
+    baseline = _tokens(fold(claimed.baseline)) - _ANYBODY
+    if than and _tokens(than[1]) - _ANYBODY and baseline and not baseline & _tokens(theirs.text):
+        return True
+    setting = Statement.of(claimed.setting)
+    values = {abs(n.value) for n in theirs.figures}
+    counted = {noun for n in theirs.figures if (noun := theirs.counted(n))}
+    if any(abs(n.value) not in values and setting.counted(n) in counted for n in setting.figures):
+        return True
+    ((better, worse),) = _MERITS
+    before = theirs.text[: number.start]
+    loses = worse.search(clause) if _BY.search(before) and not better.search(clause) else None
+    is_loss = worse.search(fold(claimed.metric)) or claimed.value.strip().startswith(("-", "−"))
+    loser = _tokens(before.partition(loses[0])[0]) if loses else set()
+    return bool(loser & _tokens(fold(claimed.subject))) and not is_loss
 
 
 def _compare(ours: Statement, number: Number, theirs: Statement) -> bool | None:
@@ -205,7 +265,10 @@ def _compare(ours: Statement, number: Number, theirs: Statement) -> bool | None:
     if swapped is not None:
         return swapped
     words = ours.clause(number)
-    return any(_is_reverse(words, theirs.clause(theirs.figures[at])) for at in same)
+    others = [theirs.figures[at] for at in same]
+    if ours.says_difference(number) and all(theirs.says_level(other) for other in others):
+        return True
+    return any(_is_reverse(words, theirs.clause(other)) for other in others)
 
 
 def _is_reverse(words: str, clause: str) -> bool:
@@ -215,13 +278,26 @@ def _is_reverse(words: str, clause: str) -> bool:
     shared = _tokens(words) & _tokens(clause)
     if not shared and not _CHINESE.search(words):
         return False  # they may be of two quantities
-    if _is_opposite(words, clause, _MOVES + _MERITS):
-        return True
+    if _is_opposite(words, clause, _MOVES + _MERITS + _KEEPS):
+        return not _is_mirrored(words, clause)
     is_merit = _HIGH.search(clause) and _HIGH.search(words)
     if is_merit and (_gains_and_loses(words, clause) or _gains_and_loses(clause, words)):
         return True
     is_negated = bool(_NEGATED.search(words)) != bool(_NEGATED.search(clause))
     return len(shared) > 1 and is_negated and " than " not in f"{words} {clause}"
+
+
+def _is_mirrored(ours: str, theirs: str) -> bool:
+    """ "B wins by 2 points" of "A loses to B by 2 points"."""
+    matches = [
+        [match for pair in _MOVES + _MERITS for group in pair for match in group.finditer(text)]
+        for text in (ours, theirs)
+    ]
+    if not all(matches):
+        return False
+    first = [min(match.start() for match in there) for there in matches]
+    subject, theirs_of = _tokens(ours[: first[0]]), _tokens(theirs[: first[1]])
+    return bool(subject & _tokens(theirs[first[1] :])) and not subject & theirs_of
 
 
 def _gains_and_loses(statement: str, other: str) -> bool:
@@ -245,10 +321,11 @@ def _swapped(ours: Statement, mine: int, theirs: Statement, same: Sequence[int])
         if i == mine or number == value or abs(theirs.figures[j].value) != number:
             continue
         for at in same:
-            straight = (owners[mine] & others[at]) - others[j]
-            straight |= (owners[i] & others[j]) - others[at]
-            crossed = (owners[mine] & others[j]) - others[at]
-            crossed |= (owners[i] & others[at]) - others[j]
+            mine_alone, its_alone = owners[mine] - owners[i], owners[i] - owners[mine]
+            straight = (mine_alone & others[at]) - others[j]
+            straight |= (its_alone & others[j]) - others[at]
+            crossed = (mine_alone & others[j]) - others[at]
+            crossed |= (its_alone & others[at]) - others[j]
             if crossed and not straight and owners[mine] and owners[i]:
                 return True
             known = known or bool(straight)

@@ -24,6 +24,7 @@ Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
 # A token of a paper has three to five characters; one of seven is in no text that was read whole.
 LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
 MOST_TOKENS = 6_000  # of an answer: the longest summary that the schema allows
+USUAL_TOKENS = 3_000  # of one that is as long as summaries are, also in Chinese
 CONTEXTS = 1024  # tokens, of which contexts are multiples
 # What no tokeniser reads as a part of one token: a word with the sign before it, digits, signs.
 _WORDS = re.compile(r"[^\w\s]?[^\W\d_]+|\d+|[^\w\s]+")
@@ -49,10 +50,13 @@ def mode_of(server: Server, ask: Ask | None = None) -> str:
 
 
 def fitted(server: Server) -> Server:
-    """The server with the longest answer that its context has room for, where it is known."""
+    """The server with the longest answer that its context has room for, where it is known.
+
+    Where it is not, a usual summary is asked for once the server's own limit has cut one off.
+    """
     row = known(server)
     if row is None or row.context is None:
-        return server
+        return replace(server, longest=USUAL_TOKENS)
     return replace(server, most_tokens=min(round(row.context * FOR_THE_ANSWER), MOST_TOKENS))
 
 

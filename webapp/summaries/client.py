@@ -14,7 +14,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -123,6 +123,7 @@ class Server:
     key: str
     until: float = math.inf  # deadline for its answers, on the monotonic clock
     most_tokens: int = 0  # of an answer; 0: the server's own limit
+    longest: int = 0  # tokens asked for once that limit has cut an answer off; 0: not once more
 
     @staticmethod
     def of(connected: Settings) -> Server:
@@ -148,8 +149,22 @@ class Server:
         what it raises ends the answer, at the server too.
         """
         extra: dict[str, Any] = {"response_format": response_format} if response_format else {}
-        if self.most_tokens:  # of servers that were seen to take them
-            extra |= {"max_tokens": self.most_tokens, "temperature": TEMPERATURE}
+        most = self.most_tokens or (self.longest if self.base_url in _cut_off else 0)
+        reply = self._ask_as_it_takes(messages, extra | _limits(most), heard)
+        if not reply.cut or most or not self.longest:
+            return reply
+        try:
+            whole = self._ask_as_it_takes(messages, extra | _limits(self.longest), heard)
+        except RefusedError:
+            return reply
+        _cut_off.add(self.base_url)
+        read, written = reply.tokens_in + whole.tokens_in, reply.tokens_out + whole.tokens_out
+        return replace(whole, tokens_in=read, tokens_out=written)
+
+    def _ask_as_it_takes(
+        self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
+    ) -> Reply:
+        """One answer in the first of the ways that the server does not refuse."""
         ways = _WAYS[_refused_by.get(self.base_url, 0) :]
         for way in ways:
             try:
@@ -269,7 +284,13 @@ _WAYS: tuple[dict[str, Any], ...] = (
     {},
 )
 _refused_by: dict[str, int] = {}  # the ways that a server has refused, by its address
+# Servers whose own limit is shorter than a summary: `transformers serve` ends at 1,024 tokens.
+_cut_off: set[str] = set()
 _FIELD = re.compile(r"stream|un(?:recogni[sz]ed|known|expected|supported)|extra|not permitted")
+
+
+def _limits(most: int) -> dict[str, Any]:
+    return {"max_tokens": most, "temperature": TEMPERATURE} if most else {}
 
 
 def _silent(patience: Patience) -> BusyError:

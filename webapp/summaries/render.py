@@ -31,7 +31,7 @@ class _Marking:
     missing: int = 0  # numbers that do not stand in the text, and statements that it contradicts
 
     def stands(self, number: str) -> bool:
-        is_there = self.truth.holds_number(number)
+        is_there = _stands(number, self.truth)
         self.missing += not is_there
         return is_there
 
@@ -54,6 +54,11 @@ class _Marking:
             "columns": [self.line(c) for c in table.columns],
             "rows": [[self.line(c) for c in (row + [""] * width)[:width]] for row in table.rows],
         }
+
+
+def _stands(number: str, truth: PaperText) -> bool:
+    """Whether a number stands in the text: "128K" as written, "8B" also as the 8 of a name."""
+    return truth.holds_number(number) or truth.holds_number(number.rstrip("KMB"))
 
 
 def render_summary(
@@ -79,7 +84,7 @@ def render_summary(
         )
     html = render_to_string("summaries/content.html", {"sections": sections, "language": language})
     columns = {
-        "gist": plain_line(summary.gist, truth.holds_number),
+        "gist": plain_line(summary.gist, lambda number: _stands(number, truth)),
         "gist_html": marking.line(summary.gist),
         "html": sanitise_blocks(html),
     }
@@ -95,7 +100,7 @@ _MARKDOWN = MarkdownIt("zero", {"html": False}).enable(["emphasis", "backticks",
 _FORMULA = re.compile(r"\$\$?([^$\n]{1,1000})\$\$?|\\\((.{1,1000}?)\\\)")
 _KEEP, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"  # private use: stripped from the input
 _PRIVATE = re.compile(f"[{_KEEP}{_OPEN}{_CLOSE}\x00-\x08\x0b-\x1f]")
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^])(?<![A-Za-z]-)\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^])(?<![A-Za-z]-)\d+(?:[.,]\d+)*(?:[KMB](?!\w))?")
 _MISSING = '<mark class="unverified" title="This number was not found in the text">'
 
 

@@ -1,6 +1,6 @@
 """llama.cpp's own server for one GGUF file, from the wheel `xllamacpp`.
 
-`python -m workers.up.llama FILE PORT NAME`: at low priority, with one slot and all cores but one,
+`python -m workers.up.llama FILE NAME PORT`: at low priority, with one slot and all cores but one,
 so that the site goes on answering. What it needs of memory is reckoned before it is loaded.
 """
 
@@ -134,7 +134,7 @@ def fitting_context(model: ModelFile) -> int:
     )
 
 
-def serve(path: Path, port: int, name: str) -> None:
+def serve(path: Path, name: str, port: int) -> None:
     """Serve until the process is ended."""
     import xllamacpp  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415
 
@@ -146,6 +146,10 @@ def serve(path: Path, port: int, name: str) -> None:
     params.model_alias = {name}
     params.n_ctx = fitting_context(ModelFile.read(path))
     params.n_parallel = 1
+    # What is reckoned is all that is taken: a mapped file would stand in memory beside the weights
+    # in the order that the processor reads, and former prompts would be kept, up to 8 GB of them.
+    params.load_mode = xllamacpp.llama_load_mode.LLAMA_LOAD_MODE_NONE
+    params.cache_ram_mib = params.n_ctx_checkpoints = 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.hostnames = ["127.0.0.1"]
     params.port = port
@@ -156,4 +160,4 @@ def serve(path: Path, port: int, name: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import multiprocessing
 import os
 import re
@@ -13,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from django.contrib.auth.models import User
@@ -82,17 +83,6 @@ def test_a_model_is_stopped_while_something_is_measured(monkeypatch: pytest.Monk
     assert ends == [-9]
 
 
-class Answering(ModelHere):
-    """A model whose server answers as llama.cpp’s does once it has loaded."""
-
-    def start(self) -> subprocess.Popen[bytes]:
-        folder = self.path.parent / "served"
-        folder.mkdir(exist_ok=True)
-        (folder / "health").touch()
-        line = [sys.executable, "-m", "http.server", str(self.port), "--bind", "127.0.0.1"]
-        return subprocess.Popen([*line, "--directory", str(folder)], stderr=subprocess.DEVNULL)
-
-
 @pytest.fixture
 def up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
@@ -138,27 +128,97 @@ def ask(administrator: Client, model: str) -> None:
     assert administrator.post("/connections/", {"here": model}).status_code == 302
 
 
-def test_an_administrator_starts_and_stops_a_model_on_the_page(
-    up: Callable[[], None], administrator: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_here, "servable", lambda path: Answering(**vars(ModelHere.of(path))))
+QUESTION = "/v1/chat/completions"
+
+
+@pytest.fixture
+def loaded(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Sleeping]:
+    """A model that is loaded: `httpserver` stands for its server and answers that it is healthy."""
     file = tmp_path / "tiny.gguf"
     file.touch()
+    model = Sleeping(file, "tiny", httpserver.port)
+    monkeypatch.setattr(model_here, "servable", lambda *_: model)
+    httpserver.expect_request("/health").respond_with_data("{}")
+    yield model
+    for server in model.started:
+        server.kill()
+
+
+def test_a_model_is_ready_once_it_is_healthy_and_has_answered(httpserver: HTTPServer) -> None:
+    model = ModelHere(Path("tiny.gguf"), "tiny", httpserver.port)
+    httpserver.expect_ordered_request("/health").respond_with_data("loading", 503)
+    assert not model.is_ready()
+    for status, answer in ((503, "loading"), (200, "{}")):
+        httpserver.expect_ordered_request("/health").respond_with_data("{}")
+        httpserver.expect_ordered_request(QUESTION, "POST").respond_with_data(answer, status)
+        assert model.is_ready() == (status == 200)
+    (asked,) = {request.data for request, _ in httpserver.log if request.method == "POST"}
+    assert json.loads(asked)["max_tokens"] == 1
+
+
+def test_an_administrator_starts_and_stops_a_model_on_the_page(
+    up: Callable[[], None], administrator: Client, loaded: Sleeping, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_oneshot_request(QUESTION).respond_with_data("loading", 503)
+    httpserver.expect_request(QUESTION).respond_with_data("{}")
     assert "Start it" in page_of(administrator)
-    ask(administrator, f"  {file} ")
+    ask(administrator, f"  {loaded.path} ")
     assert "waits to be started" in page_of(administrator)
     assert "hx-get" in page_of(administrator)
     up()
     wait_for(lambda: "is running and connected" in page_of(administrator), 20, "the model")
+    assert [request.path for request, _ in httpserver.log] == ["/health", QUESTION] * 2
     assert "hx-get" not in page_of(administrator)
     assert connections.current().summary_model == "tiny"
-    address = connections.current().openai_base_url
-    with urlopen(address.replace("/v1", "/health"), timeout=5) as answer:
-        assert answer.status == 200
+    assert connections.current().openai_base_url == loaded.address
+    run = queued(state=State.RUNNING)
+    wait_for(lambda: "stopped while something is measured" in page_of(administrator), 20, "a pause")
+    assert loaded.alive() == 0
+    Run.objects.filter(pk=run.pk).update(state=State.SUCCEEDED)
+    wait_for(lambda: "is running and connected" in page_of(administrator), 20, "its return")
     ask(administrator, "")
     wait_for(lambda: not connections.kept(), 20, "its end")
+    assert loaded.alive() == 0
     assert connections.current().summary_model == ""
     assert "Start it" in page_of(administrator)
+
+
+def test_a_model_that_is_loaded_and_cannot_answer_is_not_connected(
+    up: Callable[[], None], administrator: Client, loaded: Sleeping, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request(QUESTION).respond_with_data("no <template>", 500)
+    ask(administrator, str(loaded.path))
+    up()
+    wait_for(lambda: "could not be started" in page_of(administrator), 20, "the reason")
+    assert "It is loaded, but answers 500: no &lt;template&gt;" in page_of(administrator)
+    assert loaded.alive() == 0
+    assert not connections.kept()
+    # The same once more is tried once more.
+    httpserver.clear()
+    httpserver.expect_request("/health").respond_with_data("{}")
+    httpserver.expect_request(QUESTION).respond_with_data("{}")
+    ask(administrator, str(loaded.path))
+    wait_for(lambda: "is running and connected" in page_of(administrator), 20, "the model")
+
+
+def test_a_full_disk_changes_nothing_and_says_so(
+    administrator: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setenv(here.STARTER, "1")
+    settings.DATA_DIR = tmp_path
+    here.want("tiny.gguf")
+    here.tell(here.StateOfModel(model="tiny.gguf", state="serving"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
+
+    monkeypatch.setattr(here, "write_whole", full)
+    response = administrator.post("/connections/", {"here": "other.gguf"}, follow=True)
+    page = response.content.decode()
+    assert "Nothing was changed: No space left on device." in page
+    assert "is running and connected" in page
 
 
 def test_why_a_model_could_not_be_started_stands_on_the_page(
@@ -169,9 +229,6 @@ def test_why_a_model_could_not_be_started_stands_on_the_page(
     wait_for(lambda: "could not be started" in page_of(administrator), 20, "the reason")
     assert "nowhere.gguf: there is no such file." in page_of(administrator)
     assert "Choose another" in page_of(administrator)
-    # The same again is tried again.
-    ask(administrator, "nowhere.gguf")
-    assert "waits to be started" in page_of(administrator)
 
 
 def test_a_download_shows_how_far_it_is_and_can_be_cancelled(
@@ -181,7 +238,7 @@ def test_a_download_shows_how_far_it_is_and_can_be_cancelled(
         tell(3_000_000, 9_000_000)
         time.sleep(60)
 
-    monkeypatch.setattr(model_here, "local_file", slowly)
+    monkeypatch.setattr(model_here, "local_model", slowly)
     ask(administrator, "org/tiny")
     up()
     wait_for(lambda: "is being fetched: 2.9" in page_of(administrator), 30, "its progress")
@@ -199,7 +256,7 @@ def test_the_hub_s_client_tells_how_far_a_download_is(
     headers = {"ETag": '"1"', "X-Repo-Commit": "0" * 40}
     file = re.compile("/org/tiny/resolve/.*")
     httpserver.expect_request(file).respond_with_data(bytes(50_000), headers=headers)
-    code = "from workers.up.model_here import local_file; local_file('org/tiny', print)"
+    code = "from workers.up.model_here import local_model; local_model('org/tiny', print)"
     hub = {"HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code],
