@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +65,15 @@ def _llama_cpp(here: Any) -> Started:
 
 
 def _transformers_serve(here: Any) -> Started:
-    """The server, at the model's port, of the same file."""
-    name = f"{here.path.parent}:{here.path.name}"
-    program = Path(sys.prefix) / "bin" / "transformers"
-    where = ["--host", "127.0.0.1", "--port", str(here.port), "--device", "cpu"]
-    server = subprocess.Popen(
-        [program, "serve", name, *where], env=os.environ | {"HF_HUB_OFFLINE": "1"}
-    )
-    return server, replace(here, name=name)
+    """The server of the same weights, in a folder as transformers keeps them."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = Path(os.environ["ASSAY_DATA"]) / here.name
+    read = {"pretrained_model_name_or_path": here.path.parent, "gguf_file": here.path.name}
+    for kind in (AutoModelForCausalLM, AutoTokenizer):
+        kind.from_pretrained(**read).save_pretrained(folder)
+    there = type(here).of(folder)
+    return there.start(), there
 
 
 SERVERS: dict[str, Callable[[Any], Started]] = {
