@@ -1,1 +1,1 @@
-"""TF-IDF and linear models in plain Python."""
+"""TF-IDF and linear models, without scikit-learn."""

@@ -58,3 +58,29 @@ def test_where_there_are_too_few_papers_a_known_frequency_stays() -> None:
     keyword_frequencies.recount_stale_frequencies(MONDAY)
     kept.refresh_from_db()
     assert (kept.keywords, kept.counted_on) == (words, MONDAY)
+
+
+@pytest.mark.usefixtures("four_papers")
+def test_the_papers_are_read_once_for_many_profiles_and_a_readers_change_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rare = [
+        profile(f"Rare {at}", slug=f"rare-{at}", words=[word], matching="rarity")
+        for at, word in enumerate(("sparse", "kernel", "zebra", "sparse"))
+    ]
+    reading: list[object] = []
+    real = keyword_frequencies._recent_papers
+
+    def recent() -> list[tuple[str, str]]:
+        reading.append(None)
+        mine = Profile.objects.get(pk=rare[3].pk)
+        mine.keywords = [{"keyword": "owl", "weight": 2.0}]
+        mine.save()
+        return real()
+
+    monkeypatch.setattr(keyword_frequencies, "_recent_papers", recent)
+    keyword_frequencies.recount_stale_frequencies(MONDAY)
+    assert len(reading) == 1
+    stored = [Profile.objects.get(pk=one.pk).keywords[0] for one in rare]
+    assert [one.get("frequency") for one in stored] == [666.7, 1000.0, 0.0, None]
+    assert stored[3]["keyword"] == "owl"
