@@ -70,8 +70,13 @@ def _transformers_serve(here: Any) -> Started:
 
     folder = Path(os.environ["ASSAY_DATA"]) / here.name
     read = {"pretrained_model_name_or_path": here.path.parent, "gguf_file": here.path.name}
-    for kind in (AutoModelForCausalLM, AutoTokenizer):
-        kind.from_pretrained(**read).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(**read)
+    config = model.config.to_dict()
+    config.pop("quantization_config")  # a model of GGUF's is not written: its weights are
+    plain = type(model)(type(model.config)(**config))
+    plain.load_state_dict(model.state_dict())
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(**read).save_pretrained(folder)
     there = type(here).of(folder)
     return there.start(), there
 
