@@ -9,15 +9,16 @@ from typing import Any
 import torch
 
 from ..context import Context
+from ..errors import InputError
 from ..kit.checkpoint import kept_in
 from ..kit.images import Panel, panels
 from ..kit.report import Charts, Stages
-from . import checks, scenes, toy
+from . import checks, clips, scenes, toy
 from .choice import BEFORE, Stage
 from .core import read
 from .practice import operations
 from .selectors import REGISTRY
-from .spec import TradeoffParams, TrainingParams
+from .spec import Drawn, TradeoffParams, TrainingParams, VideoParams
 from .toy import Exam, Plans, learn, leaving_at, leaving_twice, split
 from .training import History
 
@@ -38,7 +39,7 @@ WATCHED = {"learning": "accuracy", "task": "task", "judge": "judge", "kept": "ke
 FINAL_BUDGET = 4
 
 
-def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, stages: Stages) -> Any:
+def _base(ctx: Context, params: Drawn, seed: int, stages: Stages) -> Any:
     tick = stages.begin(toy.WARM_UP + params.base_steps, f"seed {seed}, unpruned model")
     source = params.model_dump(include={"folder", "model", "looks"})
     return toy.trained(seed, params.base_steps, on_step=tick, **source).to(ctx.device)
@@ -117,6 +118,35 @@ def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, f
     row = exam.prompt.each(lambda part: part[:1])
     plans = {(name, k): way(k) for name, way in ways.items() for k in budgets}
     return {at: 100 * share for at, share in operations(exam.llava, row, plans).items()}
+
+
+def video(ctx: Context, params: VideoParams) -> None:
+    """Train a model a seed, then judge what may be read of the same clips at equal tokens."""
+    torch.set_num_threads(1)
+    _readable(params.model)
+    if max(params.kept) > params.frames:
+        raise InputError(f"{max(params.kept)} frames are kept of clips of {params.frames}")
+    ctx.check_all("identity", checks.identity(ctx.device))
+    ctx.check_all("positions", checks.positions(ctx.device))
+    charts, ways = Charts(ctx, __file__), clips.ways(params.frames)
+    stages = Stages(ctx, params.seeds * (toy.WARM_UP + params.base_steps + params.judged))
+    table: Table = defaultdict(list)
+    whole = []
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
+        llava = _base(ctx, params, seed, stages)
+        tick = stages.begin(params.judged, f"seed {seed}, questions about clips")
+        exam = clips.Exam(llava, params.judged, seed, params.frames)
+        whole.append(exam.accuracy())
+        ctx.log(f"seed {seed}: all frames {whole[-1]:.1%} right, {in_words(exam.by_kind())}")
+        for done, frames in enumerate(params.kept):
+            tokens = frames * scenes.PATCHES
+            for name, way in ways.items():
+                _note(
+                    table[name, tokens], name, exam, leaving_at(BEFORE, way, tokens), params.draws
+                )
+            tick(params.judged * (done + 1) / len(params.kept))
+    every = f"all {params.frames} frames, {params.frames * scenes.PATCHES} tokens"
+    charts.seeds("video", table, limits={every: 100 * sum(whole) / len(whole)})
 
 
 QUESTIONS = 3

@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from ..kit.rows import take, wide
+from ..kit.rows import take
 from .choice import Context, Selector, top
+from .merging import match, merge
 from .stream import Entered
 
 
@@ -63,36 +64,21 @@ def tome(context: Context, k: int) -> Entered:
     Equation: $x_b \gets \frac{s_b x_b + \sum_a s_a x_a}{s_b + \sum_a s_a}, \quad
         b = \arg\max_b \cos(k_a, k_b)$
 
-    In rounds: tokens are dealt alternately into A and B; the r of A most similar by key to one of B
-    are averaged into it, weighed by how many patches each stands for; log of that number is added
-    to the keys. The paper spreads the rounds over the tower's layers; here they follow it.
+    In rounds of `merging.match` and `merge`: tokens are dealt alternately into A and B; the r of A
+    most similar by key to one of B are averaged into it, weighed by how many patches each stands
+    for; log of that number is added to the keys. The paper spreads the rounds over the tower's
+    layers, as `merging` does; here they follow it.
     """
-    features = context.vision.features
+    features, keys = context.vision.features, context.vision.keys
+    B, n, d = features.shape
     # Sums and sizes in single precision at least: bfloat16 cannot count beyond 256.
-    x = features.to(torch.promote_types(features.dtype, torch.float32))  # (B, n, d_vision)
-    keys = context.vision.keys  # (B, n, d_head)
-    B, n, _ = x.shape
-    size = x.new_ones(B, n, 1)
-    places = torch.arange(n, device=x.device).expand(B, n)
-    while n > k:
-        a, b = torch.arange(0, n, 2), torch.arange(1, n, 2)
-        r = min(len(a), n - k)
-        unit = F.normalize(keys, dim=-1)
-        near, to = (unit[:, a] @ unit[:, b].mT).max(dim=-1)  # (B, n_a)
-        order = near.argsort(dim=-1, descending=True)
-        gone, stay = order[:, :r], order[:, r:].sort(dim=-1).values
-        into = to.gather(1, gone)
-        parts = []
-        for value in (x * size, keys * size, size):
-            out = value[:, b].scatter_add(1, wide(into, value), take(value[:, a], gone))
-            parts.append(torch.cat((take(value[:, a], stay), out), 1))
-        places = torch.cat((places[:, a].gather(1, stay), places[:, b]), 1)
-        order = places.argsort(dim=-1)
-        places = places.gather(1, order)
-        x, keys, size = (take(part, order) for part in parts)
-        x, keys = x / size, keys / size
-        n -= r
-    return Entered(x.to(features.dtype), places, size[..., 0].log())
+    x = torch.cat((features.to(torch.promote_types(features.dtype, torch.float32)), keys), -1)
+    size, places = x.new_ones(B, n), torch.arange(n, device=x.device).expand(B, n)
+    while (n := x.shape[1]) > k:
+        pairs = match(x[..., d:], min((n + 1) // 2, n - k))
+        x, size, stay = merge(x, size, *pairs)
+        places = places.gather(1, stay)
+    return Entered(x[..., :d].to(features.dtype), places, size.log())
 
 
 def fastv(context: Context, k: int) -> Tensor:

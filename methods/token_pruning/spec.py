@@ -10,14 +10,42 @@ from ..spec import Params, TimedParams, parameter, read_method
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
 
 
-class _Learning(Params):
+class Drawn(Params):
+    """Parameters of what is measured on drawn scenes."""
+
     base_steps: int = parameter(350, "Steps of the unpruned model.", ge=1, le=100_000)
-    steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
     looks: bool = parameter(True, "Whether the unpruned model is supervised where to look.")
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
     folder: Place = parameter("", "Folder of checkpoints to resume from; empty: none.", local=True)
     model: Place = parameter("", MODEL_HELP, model=True)
+
+
+class VideoParams(Drawn):
+    """Parameters of `video`."""
+
+    judged: int = parameter(256, "Held-out questions.", ge=16, le=2048)
+    frames: int = parameter(8, "Frames of a clip.", unit="frames", ge=2, le=32)
+    kept: tuple[Annotated[int, Field(ge=1, le=32)], ...] = parameter(
+        (1, 2, 3, 4), "Tokens that are read, in frames.", unit="frames", min_length=1, max_length=8
+    )
+    draws: int = parameter(3, "Draws of what chance decides, a model.", ge=1, le=50)
+
+
+class VitParams(Params):
+    """Parameters of `vit`."""
+
+    steps: int = parameter(400, "Steps of each classifier.", ge=1, le=100_000)
+    seeds: int = parameter(5, "Classifiers, each on a split of its own.", ge=1, le=10)
+    judged: int = parameter(450, "Digits that are held out.", ge=16, le=897)
+    sides: tuple[Annotated[int, Field(ge=4, le=8)], ...] = parameter(
+        (7, 6, 5, 4), "Mean tokens a layer, as sides of a square.", min_length=1, max_length=4
+    )
+    draws: int = parameter(5, "Draws of what chance decides, a classifier.", ge=1, le=50)
+
+
+class _Learning(Drawn):
+    steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
 
 
 class TradeoffParams(_Learning):

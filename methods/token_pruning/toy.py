@@ -24,7 +24,7 @@ from . import scenes
 from .choice import BEFORE, Selector, Stage
 from .config import PruningConfig
 from .core import read
-from .llava import MIN_MASK, attention_scores, encode, load_llava, sized
+from .llava import MIN_MASK, Vision, attention_scores, encode, load_llava, sized
 from .model import Pruner
 from .scenes import KINDS, PATCHES, Questions, Scenes
 from .selectors import REGISTRY
@@ -273,7 +273,7 @@ class Exam:
         self.asked = scenes.ask(self.drawn, 8, generator)
         self.prompt = prompts(self.drawn, self.asked).each(lambda part: part.to(llava.device))
         seen = encode(llava, self.drawn.pixels.to(llava.device))
-        self.vision = seen.rows(torch.arange(len(seen.cls)).repeat_interleave(8))
+        self.vision: Vision | None = seen.rows(torch.arange(len(seen.cls)).repeat_interleave(8))
 
     def right(self, stages: Sequence[Stage] = (), draw: int = 0) -> Tensor:
         r"""Which questions are answered rightly: (n,) bool, on the CPU.
