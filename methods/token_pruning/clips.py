@@ -100,7 +100,9 @@ class Exam(toy.Exam):
 
 
 def prompts(llava: Any, clips: Clips, asked: scenes.Questions, seen: Tensor) -> Prompt:
-    """One row a question: BOS, all frames, what is asked; a patch has one position in all frames.
+    r"""One row a question: BOS, all frames, what is asked; a patch has one position in all frames.
+
+    Equation: $\mathrm{position}(t, p) = 1 + p, \quad 0 \le t < T, \quad 0 \le p < P$
 
     `seen` (B, T, PATCHES, d) are the frames as the decoder reads them.
     """
