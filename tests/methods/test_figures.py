@@ -48,6 +48,20 @@ def test_accuracy_against_tokens(label: str) -> None:
         assert cell.rstrip(" ↑") == f"{fmean(samples):.1f} ({low:.0f}–{high:.0f})"
 
 
+MERGED = {
+    "ToMe |": "merged", "ToMe, attention": "unsized", "merged by chance": "by_chance",
+    "dropped by chance": "dropped", "average pooling in": "pooled",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", MERGED)
+def test_digits_named_with_fewer_tokens(label: str) -> None:
+    found = points("token_pruning/vit.jsonl", "vit_accuracy")
+    cells = row("token_pruning/details.md", label, "## Merging inside of a vision transformer")
+    for cell, tokens in zip(cells, (49.0, 36.0, 25.0, 16.0), strict=True):
+        assert float(cell) == pytest.approx(fmean(found[MERGED[label], tokens].samples), abs=0.051)
+
+
 LOSSES = {
     "chance, our schedule": "chance", "unpruned": "unpruned", "adversarial": "adversarial",
     "feature matching": "mse", "task and count only": "none", "**ours: the model's": "attention",
