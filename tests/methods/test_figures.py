@@ -62,6 +62,22 @@ def test_digits_named_with_fewer_tokens(label: str) -> None:
         assert float(cell) == pytest.approx(fmean(found[MERGED[label], tokens].samples), abs=0.051)
 
 
+OVER_TIME = {
+    "merged over time": "over_time", "frames at equal": "uniform_frames",
+    "frames by chance": "random_frames", "frames that are": "oracle_frames",
+    "tokens by chance": "random",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", OVER_TIME)
+def test_questions_about_clips(label: str) -> None:
+    found = points("token_pruning/video.jsonl", "video")
+    cells = row("token_pruning/details.md", label, "## Clips")
+    for cell, tokens in zip(cells, (64.0, 128.0, 192.0, 256.0), strict=True):
+        samples = found[OVER_TIME[label], tokens].samples
+        assert float(cell) == pytest.approx(fmean(samples), abs=0.051)
+
+
 LOSSES = {
     "chance, our schedule": "chance", "unpruned": "unpruned", "adversarial": "adversarial",
     "feature matching": "mse", "task and count only": "none", "**ours: the model's": "attention",
