@@ -13,7 +13,7 @@ from ..errors import InputError
 from .choice import Stage
 from .core import read
 from .llava import FAMILIES
-from .stream import Cache, Prompt, fitting, images_in, run_layer
+from .stream import Cache, Prompt, fitting, images_in, rotations, run_layer
 
 NEW = 20  # tokens generated where neither the call nor generation_config says how many
 TEMPLATE = "USER: {images}{question} ASSISTANT:"  # LLaVA-1.5's, where a processor has none
@@ -28,7 +28,7 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
     """
     decoder = llava.model.language_model
     hidden = decoder.embed_tokens(token)
-    rotary = decoder.rotary_emb(hidden, cache.position)
+    rotary = rotations(decoder, hidden, cache.position)
     for at, layer in enumerate(decoder.layers):
         bias, mask = cache.bias[at], None
         if bias is not None:

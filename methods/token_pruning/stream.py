@@ -49,6 +49,19 @@ class Prompt:
         return replace(self, **made)
 
 
+def rotations(decoder: Any, hidden: Tensor, positions: Tensor) -> Rotary:
+    r"""cos and sin (B, n, d_head) of positions p, (B, n) or (B, n, axes) in a model of several.
+
+    Equation: $\cos(p_b \theta), \sin(p_b \theta)$
+    """
+    if positions.ndim == 3:
+        positions = positions.movedim(2, 0)
+    elif "mrope_section" in (decoder.config.rope_parameters or {}):
+        positions = positions.expand(3, -1, -1)  # a word's axes agree
+    rotary: Rotary = decoder.rotary_emb(hidden, positions)
+    return rotary
+
+
 def is_visual(llava: Any, prompt: Prompt) -> Tensor:
     r"""Where placeholders of images and video stand, (B, T) bool.
 
@@ -230,9 +243,7 @@ class Stream:
 
         Equation: $\cos(p_b \theta), \sin(p_b \theta)$
         """
-        several = self.positions.ndim == 3
-        positions = self.positions.movedim(2, 0) if several else self.positions
-        return decoder.rotary_emb(self.hidden, positions), self.bias()
+        return rotations(decoder, self.hidden, self.positions), self.bias()
 
     def following(self) -> Tensor:
         r"""The position after the last token, a word, whose axes agree: (B, 1).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -57,6 +58,29 @@ def test_the_parts_stand_in_a_readers_order(client: Client, paper: Paper) -> Non
              "<h2>Facts"]  # fmt: skip
     places = [page.index(one) for one in order]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("Page selection for long contexts by sparse attention", "Page selection"),
+        ("Sparse attention for long contexts", ""),
+        ("Sparse attention <b>query-aware sparsity</b>", "query-aware sparsity"),
+    ],
+)
+def test_a_related_method_names_the_mechanism_that_is_nearest(
+    client: Client, paper: Paper, title: str, words: str
+) -> None:
+    """By the title or the own work's words, and without a figure of it."""
+    Paper.objects.filter(pk=paper.pk).update(title=title, abstract="Our sparse attention is fast.")
+    linking.link(Paper.objects.all())
+    page = body(client, paper)
+    said = f"“Top-k pages by bounds of their scores” is nearest by its words “{words}”"
+    assert (said in page) is bool(words)
+    related = page[page.index("A related method") :]
+    assert "nearest" not in related or not re.search(
+        r"[\d.]+×", related[: related.index("nearest")]
+    )
 
 
 def test_the_score_stands_with_its_words(client: Client, paper: Paper) -> None:
@@ -138,7 +162,7 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
     )
     paper.refresh_from_db()
     factories.make_listing("cs.LG")
-    factories.make_digest(factories.make_profile(), [paper], factories.DAY)
+    digest = factories.make_digest(factories.make_profile(), [paper], factories.DAY)
     assert "<b>Withdrawn.</b> This paper has been withdrawn" in body(client, paper)
     for address in (
         "/digest/2026-03-12/",
@@ -154,7 +178,8 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
     assert citations.csl(paper)["note"] == "Withdrawn"
     assert client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["withdrawn"] is True
     assert "Withdrawn" in str(zotero._item(paper, ""))
-    assert "Withdrawn. Block" in deliver._line(User(pk=1), paper, factories.DAY, "")["title"]
+    (entry,) = digest_entries(digest, digest.entries.all())
+    assert "Withdrawn. Block" in deliver._line(User(pk=1), entry, factories.DAY, "")["title"]
     digest = Digest.objects.get()
     written = [write(digest, digest_entries(digest)) for write in text_formats.FORMATS.values()]
     assert all("Withdrawn: Block" in one or '"withdrawn": true' in one for one in written)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import re2
 
-from methods.spec import Family
+from methods.spec import Family, Mechanism
 from webapp.papers.proposal import SENTENCE_END
 
 TITLE = 2.0  # a phrase of the title counts double
@@ -50,11 +50,21 @@ def pattern(written: str) -> re2._Regexp:
 
 def find(family: Family, title: str, abstract: str) -> list[Found]:
     """Each phrase of the family once, at its weightiest place, the weightiest first."""
+    against = {phrase: -weight for phrase, weight in family.against.items()}
+    return _weighed([*family.phrases.items(), *against.items()], title, abstract)
+
+
+def mechanism(mechanism: Mechanism, title: str, abstract: str) -> Found | None:
+    """The phrase by which a paper's title, or a sentence on its own work, names the mechanism."""
+    named = _weighed([(phrase, 1.0) for phrase in mechanism.phrases], title, abstract)
+    return next((phrase for phrase in named if phrase.place != "abstract"), None)
+
+
+def _weighed(phrases: list[tuple[str, float]], title: str, abstract: str) -> list[Found]:
     text = sentences(title, abstract)
     whole = "\n".join(sentence.text for sentence in text)
-    signed = [*family.phrases.items(), *((phrase, -w) for phrase, w in family.against.items())]
     weighed = []
-    for written, weight in signed:
+    for written, weight in phrases:
         parts = written.split(" & ")
         if all(pattern(part).search(whole) for part in parts):
             weighed += sorted(_places(parts, weight, text), key=lambda phrase: -abs(phrase.weight))[

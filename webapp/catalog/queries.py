@@ -12,6 +12,7 @@ from django.utils.translation import gettext
 
 from methods import charts, registry
 from methods.spec import Mechanism, Method
+from webapp.catalog import phrases
 from webapp.catalog.comparable import Comparison, ReportedNumber, best, comparisons, is_ours
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
@@ -209,6 +210,22 @@ class PaperMethod:
     def mechanism(self) -> Mechanism | None:
         """The one that the paper proposes; None where ours is a related method, not this one."""
         return self.carried.method.proposed_by(self.link.paper.arxiv_id)
+
+    @cached_property
+    def nearest(self) -> tuple[Mechanism, str] | None:
+        """The mechanism that the words of a paper with another one name first, and those words.
+
+        No figure stands beside it: the paper's own mechanism is not ours.
+        """
+        if self.mechanism:
+            return None
+        paper = self.link.paper
+        named = [
+            (phrase.weight, mechanism, phrase.words)
+            for mechanism in self.carried.method.mechanisms
+            if (phrase := phrases.mechanism(mechanism, paper.title, paper.abstract))
+        ]
+        return max(named, key=lambda found: found[0])[1:] if named else None
 
     @cached_property
     def best(self) -> Comparison | None:
