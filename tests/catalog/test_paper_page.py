@@ -162,7 +162,7 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
     )
     paper.refresh_from_db()
     factories.make_listing("cs.LG")
-    digest = factories.make_digest(factories.make_profile(), [paper], factories.DAY)
+    factories.make_digest(factories.make_profile(), [paper], factories.DAY)
     assert "<b>Withdrawn.</b> This paper has been withdrawn" in body(client, paper)
     for address in (
         "/digest/2026-03-12/",
@@ -178,7 +178,7 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
     assert citations.csl(paper)["note"] == "Withdrawn"
     assert client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["withdrawn"] is True
     assert "Withdrawn" in str(zotero._item(paper, ""))
-    (entry,) = digest_entries(digest, digest.entries.all())
+    entry = paper.digest_entries.get()
     assert "Withdrawn. Block" in deliver._line(User(pk=1), entry, factories.DAY, "")["title"]
     digest = Digest.objects.get()
     written = [write(digest, digest_entries(digest)) for write in text_formats.FORMATS.values()]
