@@ -20,7 +20,7 @@ from pydantic import (
 
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.defaults import EXCLUDE, MIN_SCORE, default_keywords
-from webapp.digests.scoring.learned import Learned
+from webapp.digests.scoring.learned import Learned, packed_examples
 from webapp.digests.scoring.scorer import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
@@ -170,7 +170,7 @@ def learned_of(model: LearnedModel) -> Learned:
     return Learned(
         Linear(model.intercept, model.weights),
         tuple(model.reference),
-        model.examples,
+        model.examples or packed_examples(()),
         model.liked,
         model.fingerprint,
     )
