@@ -354,6 +354,10 @@ def run_layer(
 
     Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l)$
     """
+    n = hidden.shape[1]
+    if mask is None and n > 1 and layer.self_attn.config._attn_implementation == "eager":
+        # Without a mask the others are causal, this one looks ahead.
+        mask = hidden.new_full((n, n), torch.finfo(hidden.dtype).min).triu(1)[None, None]
     out: Tensor = layer(
         hidden,
         attention_mask=mask,

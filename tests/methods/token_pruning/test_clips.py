@@ -62,6 +62,20 @@ def test_what_a_question_needs_is_there_in_the_frame_that_is_named(drawn):
                 assert len({token // P for token in tokens[b, q].tolist()}) == 1
 
 
+def test_a_patch_has_one_position_in_all_frames(drawn):
+    llava = load_llava(sized("scenes"))
+    asked = scenes.ask(drawn.whole, 2, torch.Generator().manual_seed(2))
+    seen = randn(3, T, P, llava.config.text_config.hidden_size, seed=4)
+    prompt = clips.prompts(llava, drawn, asked, seen)
+    assert prompt.places.shape == (6, 1 + T * P + 2)
+    assert prompt.places[0, 0] == 0
+    for t in range(T):
+        for p in range(P):
+            assert prompt.places[3, 1 + t * P + p] == 1 + p
+            torch.testing.assert_close(prompt.embeds[3, 1 + t * P + p], seen[1, t, p])
+    assert prompt.places[0, -2:].tolist() == [1 + P, 2 + P]
+
+
 def context(frames=4, patches=5, rows=2, seed=0):
     """A choice over few tokens: features that change little but at some places."""
     v = randn(rows, 1, patches, 3, seed=seed) + 0.3 * randn(rows, frames, patches, 3, seed=seed + 1)

@@ -286,3 +286,12 @@ def test_questions_become_prompts(tmp_path, saved):
     assert len(texts) == 2
     with pytest.raises(InputError, match="1 questions and 2 entries"):
         ask(llava, processor, ["what ?"], [None, None])
+
+
+def test_a_model_set_to_eager_attention_does_not_look_ahead(llava):
+    """Without padding there is no mask, and of transformers' ways that one alone is not causal."""
+    prompt = prompt_of(llava, 2)
+    wanted, words = read(llava, prompt, []).logits, generate(llava, prompt, [], 3)
+    llava.set_attn_implementation("eager")
+    torch.testing.assert_close(read(llava, prompt, []).logits, wanted, atol=1e-5, rtol=1e-5)
+    assert torch.equal(generate(llava, prompt, [], 3), words)

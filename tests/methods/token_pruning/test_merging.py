@@ -59,6 +59,9 @@ def test_matched_and_merged_as_in_loops(n, r, cls):
 def test_a_tower_with_merging_is_the_paper_s_layer_in_loops():
     """Layer by layer, image by image, head by head."""
     tower = load_llava(sized()).model.vision_tower
+    for at, layer in enumerate(tower.encoder.layers):  # fresh ones are alike
+        layer.layer_norm1.weight += 0.3 * randn(tower.config.hidden_size, seed=2 * at)
+        layer.layer_norm2.weight += 0.3 * randn(tower.config.hidden_size, seed=2 * at + 1)
     pixels = randn(2, 3, *[tower.config.image_size] * 2, seed=3)
     fewer = [5, 3, 2][: len(tower.encoder.layers)]
     found, sizes = merging.merged_states(tower, pixels, fewer)
