@@ -145,6 +145,18 @@ def test_after_the_triggers_were_away_every_reader_is_looked_at(
     assert not trained
 
 
+def test_nothing_waits_for_a_reader_who_is_gone(reader: User, trained: list[str]) -> None:
+    starred(reader)
+    waiting = revisions.pending("learn")
+    assert list(waiting) == [str(reader.pk)]
+    revisions.remove()
+    revisions.install()  # everybody is to be looked at, and this one's wait is there besides
+    User.objects.filter(pk=reader.pk).update(is_active=False)
+    learning.learn_all()
+    assert set(trained) == {"beside"}
+    assert not revisions.pending("learn")
+
+
 def test_likes_that_came_before_any_paper_are_learned_from_when_there_are_some() -> None:
     early: User = factories.make_reader()
     for number in range(5):

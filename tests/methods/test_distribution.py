@@ -27,7 +27,7 @@ from tests.processes import ROOT, wait_for
 PROJECT = tomllib.loads((ROOT / "methods" / "pyproject.toml").read_text())["project"]
 NAME, KEY = "elsewhere", "5a" * 32
 # What a package is imported as, where that is another name.
-IMPORTED_AS = {"pillow": "PIL", "pyyaml": "yaml"}
+IMPORTED_AS = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 SECOND_NAME = """
 import methods.registry
 import assay_methods.spec, assay_methods.kit.seeds, methods.spec, methods.kit.seeds

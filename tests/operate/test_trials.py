@@ -54,6 +54,8 @@ class FixedServer:
 
     text: str
     tokens: int = 0
+    base_url: str = "http://localhost:1/v1"
+    longest: int = 0
 
     def ask(self, *_: object) -> Reply:
         return Reply(self.text, self.tokens, 7, cut=False)

@@ -150,7 +150,7 @@ def test_what_fails_while_writing_leaves_nothing(
 
 
 def test_every_committed_result_is_published_with_its_machine() -> None:
-    files = list((ROOT / "benchmarks" / "results").rglob("*.json*"))
+    files = list((ROOT / "benchmarks" / "results").rglob("*.jsonl"))
     assert files
     assert publish() == (
         f"Results published: {len(files)} new, 0 already known, 0 unreadable.\n",

@@ -508,7 +508,7 @@ class OpenAIServer:
         else:
             message = {"content": self._content(request, scenario, text, wanted)}
         most, finish = request.get("max_tokens", self.own_limit) * 4, "stop"
-        if text and most and len(str(message.get("content"))) > most:
+        if text and self.own_limit and len(str(message.get("content"))) > most:
             message, finish = {"content": str(message["content"])[:most]}, "length"
         choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant"} | message}
         usage = {"prompt_tokens": tokens, "completion_tokens": len(str(message)) // 4}

@@ -163,7 +163,8 @@ def learn_all() -> int:
         some = readers[start : start + TOGETHER]
         changed += _learn(some, DAYS)
         revisions.settle(wait for reader in some for wait in waiting.get(str(reader), ()))
-    revisions.settle(waiting.get("", ()))
+    # That for everybody, and those of readers who are gone.
+    revisions.settle(wait for waits in waiting.values() for wait in waits)
     return changed
 
 
