@@ -92,6 +92,7 @@ def test_an_unchanged_poll_asks_the_same_of_five_profiles_and_fifty(
 def test_no_query_names_a_key_for_each_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite takes some 32,000 values in a query: here 180, and more digests than that."""
     monkeypatch.setattr(batch, "FEW", 80)
+    monkeypatch.setattr(building, "ROWS", 16)  # of eleven values each
     for day, number in ((MONDAY, 1), (TUESDAY, 2)):
         announce(day, paper(number))
     profiles = many(92)
