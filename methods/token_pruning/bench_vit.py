@@ -130,8 +130,8 @@ def vit(ctx: Context, params: VitParams) -> None:
         ctx.log(f"seed {seed}: {whole[-1]:.1f} % of {params.judged} digits right with all tokens")
         for at, plan in every.items():
             draws = params.draws if at[0] in ("by_chance", "dropped") else 1
-            found = [_per_cent(model.merged(images, *plan), labels) for _ in range(draws)]
-            right[at].append(sum(found) / draws)
+            shares = [_per_cent(model.merged(images, *plan), labels) for _ in range(draws)]
+            right[at].append(sum(shares) / draws)
         timed = {PLAIN: plain, **every}
         calls = {at: partial(model.merged, images[:TIMED], *plan) for at, plan in timed.items()}
         seconds = _in_turns(calls, ctx.device)

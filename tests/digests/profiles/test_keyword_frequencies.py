@@ -81,6 +81,6 @@ def test_the_papers_are_read_once_for_many_profiles_and_a_readers_change_stays(
     monkeypatch.setattr(keyword_frequencies, "_recent_papers", recent)
     keyword_frequencies.recount_stale_frequencies(MONDAY)
     assert len(reading) == 1
-    stored = [Profile.objects.get(pk=one.pk).keywords[0] for one in rare]
-    assert [one.get("frequency") for one in stored] == [666.7, 1000.0, 0.0, None]
+    stored = [Profile.objects.get(pk=profile.pk).keywords[0] for profile in rare]
+    assert [keyword.get("frequency") for keyword in stored] == [666.7, 1000.0, 0.0, None]
     assert stored[3]["keyword"] == "owl"

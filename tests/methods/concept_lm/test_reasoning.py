@@ -151,7 +151,7 @@ def test_the_benchmark_shows_right_answers_by_depth_cost_and_state(monkeypatch):
     _, benchmark = registry.find("concept_lm.reasoning")
     ctx = Context("cpu", 0, lambda event: None, repeated=True)
     bench_reasoning.reasoning(ctx, benchmark.resolve("smoke", {"seeds": 3}))
-    series = {one.name: one for one in ctx.release(partial=False)}
+    series = {shown.name: shown for shown in ctx.release(partial=False)}
     depth = {(p.variant, p.x): p for p in series["depth"].points}
     assert set(depth) == {(way, x) for way in WAYS for x in (1.0, 2.0)}
     assert depth["thoughts", 2.0].estimate == 10
