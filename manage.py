@@ -115,7 +115,7 @@ def django(command: str, arguments: list[str]) -> int:
             data_directory()
             compile_catalogues()
         if command not in LEAVE_DATABASE and not is_help:
-            from webapp.database import DatabaseError, bring_up_to_date
+            from webapp.core.database import DatabaseError, bring_up_to_date
 
             try:
                 bring_up_to_date()

@@ -238,9 +238,9 @@ def _train(readers: int) -> None:
     """Each reader's model: trained for the first of a circle, and the same for the others."""
     from django.contrib.auth.models import User
 
+    from webapp.core import revisions
     from webapp.digests.models import LearnedModel
     from webapp.library import learning
-    from webapp.ui import revisions
 
     keys = list(User.objects.order_by("pk").values_list("pk", flat=True)[:readers])
     trained = {}
@@ -421,7 +421,7 @@ def _waits_of_tokens(work: Apart) -> list[float]:
 
 
 def _wait_of_token() -> float:
-    from webapp import tasks
+    from webapp.core import tasks
     from webapp.operate.models import Heartbeat
 
     rows = Heartbeat.objects.filter(kind="queue", name="quick").values_list("at", flat=True)

@@ -185,7 +185,7 @@ def big(papers: int = 20_000, cards: int = 50) -> None:
 def main(scene: str) -> None:
     """Fill the database with a scene and hand out links for its reader."""
     django.setup()
-    from webapp.database import bring_up_to_date
+    from webapp.core.database import bring_up_to_date
     from webapp.readers.links import make_link, reader_named
 
     bring_up_to_date()

@@ -9,7 +9,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from webapp.ui.hooks import AnsweredTwiceError, Hook, NamedHooks
+from webapp.core.hooks import AnsweredTwiceError, Hook, NamedHooks
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
@@ -151,7 +151,7 @@ def reassigned(tree: ast.Module, app: str) -> list[str]:
 
 
 def test_nothing_outside_an_app_changes_what_its_modules_hold() -> None:
-    """What an app adds to another it answers by a hook (webapp/ui/hooks.py)."""
+    """What an app adds to another it answers by a hook (webapp/core/hooks.py)."""
     paths = [*(ROOT / "webapp").rglob("*.py"), *(ROOT / "workers").rglob("*.py")]
     assert {
         str(path.relative_to(ROOT)): changes

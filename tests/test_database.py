@@ -86,7 +86,7 @@ def test_the_data_option_goes_before_the_environment(
 LOADED = """
 import django, os, sys
 django.setup()
-import webapp.urls, webapp.tasks, workers.site
+import webapp.urls, webapp.core.tasks, workers.site
 from django.conf import settings
 if "sign" in sys.argv:
     from django.core.signing import Signer

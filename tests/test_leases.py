@@ -6,7 +6,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from tests.processes import wait_for
-from webapp.leases import renewed
+from webapp.core.leases import renewed
 
 
 def test_an_error_of_the_database_does_not_end_the_renewals() -> None:

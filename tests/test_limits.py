@@ -17,8 +17,8 @@ from tests import factories
 from tests.mail.conftest import Inbox
 from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
 from tests.processes import ROOT, wait_for
-from webapp import limits, tasks
-from webapp.limits import LIMITS, LimitReachedError, spend
+from webapp.core import limits, tasks
+from webapp.core.limits import LIMITS, LimitReachedError, spend
 from webapp.runs.models import Run
 from webapp.summaries.models import Summary
 

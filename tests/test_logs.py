@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from webapp.logs import Formatter
+from webapp.core.logs import Formatter
 from webapp.readers import links
 
 KEY = "k" * 12

@@ -15,7 +15,7 @@ from django.test import Client
 from assay_common.redis_broker import socket_path
 from tests import factories
 from tests.runs.rig import Redis
-from webapp import limits, tasks
+from webapp.core import limits, tasks
 from webapp.library.models import Star
 
 pytestmark = pytest.mark.django_db(transaction=True)  # messages are sent after a commit

@@ -118,7 +118,7 @@ def database_from(url: str) -> dict[str, object]:
     parts = urlsplit(url)
     if parts.scheme == "sqlite" and len(parts.path) > 1:
         return {
-            "ENGINE": "webapp.sqlite",
+            "ENGINE": "webapp.core.sqlite",
             "NAME": unquote(parts.path[1:]),
             "CONN_MAX_AGE": 60,  # opening the file takes longer than most queries
             # A writer takes its lock at BEGIN: two writers queue up instead of failing midway.

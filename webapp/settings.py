@@ -12,7 +12,8 @@ from django.utils.functional import SimpleLazyObject
 
 from assay_common import redis_broker
 from assay_common.env import data_directory, data_path
-from webapp import connections, env, logs
+from webapp import env
+from webapp.core import connections, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV = env.read()
@@ -39,7 +40,7 @@ DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.hosts)
 BASE_URL = ENV.base_url.rstrip("/")
 
-# In this order, in which their URL patterns are tried.
+# The apps that have pages, in the order in which their URL patterns are tried.
 ROOMS = (
     *("pages", "digests", "papers", "library", "mail", "claims", "summaries", "catalog"),
     *("runs", "readers", "ui", "operate", "api"),
@@ -51,7 +52,8 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "webapp.learning",  # has no pages
+    "webapp.core",
+    "webapp.learning",
     *(f"webapp.{room}" for room in ROOMS),
 ]
 
@@ -62,7 +64,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "webapp.ui.language.LanguageMiddleware",
     "webapp.api.problems.ProblemMiddleware",
-    "webapp.ui.input.CleanInputMiddleware",
+    "webapp.core.input.CleanInputMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -70,7 +72,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "webapp.limits.LimitMiddleware",
+    "webapp.core.limits.LimitMiddleware",
 ]
 
 ROOT_URLCONF = "webapp.urls"
@@ -151,7 +153,7 @@ ARXIV_CATEGORIES = list(ENV.categories)
 CATCH_UP_DAYS = ENV.catch_up_days
 ARXIV_CONTACT = ENV.contact
 
-# Servers are read from the environment, else from this file: see `webapp.connections`.
+# Servers are read from the environment, else from this file: see `webapp.core.connections`.
 CONNECTIONS_FILE = ENV.connections or DATA_DIR / "connections.json"
 EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"
 EMAIL_TIMEOUT = 20  # seconds

@@ -14,6 +14,6 @@ compile_catalogues()
 
 # Import Celery and the Redis client now, so that no reader who queues a run waits for it.
 from assay_common import redis_transport  # noqa: E402, F401
-from webapp import tasks  # noqa: E402
+from webapp.core import tasks  # noqa: E402
 
 tasks.app()

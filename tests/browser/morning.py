@@ -20,7 +20,7 @@ WORDS = ("translation quality", "We present a human evaluation of machine transl
 def main(step: str, back: str = "8") -> None:
     django.setup()
     from tests.digests.days import announce, paper
-    from webapp.database import bring_up_to_date
+    from webapp.core.database import bring_up_to_date
     from webapp.digests.build import build
     from webapp.library.learning import learn_all
     from webapp.mail.deliver import deliver_due

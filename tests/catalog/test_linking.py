@@ -21,7 +21,6 @@ from methods.spec import Family
 from tests.factories import make_listing
 from tests.processes import ROOT, START_SECONDS, wait_for
 from tests.runs.rig import Rig, standing
-from webapp import tasks
 from webapp.catalog import linking, phrases
 from webapp.catalog.evidence import Link, RelationAnswer, links
 from webapp.catalog.labels import Label, agreement
@@ -29,6 +28,7 @@ from webapp.catalog.models import LinkingState, MethodLink
 from webapp.catalog.phrases import pattern
 from webapp.claims.grounding import GroundTruth
 from webapp.claims.shares import wilson
+from webapp.core import tasks
 from webapp.operate.checks import readiness
 from webapp.papers.models import Announcement, Listing, Paper
 

@@ -29,9 +29,9 @@ from methods.spec import Method
 from webapp.catalog import labels, phrases
 from webapp.catalog.labels import Label, Text
 from webapp.catalog.models import MethodLink
+from webapp.core.json_lines import read_lines
 from webapp.learning import linear, tfidf
 from webapp.learning.tfidf import DATA
-from webapp.ui.json_lines import read_lines
 
 LABELS = Path(__file__).parents[1] / "learning" / "readings" / "links.jsonl"
 BACKGROUND = 1500  # papers without a sign of a method that count as negative

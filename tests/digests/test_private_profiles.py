@@ -15,8 +15,8 @@ from django.test import Client
 
 from tests import factories
 from webapp.api import tokens
+from webapp.core.logs import Formatter
 from webapp.digests.models import DigestEntry, Profile
-from webapp.logs import Formatter
 
 SECRET = "flamingo"  # a word that only the private profile has
 DAY = factories.DAY

@@ -210,7 +210,7 @@ class Storm:
         return None
 
     def forge_message(self) -> bool:
-        from webapp import tasks
+        from webapp.core import tasks
         from webapp.runs import broker
         from webapp.runs.models import WITH_WORKER, Run
 

@@ -19,7 +19,7 @@ from tests.processes import wait_for
 from tests.runs import saying
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
-from webapp import tasks
+from webapp.core import tasks
 from webapp.runs import broker, submit
 from webapp.runs.dispatch import send
 from webapp.runs.models import Run, State, Worker

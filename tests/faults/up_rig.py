@@ -100,7 +100,7 @@ class UpRig(Rig):
 
     def send_tokens(self, queue: str, number: int = 1) -> None:
         """Ask the worker of a queue for a sign of life, as the beat does; so often."""
-        from webapp import tasks
+        from webapp.core import tasks
 
         for _ in range(number):
             tasks.send("health.token", [], queue, lost="no token")

@@ -10,7 +10,7 @@ from django.test import Client
 from tests import factories
 from tests.digests.days import MONDAY, WEDNESDAY, announce, paper
 from tests.servers.arxiv import ArxivServer
-from webapp import tasks
+from webapp.core import tasks
 from webapp.library import importing
 from webapp.library.models import Star
 from webapp.papers.models import Paper

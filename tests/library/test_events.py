@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
+from webapp.core import revisions
 from webapp.digests.build import build
 from webapp.digests.models import Digest, LearnedModel, Profile
 from webapp.learning import numbered
@@ -26,7 +27,6 @@ from webapp.library.models import (
     ZoteroReading,
 )
 from webapp.papers.models import Paper
-from webapp.ui import revisions
 
 pytestmark = pytest.mark.django_db
 

@@ -15,8 +15,8 @@ from django.test import Client
 from tests import factories
 from tests.papers.conftest import WEDNESDAY
 from tests.servers.arxiv import ArxivServer
-from webapp import tasks
 from webapp.api import tokens
+from webapp.core import tasks
 from webapp.library import importing, views
 from webapp.library.learning import signals
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star

@@ -21,7 +21,7 @@ from tests.operate.connections import administrator as administrator  # noqa: PL
 from tests.operate.connections import file as file  # noqa: PLC0414
 from tests.operate.connections import model as model  # noqa: PLC0414
 from tests.servers.openai import OpenAIServer
-from webapp import connections
+from webapp.core import connections
 from webapp.operate import doctor
 from webapp.summaries.client import Server
 

@@ -27,7 +27,7 @@ from tests.operate.connections import administrator as administrator  # noqa: PL
 from tests.operate.connections import file as file  # noqa: PLC0414
 from tests.operate.connections import model as model  # noqa: PLC0414
 from tests.servers.openai import OpenAIServer, honest_summary
-from webapp import connections
+from webapp.core import connections
 from webapp.operate import trials
 from webapp.summaries.answer import question
 from webapp.summaries.capability import Mode

@@ -14,12 +14,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import factories
-from webapp.database import bring_up_to_date
+from webapp.core import revisions
+from webapp.core.database import bring_up_to_date
+from webapp.core.revisions import revision
 from webapp.pages.revisions import WATCHES
 from webapp.papers.models import Listing, Paper
 from webapp.runs.models import Check, Event, Run
-from webapp.ui import revisions
-from webapp.ui.revisions import revision
 
 pytestmark = pytest.mark.django_db
 

@@ -15,8 +15,8 @@ from tests import factories
 from tests.digests.days import MONDAY, announce, paper, profile
 from tests.mail.conftest import Inbox
 from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
-from webapp import tasks
 from webapp.api import tokens
+from webapp.core import tasks
 from webapp.digests.models import Profile
 from webapp.library.models import Star
 from webapp.readers import links

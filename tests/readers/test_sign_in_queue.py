@@ -12,7 +12,7 @@ from django.test import Client
 
 from tests.mail.conftest import Inbox
 from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
-from webapp import tasks
+from webapp.core import tasks
 from webapp.readers import views
 
 pytestmark = pytest.mark.django_db

@@ -224,7 +224,8 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     from django.test import override_settings
 
     from assay_common import redis_broker
-    from webapp import env, tasks
+    from webapp import env
+    from webapp.core import tasks
 
     data = Path(environment["ASSAY_DATA"])
     database = environment["DATABASE_URL"] or f"sqlite:///{data / 'assay.sqlite3'}"

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from tests.readers.test_at_once import at_once, both_wait
-from webapp import leases
-from webapp.database import exclusive
+from webapp.core import leases
+from webapp.core.database import exclusive
 from webapp.papers.models import Paper
 from webapp.summaries import budget, queue
 from webapp.summaries.client import Server

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp import tasks
+from webapp.core import tasks
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.summaries.models import Claim, Summary
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.test import Client, RequestFactory
 
 from assay_common.text import clean, clean_json, one_line
-from webapp.ui.input import CleanInputMiddleware, number_in
+from webapp.core.input import CleanInputMiddleware, number_in
 
 HOSTILE = (
     "\x00",

@@ -22,7 +22,7 @@ from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
 from webapp.api.tokens import Bearer, reader_of, visitor_of
-from webapp.limits import LimitReachedError, spend, visitor
+from webapp.core.limits import LimitReachedError, spend, visitor
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs

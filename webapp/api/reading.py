@@ -20,11 +20,11 @@ from webapp.catalog.queries import Carried
 from webapp.claims import numbers_across
 from webapp.claims import queries as reported
 from webapp.claims.tables.shown import ShownTable, tables_of
+from webapp.core.limits import spend, visitor
 from webapp.digests.lookup import find_digest, find_paper, find_profile
 from webapp.digests.models import Digest, Profile
 from webapp.library import queries as library_queries
 from webapp.library.models import LibraryEntry, Star
-from webapp.limits import spend, visitor
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, SearchResults, search
 from webapp.papers.search.query import QueryError

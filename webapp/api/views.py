@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from webapp.api import tokens
 from webapp.api.api import api
 from webapp.api.models import Token
-from webapp.ui.input import number_in
+from webapp.core.input import number_in
 from webapp.ui.pages import for_readers
 
 

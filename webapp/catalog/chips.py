@@ -10,9 +10,9 @@ from django.db.models import Exists, OuterRef
 from webapp.catalog import linking
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import all_carried
+from webapp.core.revisions import once
 from webapp.digests import entries
 from webapp.digests.models import DigestEntry
-from webapp.ui.revisions import once
 
 
 def refresh() -> int:

@@ -18,12 +18,12 @@ from webapp.catalog.comparable import best, comparisons, is_ours
 from webapp.catalog.measured import Answered, Measurement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
+from webapp.core.revisions import revision
 from webapp.digests.feeds import paper_item
 from webapp.digests.models import DigestEntry
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item
-from webapp.ui.revisions import revision
 
 ITEMS = 50
 

@@ -11,8 +11,8 @@ from django.db.models import F, Q, QuerySet
 from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.claims.models import AbstractNumber, AbstractReading, Comparator
 from webapp.claims.scopes import BUILT_IN, Quantity, plain, quantity_of
+from webapp.core.revisions import once
 from webapp.papers.models import Paper
-from webapp.ui.revisions import once
 
 A_CALL = 2000  # papers; about ten seconds
 BATCH = 200

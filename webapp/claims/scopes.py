@@ -11,7 +11,7 @@ from functools import cache
 
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.claims.tables import names
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 _DATA = table(__file__, "comparators.toml")
 STAGES: Mapping[str, str] = _DATA["stages"]

@@ -2,7 +2,7 @@
 
 import re
 
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 _WORDS = table(__file__, "surroundings.toml")
 _MODEL = re.compile(rf"\b(?:{'|'.join(_WORDS['models'])})(?:[-.\w]*\w)?(?: \d+(?:\.\d+)?[BM]?\b)*")

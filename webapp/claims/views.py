@@ -15,13 +15,13 @@ from django.views.decorators.http import require_safe
 
 from webapp.claims import numbers_across, queries
 from webapp.claims.models import ReportedValue
+from webapp.core.input import number_in
+from webapp.core.revisions import revision
 from webapp.papers.models import Paper
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import FORMATS, Item
-from webapp.ui.input import number_in
 from webapp.ui.pages import attachment, respond
-from webapp.ui.revisions import revision
 
 A_PAGE = 50
 IN_FEED = 50

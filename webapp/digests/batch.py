@@ -11,12 +11,12 @@ from datetime import date as Date
 from functools import cached_property, lru_cache
 from hashlib import sha256
 
+from webapp.core.revisions import Token, revision
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
 from webapp.digests.profiles.validation import ProfileSettings
 from webapp.digests.scoring.scorer import Candidate, Rules
 from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced, announced_on
-from webapp.ui.revisions import Token, revision
 
 # Part of fingerprints: raise it when digests store the same papers differently.
 ENTRY_FORMAT = 6

@@ -12,6 +12,7 @@ from itertools import chain
 from django.conf import settings
 from django.utils import timezone
 
+from webapp.core.revisions import once
 from webapp.digests.batch import ENTRY_FORMAT
 from webapp.digests.build import build
 from webapp.digests.models import DayToBuild, Profile
@@ -21,7 +22,6 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import category_names
 from webapp.papers.polling import FetchReport
 from webapp.papers.schedule import Progress
-from webapp.ui.revisions import once
 
 RECENT = 3  # days
 # What digests are made of, and they themselves, which an administrator may have deleted.

@@ -14,13 +14,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from webapp.core.limits import spend, visitor
+from webapp.core.revisions import revision
 from webapp.digests.entries import with_gists
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.queries import digest_entries
 from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
 from webapp.digests.text_formats import method_texts, score_terms
-from webapp.limits import spend, visitor
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
 from webapp.papers.queries import categories
@@ -33,7 +34,6 @@ from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item, opml
 from webapp.ui.markup import plain
 from webapp.ui.pages import reader_of, respond_public
-from webapp.ui.revisions import revision
 
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day

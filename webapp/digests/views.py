@@ -8,6 +8,7 @@ from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
+from webapp.core.revisions import revision
 from webapp.digests import queries
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Profile
@@ -15,7 +16,6 @@ from webapp.digests.profiles.views import PROFILES_A_PAGE
 from webapp.digests.templatetags.digests import day_address
 from webapp.papers.queries import categories
 from webapp.ui.pages import reader_of, respond
-from webapp.ui.revisions import revision
 
 
 @require_safe

@@ -10,10 +10,10 @@ from operator import mul
 
 from django.db.models import Max, Min, QuerySet
 
+from webapp.core.revisions import once
 from webapp.learning import encoder
 from webapp.learning.models import PaperVector
 from webapp.papers.models import Paper, PaperVersion
-from webapp.ui.revisions import once
 
 BATCH = 16  # papers of one call of the encoder
 CHARACTERS = 1_200  # of a title and an abstract that are read: about 256 tokens

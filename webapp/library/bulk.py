@@ -9,11 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from webapp.core.limits import spend, visitor
 from webapp.library import queries
 from webapp.library.forms import MAX_TAGS, EntryForm
 from webapp.library.models import MAX_LISTS, LibraryEntry, ReadingList, Star
 from webapp.library.queries import Choice
-from webapp.limits import spend, visitor
 from webapp.papers import citations
 from webapp.papers.models import Paper
 from webapp.ui.pages import back, for_readers

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from webapp import limits, tasks
+from webapp.core import limits, tasks
 from webapp.digests.scoring.scorer import wrote
 from webapp.library.models import LikedText, Star
 from webapp.library.references import MAX_REFERENCES, references

@@ -24,7 +24,7 @@ from django.dispatch import receiver
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from webapp import tasks
+from webapp.core import revisions, tasks
 from webapp.digests.build import build
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
@@ -40,7 +40,6 @@ from webapp.library.importing import Named
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
-from webapp.ui import revisions
 
 FORMAT = 3  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 2  # liked papers before anything is learned: a guess until there are `digests.SURE`

@@ -11,13 +11,13 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Lower
 from django.utils.translation import gettext
 
+from webapp.core.input import number_in
 from webapp.digests.models import LearnedModel
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.papers.search import matching
 from webapp.papers.search.query import QueryError, words_of
-from webapp.ui.input import number_in
 from webapp.ui.personal import Shelf
 
 SHOWN = {

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from webapp.core.revisions import revision
 from webapp.digests.feeds import paper_item
 from webapp.digests.models import DigestEntry, new_feed_key
 from webapp.library import queries
@@ -17,7 +18,6 @@ from webapp.library.queries import Choice
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource
 from webapp.ui.pages import for_readers
-from webapp.ui.revisions import revision
 
 
 def shared(key: str) -> tuple[ReadingList, list[int]]:

@@ -13,6 +13,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
+from webapp.core.input import number_in
+from webapp.core.limits import LimitReachedError, spend, visitor
 from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero, zotero_reading
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
@@ -20,10 +22,8 @@ from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
 from webapp.library.learning import ask
 from webapp.library.models import MAX_LISTS, LibraryEntry, ReadingList, Star, ZoteroReading
 from webapp.library.references import TooMuchError
-from webapp.limits import LimitReachedError, spend, visitor
 from webapp.papers import citations
 from webapp.readers.links import read_save_token
-from webapp.ui.input import number_in
 from webapp.ui.pages import asked_mark, back, for_readers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.mail import EmailMessage
 from django.core.mail.backends import smtp
 
-from webapp import connections
+from webapp.core import connections
 from webapp.env import Settings
 
 

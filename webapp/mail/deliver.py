@@ -18,11 +18,11 @@ from django.utils import translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
-from webapp import connections, leases
+from webapp.core import connections, leases
+from webapp.core.leases import renewed
 from webapp.digests.entries import with_gists
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, first_reason, method_texts
-from webapp.leases import renewed
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing, Paper

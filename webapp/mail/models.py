@@ -5,8 +5,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from assay_common.text import one_line
+from webapp.core.leases import Leased
 from webapp.digests.models import Profile
-from webapp.leases import Leased
 
 
 class Delivery(Leased):

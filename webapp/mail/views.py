@@ -19,16 +19,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from webapp import connections
+from webapp.core import connections
+from webapp.core.input import number_in
+from webapp.core.limits import LimitReachedError, of_mailbox, spend, visitor
 from webapp.digests.models import Profile
-from webapp.limits import LimitReachedError, of_mailbox, spend, visitor
 from webapp.mail import deliver
 from webapp.mail.deliver import UNSUBSCRIBE
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.queries import dates
 from webapp.readers.links import page_address
-from webapp.ui.input import number_in
 from webapp.ui.pages import for_readers
 
 MAX_DELIVERIES = 30  # deliveries of one reader

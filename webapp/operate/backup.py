@@ -33,8 +33,8 @@ from psycopg import sql
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from assay_common.files import write_whole
-from webapp.database import DatabaseError as UnusableDatabaseError
-from webapp.database import bring_up_to_date, unknown_migrations
+from webapp.core.database import DatabaseError as UnusableDatabaseError
+from webapp.core.database import bring_up_to_date, unknown_migrations
 from webapp.operate.heartbeats import SILENCE
 from webapp.operate.models import Heartbeat
 from webapp.papers.queries import rows

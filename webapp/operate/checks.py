@@ -14,8 +14,8 @@ from django.utils import timezone
 from kombu import Connection
 from kombu.exceptions import KombuError
 
-from webapp import connections
 from webapp.catalog.linking import relinking
+from webapp.core import connections
 from webapp.operate.failures import failing
 from webapp.operate.heartbeats import SILENCE, ages
 from webapp.operate.models import Heartbeat

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from assay_common.env import without_password
 from assay_common.text import one_line
-from webapp import connections
+from webapp.core import connections
 from webapp.env import Settings
 from webapp.operate import model_here
 from webapp.operate.trials import describe, known_of_server, look, try_mail, try_model

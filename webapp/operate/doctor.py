@@ -17,9 +17,9 @@ from django.db import DatabaseError, connection
 from django.db.models import Max
 from django.utils import timezone
 
-from webapp import connections
-from webapp.database import DatabaseError as UnusableDatabaseError
-from webapp.database import missing_migrations, refuse_damage
+from webapp.core import connections
+from webapp.core.database import DatabaseError as UnusableDatabaseError
+from webapp.core.database import missing_migrations, refuse_damage
 from webapp.operate.checks import readiness
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date

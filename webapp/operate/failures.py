@@ -10,8 +10,8 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 
 from assay_common.text import one_line
+from webapp.core.tables import table
 from webapp.operate.models import Failure
-from webapp.ui.tables import table
 
 LONGEST = 300  # characters of an error that are kept
 CONCERNS: Sequence[Mapping[str, str | list[str]]] = table(__file__, "failures.toml")["concerns"]

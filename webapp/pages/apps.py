@@ -14,8 +14,8 @@ class PagesConfig(AppConfig):
 
     def ready(self) -> None:
         """Declare what raises a revision; no trigger is there while tables are migrated."""
+        from webapp.core import revisions  # noqa: PLC0415 - as above
         from webapp.pages.revisions import WATCHES  # noqa: PLC0415 - models are ready only now
-        from webapp.ui import revisions  # noqa: PLC0415 - as above
 
         def remove(using: str, **_: Any) -> None:
             revisions.remove(connections[using])
@@ -27,9 +27,9 @@ class PagesConfig(AppConfig):
 
         revisions.watch(*WATCHES)
         # By the app of the revisions: apps without tables of their own are not told.
-        ui = apps.get_app_config("ui")
-        pre_migrate.connect(remove, sender=ui, weak=False)
-        post_migrate.connect(install, sender=ui, weak=False)
+        core = apps.get_app_config("ui")
+        pre_migrate.connect(remove, sender=core, weak=False)
+        post_migrate.connect(install, sender=core, weak=False)
 
 
 def is_complete(database: BaseDatabaseWrapper) -> bool:

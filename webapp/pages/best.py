@@ -9,12 +9,12 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
-from webapp import tasks
+from webapp.core import tasks
+from webapp.core.limits import of_reader, spend
 from webapp.digests import queries
 from webapp.digests.filters import Filters
 from webapp.digests.models import BestSince, Profile
 from webapp.digests.profiles.views import profile_to_change
-from webapp.limits import of_reader, spend
 from webapp.papers.days import now
 from webapp.ui.pages import for_readers
 

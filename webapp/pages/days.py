@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from webapp.core.revisions import revision
 from webapp.digests import queries
 from webapp.digests.daily import categories_to_fetch
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
@@ -19,7 +20,6 @@ from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, dates
 from webapp.summaries.client import Server
 from webapp.ui.pages import reader_of, respond_shared
-from webapp.ui.revisions import revision
 
 PAPERS_A_PAGE = 50
 INTAKE = ("site.poll", "site.enrich", "site.build")  # the tasks without which no paper comes

@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
+from webapp.core.limits import LimitReachedError
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
@@ -31,7 +32,6 @@ from webapp.library.importing import (
 )
 from webapp.library.learning import LEAST, model_for, signals, train
 from webapp.library.references import TooMuchError, references
-from webapp.limits import LimitReachedError
 from webapp.operate.connecting import forms_of
 from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import dates

@@ -7,9 +7,9 @@ from django.views.decorators.http import require_safe
 from methods.spec import Method
 from webapp.catalog import queries, reading, written
 from webapp.catalog.queries import Carried
+from webapp.core.revisions import revision
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
-from webapp.ui.revisions import revision
 
 LATEST = 2  # papers about a method, on the page of all
 

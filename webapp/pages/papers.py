@@ -13,8 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from webapp.core.input import number_in
+from webapp.core.limits import spend, visitor
+from webapp.core.revisions import revision
 from webapp.digests.lookup import NotFoundError, check_version, find_paper
-from webapp.limits import spend, visitor
 from webapp.operate.failures import failing
 from webapp.pages.days import INTAKE
 from webapp.papers import citations, queries
@@ -27,10 +29,8 @@ from webapp.papers.search import search as find
 from webapp.summaries.client import Server
 from webapp.summaries.queries import of_paper
 from webapp.ui.feeds import FORMATS
-from webapp.ui.input import number_in
 from webapp.ui.language import current_language
 from webapp.ui.pages import reader_of, respond, respond_shared
-from webapp.ui.revisions import revision
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15

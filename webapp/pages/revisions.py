@@ -19,7 +19,7 @@ failures          which tasks fail in the background
 What waits to be learned of reader 7 is raised as "learn:7".
 """
 
-from webapp.ui.revisions import Watch
+from webapp.core.revisions import Watch
 
 _PAPER = (
     *("arxiv_id", "version", "title", "abstract", "authors", "primary_category", "categories"),

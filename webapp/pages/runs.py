@@ -12,7 +12,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from methods import registry
 from methods.spec import InputError, UnknownNameError
-from webapp.limits import spend, visitor
+from webapp.core.limits import spend, visitor
+from webapp.core.revisions import revision
 from webapp.runs import submit
 from webapp.runs.models import Run
 from webapp.runs.queries import open_run, visible_runs
@@ -22,7 +23,6 @@ from webapp.runs.web.run_page import Seen
 from webapp.runs.web.views import form_context
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
-from webapp.ui.revisions import revision
 
 DONE = 286  # htmx shows the response and stops polling
 RUNS_A_PAGE = 40

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from webapp import tasks
+from webapp.core import tasks
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
 from webapp.summaries.client import Server

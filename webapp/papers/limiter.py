@@ -1,8 +1,9 @@
 """One slot for requests to arXiv, for every process and machine on one database.
 
 arXiv asks for one connection and three seconds between requests over all of an owner's machines
-(https://info.arxiv.org/help/api/tou.html). The slot is one row under a lease (`webapp.leases`): a
-holder renews it for as long as the request takes, and loses it soon after it is killed.
+(https://info.arxiv.org/help/api/tou.html). The slot is one row under a lease
+(`webapp.core.leases`): a holder renews it for as long as the request takes, and loses it soon after
+it is killed.
 """
 
 import random
@@ -15,8 +16,8 @@ from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
-from webapp import leases
-from webapp.leases import from_now, renewed
+from webapp.core import leases
+from webapp.core.leases import from_now, renewed
 from webapp.papers.models import ArxivSlot
 
 # Seconds. The site's worker, with its whole queue, waits this long if the holder was killed.

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
-from webapp.leases import Leased
+from webapp.core.leases import Leased
 from webapp.papers.days import has_batch
 from webapp.papers.repositories import repository
 

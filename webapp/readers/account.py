@@ -14,10 +14,10 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
-from webapp import connections
+from webapp.core import connections
+from webapp.core.input import number_in
 from webapp.readers import links
 from webapp.readers.models import SignInLink
-from webapp.ui.input import number_in
 from webapp.ui.pages import for_readers
 
 MAX_READERS = 1_000

@@ -14,8 +14,8 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
-from webapp import connections, tasks
-from webapp.limits import of_address, spend
+from webapp.core import connections, tasks
+from webapp.core.limits import of_address, spend
 from webapp.readers import links
 from webapp.readers.models import Preference
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from django.utils import timezone
 
 from assay_common.redis_broker import EVENTS
+from webapp.core.tasks import broadcast, send
 from webapp.runs.models import Run
-from webapp.tasks import broadcast, send
 
 
 def send_job(run: Run, envelope: Mapping[str, object]) -> bool:

@@ -14,7 +14,7 @@ from itertools import product
 
 from webapp.claims.extraction.claims import RuleClaim
 from webapp.claims.numbers import Folded, Number, fold, fold_with_places, numbers, numbers_in
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 from .paper_text import PaperText
 from .schema import ClaimedNumber

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Count, F, Sum
 from django.utils import timezone
 
-from webapp.database import exclusive
+from webapp.core.database import exclusive
 
 from .client import AwayError, Message, Reply, Server
 from .models import ModelCall, Summary

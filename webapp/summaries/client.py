@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from webapp import connections
+from webapp.core import connections
 from webapp.env import Settings
 from webapp.papers.fetch import retry_after
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from webapp.claims.numbers import Number, fold, fold_with_places, numbers, numbers_in
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 from .paper_text import NEAR, PaperText
 from .schema import ClaimedNumber

@@ -3,7 +3,7 @@
 from django.db import models
 
 from webapp.claims.grounding import GroundingState
-from webapp.leases import Leased
+from webapp.core.leases import Leased
 from webapp.papers.models import Paper
 
 

@@ -10,11 +10,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from webapp import leases
-from webapp.database import exclusive
-from webapp.leases import renewed
+from webapp.core import leases
+from webapp.core.database import exclusive
+from webapp.core.leases import renewed
+from webapp.core.revisions import once
 from webapp.papers.models import Paper
-from webapp.ui.revisions import once
 
 from .answer import PROMPT_VERSION
 from .client import Server

@@ -7,8 +7,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from webapp import tasks
-from webapp.limits import spend, visitor
+from webapp.core import tasks
+from webapp.core.limits import spend, visitor
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
 from webapp.summaries.client import Server

@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import nh3
 
+from webapp.core.tables import table
 from webapp.ui.formulas import mathml
-from webapp.ui.tables import table
 
 MAX_TEXT = 20_000  # characters parsed as TeX; the rest is shown as plain text
 MAX_FORMULAS = 200  # rendered in one text

@@ -1,7 +1,7 @@
 """Caches whole pages in memory for readers who are not signed in.
 
 A page that is the same for every anonymous reader is rendered and compressed once, and served from
-memory while what it shows stays the same: `webapp.ui.revisions`. Each process has
+memory while what it shows stays the same: `webapp.core.revisions`. Each process has
 its own cache, and nothing needs to be invalidated.
 """
 

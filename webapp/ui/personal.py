@@ -17,7 +17,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 
-from webapp.ui.hooks import Hook
+from webapp.core.hooks import Hook
 
 _NONCE = token_hex(8)  # so that no paper's text can contain a mark
 _MARK = re.compile(rf"{_NONCE}:(\w+):(\d*):([^;]*);")

@@ -12,7 +12,7 @@ from celery import beat
 from django.db import DatabaseError, close_old_connections
 
 from assay_common import liveness
-from webapp import connections
+from webapp.core import connections
 from webapp.operate import heartbeats
 from webapp.operate.heartbeats import SECONDS
 from webapp.operate.models import Heartbeat

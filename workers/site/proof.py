@@ -13,7 +13,7 @@ from typing import Any
 from celery.signals import task_failure, task_postrun, task_prerun, task_success
 from django.db import DatabaseError
 
-from webapp.leases import renewed
+from webapp.core.leases import renewed
 from webapp.operate import failures
 from webapp.operate.heartbeats import SILENCE, store
 from webapp.operate.models import Heartbeat

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from webapp.catalog import chips, linking
 from webapp.claims import abstracts
+from webapp.core.tasks import send
 from webapp.digests import backlog, entries
 from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
 from webapp.digests.retention import delete_old, pack_old
@@ -26,7 +27,6 @@ from webapp.readers.links import mail_link
 from webapp.runs import dispatch, record, retention, sweep
 from webapp.summaries import fulltext, queue
 from webapp.summaries.summarise import summarise
-from webapp.tasks import send
 from workers.site.app import BRIEF, app
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from importlib import import_module
 
 from django.conf import settings
 
-from webapp import connections, env
+from webapp import env
+from webapp.core import connections
 from workers.up import install_ml, redis
 from workers.up.model_here import LOCAL_BENCH, ModelHere, run_wanted
 from workers.up.supervisor import Child

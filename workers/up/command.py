@@ -19,7 +19,7 @@ from django.db import connections
 from assay_common import __version__
 from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
-from webapp.database import DatabaseError, bring_up_to_date, refuse_damage
+from webapp.core.database import DatabaseError, bring_up_to_date, refuse_damage
 from webapp.operate.model_here import STARTER
 from webapp.ui.translations import compile_catalogues
 from workers.up import model_here

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import bootstrap
-from webapp import connections
+from webapp.core import connections
 from webapp.operate import model_here
 from webapp.operate.model_here import State, StateOfModel
 from workers.up import transformers_serve

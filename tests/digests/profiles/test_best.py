@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, paper, profile
-from webapp import tasks
+from webapp.core import tasks
 from webapp.digests import backlog
 from webapp.digests.models import BestSince, Profile
 from webapp.digests.scoring.scorer import Scorer

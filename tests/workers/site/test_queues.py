@@ -14,7 +14,7 @@ from tests import factories
 from tests.processes import wait_for
 from tests.runs.rig import Rig, standing
 from tests.servers.arxiv import ArxivServer
-from webapp import tasks
+from webapp.core import tasks
 from webapp.digests.models import Digest
 from webapp.library.models import Star
 from webapp.operate.heartbeats import SILENCE, ages

@@ -24,7 +24,7 @@ from pytest_httpserver import HTTPServer
 
 from tests.processes import wait_for
 from tests.runs.saying import live_worker, queued
-from webapp import connections
+from webapp.core import connections
 from webapp.operate import model_here as here
 from webapp.runs.models import Run, State
 from workers.up import model_here

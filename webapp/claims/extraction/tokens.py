@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from webapp.claims.numbers import Folded
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 from .expressions import Expression
 from .vocabulary import one_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from webapp.claims.numbers import SIZES, TIMES, Folded
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 from .expressions import Expression
 from .factors import VERBS

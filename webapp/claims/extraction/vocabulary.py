@@ -2,7 +2,7 @@
 
 import re
 
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 _WORDS: dict[str, str] = table(__file__, "words.toml")
 _UNITS: dict[str, dict[str, str]] = table(__file__, "units.toml")

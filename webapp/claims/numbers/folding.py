@@ -10,7 +10,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 _TABLES = table(__file__, "rewrites.toml")
 _SIGNS: dict[str, str] = {c: plain for signs, plain in _TABLES["signs"].items() for c in signs}

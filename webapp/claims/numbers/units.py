@@ -2,7 +2,7 @@
 
 import re
 
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 TIMES = frozenset({"ns", "us", "ms", "s", "min", "h"})
 SIZES = frozenset({"kb", "mb", "gb", "tb"})

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 from .number import Number
 from .units import unit_behind

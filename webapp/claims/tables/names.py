@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from webapp.ui.tables import table
+from webapp.core.tables import table
 
 from .reading import Table, Value
 

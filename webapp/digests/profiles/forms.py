@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext as _
 
+from webapp.core.hooks import Hook
 from webapp.digests.models import Profile
 from webapp.digests.profiles.keyword_frequencies import count_frequencies
 from webapp.digests.profiles.validation import (
@@ -30,7 +31,6 @@ from webapp.papers.search.query import (
     category_word,
     parse,
 )
-from webapp.ui.hooks import Hook
 from webapp.ui.language import current_language
 
 

@@ -10,6 +10,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from webapp.core.hooks import Hook
+from webapp.core.revisions import revision
 from webapp.digests import queries
 from webapp.digests.build import build
 from webapp.digests.models import Profile, new_feed_key
@@ -19,9 +21,7 @@ from webapp.digests.profiles.validation import ProfileError, rules_of, save_sett
 from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
-from webapp.ui.hooks import Hook
 from webapp.ui.pages import for_readers, reader_of, respond
-from webapp.ui.revisions import revision
 
 MAX_PROFILES = 20  # of one reader
 PROFILES_A_PAGE = 50

@@ -16,6 +16,7 @@ from typing import Literal
 from django.contrib.auth.models import User
 from django.db.models import Max
 
+from webapp.core.hooks import Hook, NamedHooks
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
@@ -33,7 +34,6 @@ from webapp.papers.search.query import (
 )
 from webapp.papers.search.ranking import by_rare_words, by_relevance
 from webapp.papers.search.words import IDLE, rarity, telling_sets
-from webapp.ui.hooks import Hook, NamedHooks
 
 PAGE = 25  # papers
 MAX_PAGES = 40

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_safe
 from assay_common.quantities import duration
 from methods.charts import STYLE
 from methods.spec import PRESETS, Benchmark, Method
+from webapp.core.revisions import revision
 from webapp.runs import submit
 from webapp.runs.models import WITH_WORKER, Run, State, Worker
 from webapp.runs.queries import live_workers, may_cancel, open_run, visible_runs, with_id
@@ -34,7 +35,6 @@ from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Item
 from webapp.ui.pages import attachment, for_readers
-from webapp.ui.revisions import revision
 
 
 @require_safe

@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand
 
 from webapp.catalog import chips, evidence, labels, linking
 from webapp.catalog.labels import Label, Text
+from webapp.core.json_lines import read_lines
 from webapp.papers.models import Paper
-from webapp.ui.json_lines import read_lines
 
 
 class Command(BaseCommand):

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from webapp.claims.extraction.claims import claims_of
 from webapp.claims.extraction.report import Score
-from webapp.ui.json_lines import read_lines
+from webapp.core.json_lines import read_lines
 
 
 class Paper(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from assay_common.text import clean_json
 from webapp.claims.grounding import GroundTruth
-from webapp.ui.json_lines import read_lines
+from webapp.core.json_lines import read_lines
 
 
 class Paper(BaseModel):

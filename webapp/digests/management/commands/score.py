@@ -8,13 +8,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from pydantic import BaseModel, StringConstraints
 
 from assay_common.terminal import table
+from webapp.core.json_lines import read_lines
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.models import DigestEntry
 from webapp.digests.profiles.validation import ProfileError, rules_of
 from webapp.digests.scoring.scorer import Candidate, Scorer, Standing, total
 from webapp.digests.text_formats import score_terms
 from webapp.papers.models import AnnounceType
-from webapp.ui.json_lines import read_lines
 
 
 class PaperLine(BaseModel):

@@ -6,7 +6,7 @@ from django.db import models
 class Raised(models.Model):
     """A random number that every write of what belongs to a scope replaces.
 
-    `webapp.ui.revisions` says who writes and reads it. Random, and no counter: neither a restored
+    `webapp.core.revisions` says who writes and reads it. Random, and no counter: neither a restored
     backup nor a transaction that was rolled back brings back a number under which another page was
     kept.
     """

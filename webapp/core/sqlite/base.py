@@ -39,15 +39,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if not os.access(self.settings_dict["NAME"], os.W_OK):
             self.close_at = 0.0
 
-    def get_new_connection(self, conn_params: Any) -> Any:
-        """A connection with the function by which the index of papers folds their words."""
-        # Models cannot be imported before Django is set up, as a connection is opened after.
-        from webapp.papers.search.query import index_words  # noqa: PLC0415
-
-        connection = super().get_new_connection(conn_params)
-        connection.create_function("index_words", 1, index_words, deterministic=True)
-        return connection
-
     def is_usable(self) -> bool:
         """False: Django asks only after an error, and reopening the file takes a millisecond."""
         return False

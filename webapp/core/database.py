@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
-from webapp.ui import revisions
+from webapp.core import revisions
 
 RESTORE = (
     "Restore a backup with: manage.py restore FILE. To begin a new site, move the file away first."

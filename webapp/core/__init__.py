@@ -1,0 +1,1 @@
+"""Plumbing that the apps share: revisions, hooks, leases, limits, connections, cleaned input."""
