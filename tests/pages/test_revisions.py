@@ -146,12 +146,34 @@ def test_a_start_installs_triggers_that_are_missing_or_of_other_watches(
     assert revision("papers") != before, "what was written without triggers is not known"
 
 
-def test_every_watched_column_is_there() -> None:
-    """A trigger that names a missing column fails at the first write only."""
+def test_every_column_that_a_watch_names_is_there() -> None:
     for watch in WATCHES:
         with connection.cursor() as cursor:
             table = connection.introspection.get_table_description(cursor, watch.table)
-        assert {*watch.columns, watch.key} <= {column.name for column in table}, watch.table
+        named = {*watch.columns, *watch.hidden, watch.key}
+        assert named <= {column.name for column in table}, watch.table
+        assert not watch.columns or watch.work, f"{watch.table}: a page shows any other column too"
+
+
+def test_a_column_that_is_added_is_watched_without_being_listed() -> None:
+    """Fails if shown columns are listed by hand: the new one would leave pages stale for good."""
+    factories.make_paper(1)
+    revisions.remove()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE papers_paper ADD COLUMN page_count integer")
+    revisions.install()
+    before = revision("papers")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE papers_paper SET page_count = 12")
+    changed = revision("papers")
+    assert changed != before
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE papers_paper SET page_count = 12")
+    assert revision("papers") == changed
+    with connection.cursor() as cursor:
+        revisions.remove()
+        cursor.execute("ALTER TABLE papers_paper DROP COLUMN page_count")
+    revisions.install()
 
 
 def test_a_scope_is_raised_alone() -> None:

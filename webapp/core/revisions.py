@@ -111,16 +111,24 @@ class Watch:
     """A table whose rows are shown, and the scopes that a change of a row raises.
 
     `scopes` is a query for them, in which `{row}` stands for the row: before and after an update.
-    Only an update that changes one of `columns` counts; of any where there are none. `key` is the
-    table's primary key. The scopes of a watch for some `work` are not revisions but what waits for
-    it: "learn:7" for "learn".
+    An update counts if it changes a column of the table that is not `hidden`: so a page that shows
+    a new column is never stale because somebody forgot to list it here. `key` is the table's
+    primary key. The scopes of a watch for some `work` are not revisions but what waits for it
+    ("learn:7" for "learn"); it may name the only `columns` that count.
     """
 
     table: str
     scopes: str
-    columns: Sequence[str] = ()
+    hidden: Sequence[str] = ()
     key: str = "id"
     work: str = ""
+    columns: Sequence[str] = ()
+
+    def counted(self, table_columns: Iterable[str]) -> list[str]:
+        """Return the columns whose changes count, in the table's order."""
+        if self.columns:
+            return [name for name in table_columns if name in self.columns]
+        return [name for name in table_columns if name not in self.hidden]
 
     @property
     def table_raised(self) -> str:
@@ -135,7 +143,7 @@ def watch(*watches: Watch) -> None:
 
 def is_installed(database: BaseDatabaseWrapper = connection) -> bool:
     """Whether the triggers that are there are those of the watches."""
-    return _installed(database) == set(_wanted(database))
+    return _installed(database) == set(_triggers(database))
 
 
 def install(database: BaseDatabaseWrapper = connection) -> None:
@@ -143,38 +151,52 @@ def install(database: BaseDatabaseWrapper = connection) -> None:
 
     A table that does not exist yet is left out: its migrations come later.
     """
-    wanted = _wanted(database)
-    if _installed(database) == set(wanted):
+    triggers = _triggers(database)
+    if _installed(database) == set(triggers):
         return
     with transaction.atomic(database.alias), database.cursor() as cursor:
         remove(database)
         if database.vendor == "postgresql":
             cursor.execute(SLOT)
-        for statements in wanted.values():
+        for statements in triggers.values():
             for statement in statements:
                 cursor.execute(statement)
-        if wanted:
+        if triggers:
             cursor.execute(_raising(f"SELECT '{EVERYTHING}' AS scope", database.vendor))
             for work in {watch.work for watch in _watches} - {""}:
                 everything = f"SELECT '{work}:' AS scope"
                 cursor.execute(_raising(everything, database.vendor, PENDING))
 
 
-def _wanted(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
+def _triggers(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
     """The statements that make each trigger, by its name."""
     tables = set(database.introspection.table_names())
-    wanted: dict[str, list[str]] = {}
+    triggers: dict[str, list[str]] = {}
     if not {TABLE, PENDING} <= tables:
-        return wanted
+        return triggers
     dialect = _postgresql if database.vendor == "postgresql" else _sqlite
-    for watched in _watches:
-        if watched.table in tables:
-            for event, statements in dialect(watched).items():
-                # The name tells what the trigger does, so that a changed watch is seen.
-                told = sha256(f"{watched.table}{statements}".encode()).hexdigest()[:12]
-                name = f"revision_{told}_{event}"
-                wanted[name] = [statement.replace("<name>", name) for statement in statements]
-    return wanted
+    columns = _columns(database, {watch.table for watch in _watches} & tables)
+    for watch in _watches:
+        if watch.table in tables:
+            counted = watch.counted(columns[watch.table])
+            for event, statements in dialect(watch, counted).items():
+                # A hash of what the trigger does, so that a changed watch gets a new trigger.
+                digest = sha256(f"{watch.table}{statements}".encode()).hexdigest()[:12]
+                name = f"revision_{digest}_{event}"
+                triggers[name] = [statement.replace("<name>", name) for statement in statements]
+    return triggers
+
+
+def _columns(database: BaseDatabaseWrapper, tables: Iterable[str]) -> dict[str, list[str]]:
+    """Return the columns of each table, by their names: migrations may have added any."""
+    with database.cursor() as cursor:
+        return {
+            table: sorted(
+                column.name
+                for column in database.introspection.get_table_description(cursor, table)
+            )
+            for table in tables
+        }
 
 
 def remove(database: BaseDatabaseWrapper = connection) -> None:
@@ -219,30 +241,30 @@ def _raising(scopes: str, vendor: str, table: str = TABLE) -> str:
     """  # noqa: S608
 
 
-def _sqlite(watch: Watch) -> dict[str, list[str]]:
-    """The statements that make the trigger of each event, for every row."""
+def _sqlite(watch: Watch, counted: Sequence[str]) -> dict[str, list[str]]:
+    """Return the statements that make the trigger of each event, for every row."""
     before, after = (watch.scopes.format(row=row) for row in ("OLD", "NEW"))
-    columns = f"OF {', '.join(watch.columns)}" if watch.columns else ""
-    changed = " OR ".join(f"OLD.{name} IS NOT NEW.{name}" for name in watch.columns)
+    names = ", ".join(f'"{name}"' for name in counted)
+    changed = " OR ".join(f'OLD."{name}" IS NOT NEW."{name}"' for name in counted)
     events = {
         "insert": ("INSERT", after),
         "delete": ("DELETE", before),
-        "update": (f"UPDATE {columns}", f"{before} UNION {after}"),
+        "update": (f"UPDATE OF {names}", f"{before} UNION {after}"),
     }
     return {
         event: [
             f"CREATE TRIGGER <name> AFTER {when} ON {watch.table} FOR EACH ROW"
-            f"{f' WHEN {changed}' if changed and event == 'update' else ''}"
+            f"{f' WHEN {changed}' if event == 'update' else ''}"
             f" BEGIN {_raising(scopes, 'sqlite', watch.table_raised)} END"
         ]
         for event, (when, scopes) in events.items()
     }
 
 
-def _postgresql(watch: Watch) -> dict[str, list[str]]:
-    """The statements that make the trigger of each event: once for all rows of a statement."""
+def _postgresql(watch: Watch, counted: Sequence[str]) -> dict[str, list[str]]:
+    """Return the statements that make the trigger of each event: once for all its rows."""
     before, after = (watch.scopes.format(row=row) for row in ("was", "now"))
-    changed = " OR ".join(f"was.{name} IS DISTINCT FROM now.{name}" for name in watch.columns)
+    changed = " OR ".join(f'was."{name}" IS DISTINCT FROM now."{name}"' for name in counted)
     updated = f"was_rows AS was JOIN now_rows AS now USING ({watch.key})"
     events = {
         "insert": ("NEW TABLE AS now_rows", "now_rows AS now", after, ""),
@@ -251,7 +273,7 @@ def _postgresql(watch: Watch) -> dict[str, list[str]]:
             "OLD TABLE AS was_rows NEW TABLE AS now_rows",
             updated,
             f"{before} UNION {after}",
-            f" WHERE {changed}" if changed else "",
+            f" WHERE {changed}",
         ),
     }
     return {

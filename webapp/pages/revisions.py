@@ -21,24 +21,27 @@ What waits to be learned of reader 7 is raised as "learn:7".
 
 from webapp.core.revisions import Watch
 
-_PAPER = (
-    *("arxiv_id", "version", "title", "abstract", "authors", "primary_category", "categories"),
-    *("title_html", "abstract_html", "submitted_at", "updated_at", "comment", "doi"),
-    *("journal_ref", "license", "code_offered", "announced_on", "enriched_at", "is_sample"),
-)
-_SUMMARY = (
-    *("version", "language", "model", "state", "reason", "not_before", "requested_at"),
-    *("finished_at", "gist", "gist_html", "content", "html", "text_source", "text_share"),
-    *("read_share", "unverified", "withheld", "written"),
-)
-_LISTING = (
-    *("category", "date", "state", "source", "reason", "counts", "problems", "failures"),
-    "changed_at",
-)
+# Columns that no page shows: an update of these alone raises nothing. Every other column counts.
+_PAPER = ("enrich_tries",)
+_LISTING = ("feed_was_empty", "api_empty_on", "etag", "last_modified", "polls", "polled_at")
+_SUMMARY = ("lease", "leased_until", "prompt_version", "attempt", "for_reader")
 _RUN = (
-    *("reader_id", "imported", "public", "method", "benchmark", "version", "preset", "params"),
-    *("seed", "device", "limit_seconds", "limit_mib", "state", "attempt", "worker_id", "failure"),
-    *("reason", "started_at", "finished_at", "environment_id", "result"),
+    *("idempotency_key", "token", "queued_at", "dispatched_at", "sent_at", "start_by"),
+    *("leased_until", "finish_by", "cancelling_at", "progress", "progress_seq", "log_bytes"),
+    *("charged_on", "charged_seconds"),
+)
+_FAILURE = ("error", "periodic", "last_at", "times")
+_MODEL = (
+    *("source", "intercept", "weights", "reference", "examples", "liked", "disliked"),
+    "trained_at",
+)
+_USER = (
+    *("password", "last_login", "is_superuser", "first_name", "last_name", "email", "is_staff"),
+    *("is_active", "date_joined"),
+)
+_WORKER = (
+    *("key_version", "enabled", "device", "memory_mib", "versions", "note", "boot", "beat"),
+    *("retired_boots", "last_seen"),
 )
 _RESULT = "SELECT 'results' AS scope WHERE {row}.state = 'succeeded' AND {row}.public"
 _OF_RUN = "SELECT 'run:' || replace(CAST({row}.run_id AS text), '-', '') AS scope"
@@ -55,12 +58,17 @@ _LEARNING = [
     Watch(
         "library_libraryentry",
         _READER,
-        ("read_at", "not_for_me", "note", "tags", "changed_at"),
         work="learn",
+        columns=("read_at", "not_for_me", "note", "tags", "changed_at"),
     ),
     Watch("library_likedtext", _READER, work="learn"),
     Watch("library_zoteroitem", _READER, work="learn"),
-    Watch("library_zoteroreading", _READER, ("collections", "include", "exclude"), work="learn"),
+    Watch(
+        "library_zoteroreading",
+        _READER,
+        work="learn",
+        columns=("collections", "include", "exclude"),
+    ),
     Watch(
         "library_readinglist_papers",
         "SELECT 'learn:' || reader_id AS scope FROM library_readinglist"
@@ -70,24 +78,28 @@ _LEARNING = [
     Watch(
         "digests_profile",
         "SELECT 'learn:' || {row}.owner_id AS scope",  # NULL without an owner
-        ("owner_id", "ranking", "learn_from"),
         work="learn",
+        columns=("owner_id", "ranking", "learn_from"),
     ),
-    Watch("auth_user", "SELECT 'learn:' || {row}.id AS scope", ("is_active",), work="learn"),
+    Watch(
+        "auth_user", "SELECT 'learn:' || {row}.id AS scope", work="learn", columns=("is_active",)
+    ),
     # A paper that a Zotero library has; and the first ones, to compare with.
     Watch(
         "papers_paper",
         "SELECT 'learn:' || reader_id AS scope FROM library_zoteroitem"
         " WHERE arxiv_id = {row}.arxiv_id UNION SELECT 'learn:'"
         " WHERE NOT EXISTS (SELECT 1 FROM papers_paper WHERE id < {row}.id)",
-        ("arxiv_id",),
         work="learn",
+        columns=("arxiv_id",),
     ),
 ]
 
 WATCHES = [
     *_LEARNING,
-    Watch("health_failure", "SELECT 'failures' AS scope", ("task", "since")),
+    Watch(
+        "health_failure", "SELECT 'failures' AS scope", ("error", "periodic", "last_at", "times")
+    ),
     Watch("papers_paper", "SELECT 'papers' AS scope", _PAPER),
     Watch("papers_paperversion", "SELECT 'papers' AS scope"),
     Watch("papers_announcement", "SELECT 'papers' AS scope"),
@@ -103,14 +115,14 @@ WATCHES = [
         " AND EXISTS (SELECT 1 FROM papers_listing WHERE source = 'sample'))",
         _LISTING,
     ),
-    Watch("summaries_fulltext", _OF_PAPER, ("source", "sections", "share", "reason")),
+    Watch("summaries_fulltext", _OF_PAPER, ("sha256", "fetched_at")),
     Watch("summaries_summary", _OF_PAPER, _SUMMARY),
     Watch("summaries_summary", "SELECT 'gists' AS scope WHERE {row}.gist <> ''", _SUMMARY),
     Watch(
         "summaries_claim",
         "SELECT 'paper:' || paper_id AS scope FROM summaries_summary WHERE id = {row}.summary_id",
     ),
-    Watch("claims_tablereading", _OF_PAPER, ("version", "reason")),
+    Watch("claims_tablereading", _OF_PAPER, ("read_at",)),
     Watch(
         "claims_papertable",
         "SELECT 'paper:' || paper_id AS scope FROM claims_tablereading WHERE id = {row}.reading_id",
@@ -127,7 +139,7 @@ WATCHES = [
     Watch(
         "digests_digest",
         _PROFILE.replace("{key}", "{row}.profile_id") + " UNION SELECT 'digests'",
-        ("date", "considered", "matched", "fingerprint", "changed_at", "is_sample"),
+        ("liked", "inputs"),
     ),
     *(
         Watch(
@@ -138,7 +150,7 @@ WATCHES = [
         )
         for table in ("digests_digestentry", "digests_furthermatches")
     ),
-    Watch("digests_learnedmodel", "SELECT 'models' AS scope", ("fingerprint",)),
+    Watch("digests_learnedmodel", "SELECT 'models' AS scope", _MODEL),
     Watch("catalog_methodlink", "SELECT 'methods' AS scope"),
     Watch("runs_standingmeasurement", "SELECT 'methods' AS scope"),
     Watch("runs_run", "SELECT 'run:' || replace(CAST({row}.id AS text), '-', '') AS scope", _RUN),
@@ -156,12 +168,12 @@ WATCHES = [
         "auth_user",
         "SELECT 'run:' || replace(CAST(id AS text), '-', '') AS scope FROM runs_run"
         " WHERE reader_id = {row}.id UNION SELECT 'results'",
-        ("username",),
+        _USER,
     ),
     Watch(
         "runs_worker",
         "SELECT 'run:' || replace(CAST(id AS text), '-', '') AS scope FROM runs_run"
         " WHERE worker_id = {row}.id",
-        ("name", "device_name"),
+        _WORKER,
     ),
 ]
