@@ -10,8 +10,8 @@ Student's on the logarithms (on the values).
 
 The intervals of one chart hold together: with m comparisons each is drawn at the confidence
 0.95^(1/m) (Sidak), so that all of them cover in 95 of 100 charts. Where measuring may end early
-they are drawn wider (see `processes`). How often they hold ``python -m benchmarks.coverage``
-simulates.
+they are drawn wider (see `processes`). ``python -m tests.methods.measure.coverage`` simulates how
+often they hold.
 """
 
 import math

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.coverage import INDEPENDENT, MACHINES, Word, processes, simulate, verdicts
 from methods.measure.processes import confidence_at
 from methods.measure.statistics import (
     Interval,
@@ -24,6 +23,14 @@ from methods.measure.statistics import (
     with_intervals,
 )
 from methods.protocol import Axis, Flag, Series, Variant
+from tests.methods.measure.coverage import (
+    INDEPENDENT,
+    MACHINES,
+    Word,
+    processes,
+    simulate,
+    verdicts,
+)
 
 
 def series(points, **axis):
@@ -41,7 +48,7 @@ def series(points, **axis):
 
 @pytest.mark.parametrize("machine", INDEPENDENT, ids=lambda machine: machine.name)
 def test_five_processes_cover_the_true_ratio(machine) -> None:
-    """The whole table is `python -m benchmarks.coverage`; here 300 charts of one comparison."""
+    """`tests.methods.measure.coverage` prints the whole table; here 300 charts of a comparison."""
     covered = simulate(machine, charts=300, comparisons=1, stopping=False, ratio=1.3, seed=1)
     assert covered >= 0.91  # 93 % less twice the error of 300
 

@@ -1,4 +1,6 @@
-"""How often intervals cover and verdicts are false, simulated: ``python -m benchmarks.coverage``.
+"""Simulate how often intervals cover and verdicts are false.
+
+    python -m tests.methods.measure.coverage
 
 Two variants with a known ratio are "measured" by simulated processes through the very functions
 that real measurements go through (`statistics` and `processes` in `methods.measure`): five
