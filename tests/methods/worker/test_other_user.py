@@ -43,14 +43,19 @@ ATTACK = """
 import ctypes, json, os, pathlib, signal, sys
 folder, data, theirs = pathlib.Path.cwd(), pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 reaper = pathlib.Path("/proc", str(os.getppid()))
+
+def overwrite(path):
+    # Without O_CREAT: a file that is missing is an error of the test, not a success of the attack.
+    os.write(os.open(path, os.O_WRONLY), b"changed")
+
 attempts = {
-    "write": lambda: (data / "kept").write_text("changed"),
+    "write": lambda: overwrite(data / "kept"),
     "make": lambda: (data / "new").touch(),
     "remove": lambda: (data / "kept").unlink(),
     "look": lambda: os.listdir(data),
     "read": lambda: (data / "kept").read_text(),
     "take": lambda: (data / "bench" / "one" / "taken" / "token").rmdir(),
-    "write to others' /tmp": lambda: theirs.write_text("changed"),
+    "write to others' /tmp": lambda: overwrite(theirs),
     "remove from /tmp": lambda: theirs.unlink(),
     "write to the checkout": lambda: (pathlib.Path(sys.argv[3]) / "new").touch(),
     "open its folder to itself": lambda: os.chmod(data, 0o777),
@@ -64,17 +69,20 @@ attempts = {
 }
 (folder / "tmp" / "own").write_text("own")
 pathlib.Path("/dev/null").write_text("nothing")
-done = []
+done, missing = [], []
 for name, attempt in attempts.items():
     try:
         attempt()
         done.append(name)
     except PermissionError:
         pass
+    except FileNotFoundError:
+        missing.append(name)
     except SystemExit as end:
         done += [] if end.code else [name]
 about = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines())
-print(json.dumps([done, os.getresuid(), os.getresgid(), os.getgroups(), about["NoNewPrivs"],
+print(json.dumps([done, missing, os.getresuid(), os.getresgid(), os.getgroups(),
+                  about["NoNewPrivs"],
                   int(about["CapPrm"], 16) | int(about["CapEff"], 16) | int(about["CapAmb"], 16)]))
 """
 
@@ -87,6 +95,17 @@ def home() -> Iterator[Path]:
     home.mkdir(parents=True)
     yield home
     shutil.rmtree(data)
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """Another user's file in a folder like /tmp, which nothing but this test empties."""
+    folder = Path(tempfile.mkdtemp(prefix="assay-shared-"))
+    folder.chmod(0o1777)
+    file = folder / "theirs"
+    file.write_text("theirs")
+    yield file
+    shutil.rmtree(folder)
 
 
 @contextmanager
@@ -109,27 +128,27 @@ def started(private: Path, code: str, *arguments: str) -> Iterator[subprocess.Po
             process.kill()
 
 
-def test_it_writes_to_its_own_directory_and_has_no_way_back(home: Path) -> None:
+def test_it_writes_to_its_own_directory_and_has_no_way_back(home: Path, theirs: Path) -> None:
     data = home.parents[1]
     (data / "kept").write_text("kept")
     with (
         sandbox.private_directory(home, "token", USER) as private,
-        tempfile.NamedTemporaryFile() as theirs,
         subprocess.Popen([sys.executable, "-c", SLEEP]) as worker,
-        started(private, ATTACK, str(data), theirs.name, str(ROOT), str(worker.pid)) as process,
+        started(private, ATTACK, str(data), str(theirs), str(ROOT), str(worker.pid)) as process,
     ):
         said, errors = process.communicate(timeout=30)
         worker.kill()
         assert said, errors
-        done, users, groups, others, kept_so, capabilities = json.loads(said)
-        assert done == []
+        done, missing, users, groups, others, no_new_privileges, capabilities = json.loads(said)
+        assert (done, missing) == ([], [])
         assert {*users} == {USER.pw_uid}
         assert {*groups, *others} == {*os.getgrouplist(USER.pw_name, USER.pw_gid)}
-        assert (kept_so, capabilities) == ("1", 0)
+        assert (no_new_privileges, capabilities) == ("1", 0)
         assert (private / "tmp" / "own").read_text() == "own"
         assert not private.is_relative_to(data)
     assert not private.exists()
     assert (data / "kept").read_text() == "kept"
+    assert theirs.read_text() == "theirs"
 
 
 def test_a_cancel_ends_it_and_all_it_started(home: Path) -> None:
