@@ -1,4 +1,4 @@
-"""What the site and the machines that measure share; it knows neither, nor Django.
+"""Helpers that the site and the machines that measure share; they import neither, nor Django.
 
 It lies beside ``methods`` in the checkout, and is installed with it as one distribution.
 """

@@ -61,7 +61,7 @@ def _name(field: str) -> str:
 
 
 class CommonSettings(BaseSettings):
-    """What every process reads. A variable that is empty counts as unset."""
+    """Settings of every process. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
         alias_generator=_name,
@@ -124,7 +124,7 @@ def _text_of(error: ValidationError, kind: type[CommonSettings]) -> str:
 
 
 def data_path() -> Path:
-    """Where the data directory is or will be; nothing is written. Raises SettingError."""
+    """Return the path of the data directory, which may not exist yet. Raises SettingError."""
     return ROOT / read().data.expanduser()
 
 

@@ -29,7 +29,7 @@ EVENTS = "events"  # the one queue of the site that bench workers may put messag
 
 
 def socket_path(data: Path) -> Path:
-    """Where the private Redis of a data directory listens.
+    """Return the socket of a data directory's private Redis.
 
     If the path is too long for a socket, one below /tmp, the same for every process.
     """

@@ -37,7 +37,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether something was measured and all of it met its bound."""
+        """True if something was measured and all of it met its bound."""
         return not self.error and bool(self.cases) and all(case.passed for case in self.cases)
 
     @property

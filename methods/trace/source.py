@@ -31,7 +31,7 @@ class Shape:
         return f"({', '.join(self.sizes)}{',' if len(self.sizes) == 1 else ''})"
 
     def disagrees(self, found: tuple[int, ...], known: dict[str, int]) -> bool:
-        """Whether a tensor has another shape. `known` holds what names mean, and learns from it."""
+        """Return whether a tensor has another shape; names that `known` lacks are added to it."""
         sizes = list(self.sizes)
         if "..." in sizes:  # it stands for all that the others leave
             cut, others = sizes.index("..."), len(sizes) - 1
@@ -127,7 +127,7 @@ def parse_comment(comment: str) -> tuple[Shape, ...]:
 
 
 def _evaluate(size: str, known: Mapping[str, int]) -> int | None:
-    """What a size is, or None where a name of it is not known yet."""
+    """Evaluate a size; None where one of its names has no value yet."""
     try:
         return int(eval(size, {"__builtins__": {}}, dict(known)))  # noqa: S307 - see _SIZE
     except NameError:

@@ -65,7 +65,7 @@ class Seen:
 
 @dataclass
 class Recording:
-    """What was seen of a method's folder."""
+    """Shapes and lines recorded of a method's folder."""
 
     folder: Path
     sources: dict[str, SourceFile] = field(default_factory=dict)
@@ -183,7 +183,7 @@ def record(method: Method) -> Recording:
 
 @contextmanager
 def _empty_is_nan() -> Iterator[None]:
-    """What a buffer held before it is written is no value of the method's: torch makes it NaN."""
+    """Fill empty buffers with NaN: their content before a write is no value of the method's."""
     on = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -194,7 +194,7 @@ def _empty_is_nan() -> Iterator[None]:
 
 
 def trace(method: Method, seen: Recording) -> Trace:
-    """What was seen, as it is kept beside the method."""
+    """Return the recording as it is stored beside the method."""
     files = []
     for path, source in seen.sources.items():
         lines = [

@@ -195,7 +195,7 @@ def _stop_worker(**_: object) -> None:
 
 
 def guard(user: sandbox.User) -> str:
-    """What keeps a benchmark from writing elsewhere, for the Workers page."""
+    """Describe what keeps a benchmark from writing elsewhere, for the Workers page."""
     writer = f"the user {user.pw_name}" if user else "this worker"
     return GUARDED if landlock.version() else UNGUARDED.format(writer)
 

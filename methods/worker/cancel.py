@@ -27,7 +27,7 @@ class CancelFlags:
         self._page[1] = (slot + 1) % SLOTS
 
     def cancelled(self, token: str) -> bool:
-        """Whether `token` is among the last attempts that were cancelled."""
+        """Return whether `token` is among the last attempts that were cancelled."""
         return self._page.find(_digest(token), 2) >= 0
 
     def stop(self) -> None:
@@ -36,7 +36,7 @@ class CancelFlags:
 
     @property
     def stopping(self) -> bool:
-        """Whether the worker is shutting down."""
+        """Return whether the worker is shutting down."""
         return self._page[0] == 1
 
 

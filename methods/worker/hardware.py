@@ -49,7 +49,7 @@ def gpu_used_mib() -> int:
 
 
 def oom_kills() -> int:
-    """How many processes of this control group the kernel has killed for memory, if it counts."""
+    """Count the processes of this control group that the kernel killed for memory, if it counts."""
     return environment.control_group("memory.events", "oom_kill ") or 0
 
 

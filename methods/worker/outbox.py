@@ -61,7 +61,7 @@ class Outbox:
 
     @property
     def behind(self) -> bool:
-        """Whether messages are posted faster than the broker takes them."""
+        """Return whether messages are posted faster than the broker takes them."""
         now = time.monotonic()
         return sum(event.time <= now for event in self._due.queue) > BEHIND
 

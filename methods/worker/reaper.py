@@ -34,7 +34,7 @@ WAKING = {signal.SIGCHLD, signal.SIGTERM}
 
 
 class Spec(TypedDict):
-    """What to start, in which directory, and the seconds from TERM to KILL.
+    """A command, its directory, and the seconds from TERM to KILL.
 
     The benchmark can only write in that directory; root starts it as the directory's owner.
     """

@@ -1,4 +1,4 @@
-"""Where a benchmark runs: a fresh directory, a scrubbed environment, limits of the kernel."""
+"""The sandbox of a benchmark: a fresh directory, a scrubbed environment, kernel limits."""
 
 import json
 import os

@@ -18,7 +18,7 @@ class EmailBackend(smtp.EmailBackend):
         super().__init__(**options | connections.smtp(self.connected))
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """How many were sent."""
+        """Send messages and return how many the server took."""
         for message in email_messages:
             message.from_email = self.connected.mail_from
         return super().send_messages(email_messages)

@@ -166,7 +166,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLin
 
 
 def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
-    """What a search finds of these days; an identifier finds its paper whatever its day."""
+    """Return a search's papers of these days; an identifier finds its paper whatever its day."""
     papers: list[Paper] = []
     for page in range(1, MAX_PAPERS // PAGE + 1):
         results = search(

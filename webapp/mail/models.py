@@ -1,4 +1,4 @@
-"""What is mailed to whom, and how far it has been."""
+"""Mail subscriptions, and the days that each has been sent."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -40,5 +40,5 @@ class Delivery(Leased):
 
     @property
     def name(self) -> str:
-        """What is mailed, as a subject says it."""
+        """Name of the subscription, as a subject says it."""
         return self.profile.name if self.profile else f"“{one_line(self.q)}”"

@@ -70,7 +70,7 @@ class DeliveryForm(forms.Form):
 
 @for_readers("GET", "HEAD", "POST")
 def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
-    """What is mailed to the reader; ask for more, or end one."""
+    """List a reader's subscriptions; add or end one."""
     mine = Delivery.objects.filter(reader=reader).select_related("profile")
     initial = request.GET.dict()
     if category := initial.get("category"):  # of the search page, which has a field for it

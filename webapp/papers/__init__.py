@@ -1,1 +1,1 @@
-"""What arXiv says: papers, their versions, and a provable intake."""
+"""arXiv's papers, their versions, and a provable intake."""

@@ -1,4 +1,4 @@
-"""What a replacement changed, word by word."""
+"""Word-by-word differences between two versions of a paper."""
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher

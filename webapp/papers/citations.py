@@ -159,7 +159,7 @@ def authors(paper: Paper) -> list[Name]:
 
 
 def note(paper: Paper) -> str:
-    """Whether the paper is withdrawn, and where it was published."""
+    """Return the note of a citation: withdrawal, and the journal."""
     parts = ["Withdrawn"] * paper.withdrawn + [plain(paper.journal_ref)]
     return ". ".join(filter(None, parts))
 

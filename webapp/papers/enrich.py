@@ -1,4 +1,4 @@
-"""What the feeds lack, from the API: comment, DOI, journal, all categories, exact times."""
+"""Fill in from the API what feeds lack: comment, DOI, journal, all categories, exact times."""
 
 from datetime import date, datetime
 

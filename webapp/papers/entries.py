@@ -82,7 +82,7 @@ class BadEntry:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one source announced in one category on one day, each paper once."""
+    """One source's announcements in one category on one day, each paper once."""
 
     category: str
     date: date

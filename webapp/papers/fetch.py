@@ -195,7 +195,7 @@ def _backoff(attempt: int) -> float:
 
 
 def _same_place(url: str, target: str) -> bool:
-    """Whether a redirect stays on the host and port; http may become https, never the reverse."""
+    """Return whether a redirect stays on the host and port; only http may become https."""
     here, there = urlsplit(url), urlsplit(target)
     if here.netloc.lower() != there.netloc.lower():
         return False

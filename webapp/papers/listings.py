@@ -47,7 +47,7 @@ def judge(batch: Batch) -> tuple[str, bool]:
 
 
 def _is_later(batch: Batch, listing: Listing) -> bool:
-    """Whether the batch's papers were submitted later: identifiers are in that order."""
+    """Return whether the batch's papers were submitted later: identifiers are in that order."""
     known = listing.announcements.filter(type=AnnounceType.NEW)
     newest = known.aggregate(newest=Max("paper__arxiv_id"))["newest"] or ""
     ours = [entry.arxiv_id for entry in batch.entries if entry.type == AnnounceType.NEW]

@@ -53,7 +53,7 @@ _WITHDRAWN_IN_COMMENT = re.compile(
 
 
 class AnnounceType(models.TextChoices):
-    """How arXiv announces a paper in a category, the most significant first."""
+    """arXiv's kinds of announcement in a category, the most significant first."""
 
     NEW = "new", _("new")
     CROSS = "cross", _("cross-list")
@@ -107,7 +107,7 @@ class Paper(models.Model):
 
     @property
     def withdrawn(self) -> bool:
-        """Whether its authors or arXiv withdrew it, by the comment or the start of the abstract.
+        """True if its authors or arXiv withdrew it, by the comment or the start of the abstract.
 
         Withdrawn from a conference does not count.
         """
@@ -193,7 +193,7 @@ class Listing(models.Model):
 
     @property
     def settled(self) -> bool:
-        """Whether the day need not be fetched any more: an empty one only once confirmed."""
+        """True if the day need not be fetched any more: an empty one only once confirmed."""
         if self.state != self.State.EMPTY:
             return self.state == self.State.COMPLETE
         confirmed = self.feed_was_empty and len(self.api_empty_on) >= CONFIRMATIONS

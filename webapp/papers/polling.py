@@ -32,7 +32,7 @@ class FetchReport:
 
     @property
     def failed(self) -> bool:
-        """Whether every poll failed."""
+        """True if every poll failed."""
         return bool(self.rows) and all(row.state == Listing.State.FAILED for row in self.rows)
 
     @property

@@ -1,4 +1,4 @@
-"""What to request from arXiv and when: today's batch of each category, then the missed days.
+"""The next requests to arXiv: today's batch of each category, then the missed days.
 
 Failures of arXiv raise nothing here: the outcome of every poll is in the report and the audit. The
 caller rebuilds the digests of `report.dates`.

@@ -1,1 +1,1 @@
-"""Who reads: one-time sign-in links."""
+"""Readers, and their one-time sign-in links."""

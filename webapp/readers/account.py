@@ -46,7 +46,7 @@ def export(request: HttpRequest, reader: User) -> HttpResponse:
 @never_cache
 @for_readers("GET", "HEAD", "POST")
 def readers(request: HttpRequest, reader: User) -> HttpResponse:
-    """Who reads here; administrators invite, and switch accounts off and on."""
+    """List the readers; administrators invite, and switch accounts off and on."""
     if not reader.is_superuser:
         raise PermissionDenied
     for button, is_active in (("off", False), ("on", True)):

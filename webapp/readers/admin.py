@@ -42,7 +42,7 @@ class ReaderAdmin(UserAdmin):  # type: ignore[type-arg]
     def get_deleted_objects(
         self, objs: QuerySet[User] | Sequence[User], request: HttpRequest
     ) -> Any:
-        """What would be deleted; "protected" where no administrator would remain."""
+        """List what would be deleted; "protected" where no administrator would remain."""
         listed, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
         if not links.lock_administrators() - {reader.pk for reader in objs}:
             protected = [*protected, _("This is the only administrator.")]

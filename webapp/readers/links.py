@@ -157,5 +157,5 @@ def _administrators() -> QuerySet[User]:
 
 
 def hashed(token: str) -> str:
-    """What is kept of a token."""
+    """Hash a token, for storing."""
     return sha256(token.encode()).hexdigest()

@@ -24,7 +24,7 @@ MOST_WAITING = 1000  # tasks on the site's queue, so that endless requests canno
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """How to get a link; where mail is set up, one is mailed."""
+    """Explain how to get a link; where mail is set up, mail one."""
     mail_on = connections.mail_host()
     context: dict[str, object] = {"mail_on": mail_on}
     if request.method == "POST" and mail_on:

@@ -1,1 +1,1 @@
-"""What pages share: mathematics, sanitising, template tags, static assets."""
+"""Shared parts of pages: mathematics, sanitising, template tags, static assets."""

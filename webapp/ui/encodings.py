@@ -22,7 +22,7 @@ def chosen(request: HttpRequest) -> str:
 
 
 def _liked(request: HttpRequest) -> dict[str, float]:
-    """How much the client likes each encoding that we make.
+    """Return the client's quality value for each encoding that we make.
 
     By RFC 9110, 12.5.3: weights count, zero refuses, and `*` stands for what is not named.
     """

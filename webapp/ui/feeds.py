@@ -56,7 +56,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Format:
-    """How a feed is written and named."""
+    """A feed format: its writer, suffix and media type."""
 
     name: str
     suffix: str

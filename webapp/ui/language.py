@@ -39,7 +39,7 @@ class LanguageMiddleware:
 
 
 def _is_page(path: str) -> bool:
-    """Whether `path` is a page for people: files have a suffix, and the API is for programs."""
+    """Return whether `path` is a page for people, neither a file with a suffix nor the API."""
     last = path.rpartition("/")[2]
     return "." not in last and last not in FILES and not path.startswith("/api/v1/")
 

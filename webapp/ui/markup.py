@@ -383,7 +383,7 @@ def _symbol(macro: str) -> str | None:
 
 
 def _braces(text: str) -> dict[int, int]:
-    """Where each opening brace of `text` is closed."""
+    """Map each opening brace of `text` to the brace that closes it."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     for match in re.finditer(r"\\.|[{}]", text, re.DOTALL):

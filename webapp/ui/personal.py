@@ -34,7 +34,7 @@ class Shelf(NamedTuple):
 
 @Hook
 def shelf_of(_reader: User, _keys: Sequence[int], /) -> Shelf:
-    """Which of the papers with these keys are on a reader's shelf: the library knows."""
+    """Return which of the papers with these keys are on a reader's shelf: the library knows."""
     return Shelf()
 
 
@@ -44,7 +44,7 @@ def share(request: HttpRequest) -> None:
 
 
 def is_shared(request: HttpRequest) -> bool:
-    """Whether a page is being rendered for all readers."""
+    """Return whether a page is being rendered for all readers."""
     return getattr(request, "shared_page", False)
 
 
