@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 # An anonymous visitor is sent to sign in, whatever the method.
 READERS = {
-    *("digests:profile-new", "digests:profile-edit", "digests:best-since", "library:star"),
+    *("digests:profile-new", "digests:profile-edit", "library:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:list", "library:bulk", "library:zotero", "pages:first-steps"),
     *("mail:account", "mail:confirm", "mail:preview", "readers:account", "readers:export"),
@@ -92,7 +92,6 @@ def test_a_profile_is_its_owners_to_change(verb: str) -> None:
     for published, status in ((False, 404), (True, 403)):
         Profile.objects.update(is_published=published)
         assert getattr(client, verb)("/profiles/mine/").status_code == status
-        assert getattr(client, verb)("/profiles/mine/best/").status_code == status
 
 
 @pytest.mark.parametrize(

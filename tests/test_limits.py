@@ -236,7 +236,6 @@ def test_the_model_is_asked_by_each_reader_so_often(
     ("name", "path", "sent"),
     [
         ("tables", "/summaries/{paper}/tables", {}),
-        ("backlogs", "/profiles/{profile}/best/", {"since": "2026-03-02"}),
         (
             "runs",
             "/methods/sparse_attention/run/latency/",

@@ -184,7 +184,7 @@ QUEUES = ["quick", "bulk", "arxiv", "mail", "events", "summaries"]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 _TASKS_OF = {
     "bulk": (
-        *("build", "link", "vectors", "postings", "learn_all", "summaries", "best_since"),
+        *("build", "link", "vectors", "postings", "learn_all", "summaries"),
         *("tidy", "read_zotero"),
     ),
     "arxiv": ("poll", "enrich", "save_named", "save_by", "read_tables", "read_tables_of"),

@@ -45,7 +45,6 @@ PAGES = [
     Page("digests:profile-new", "/profiles/new/", signed_in=True),
     Page("digests:profile-edit", "/profiles/long-context/", signed_in=True),
     Page("digests:profile-edit", "/profiles/site/", signed_in=True, status=403),
-    Page("digests:best-since", "/profiles/long-context/best/", signed_in=True),
     Page("library:library", "/library/", signed_in=True),
     Page("library:library", "/library/?show=left", signed_in=True),
     Page("library:import", "/library/import/", signed_in=True),

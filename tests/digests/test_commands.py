@@ -1,6 +1,5 @@
 import json
 import os
-import re
 import subprocess
 import sys
 from io import StringIO
@@ -191,28 +190,3 @@ def test_standard_input_is_read_by_a_real_process(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert json.loads(done.stdout.splitlines()[-1])["matches"][0]["keyword"] == "prefill"
     assert b"line 2: is not JSON" in done.stderr
-
-
-def test_every_paper_since_a_year_is_scored_whatever_the_days() -> None:
-    mine = profile(words=["attention"], size=2)
-    paper(1, "On attention", announced_on=MONDAY)
-    paper(2, "On nothing", announced_on=MONDAY)
-    paper(3, "On little", abstract="Of attention.", announced_on=TUESDAY)
-    paper(4, "Attention again", announced_on=TUESDAY)
-    out, err = StringIO(), StringIO()
-    arguments = ["--profile", mine.slug, "--format", "json"]
-    call_command("digest", *arguments, "--since", "2026", stdout=out, stderr=err)
-    found = json.loads(out.getvalue())
-    assert [entry["id"] for entry in found["entries"]] == ["2603.00001", "2603.00004"]
-    assert (found["considered"], found["matched"]) == (4, 3)
-    assert found["entries"][0]["score"] == 1.5
-    took = r"4 papers since 2026-01-01: [\d.]+ s of reading, [\d.]+ s of scoring"
-    assert re.search(took, err.getvalue())
-    assert not mine.digests.exists()
-
-    out = StringIO()
-    call_command("digest", *arguments, "--since", str(TUESDAY), stdout=out, stderr=err)
-    found = json.loads(out.getvalue())
-    assert [entry["id"] for entry in found["entries"]] == ["2603.00004", "2603.00003"]
-    with pytest.raises(CommandError, match="write a day as 2026-03-02"):
-        call_command("digest", "--since", "yesterday")

@@ -50,7 +50,7 @@ PLACES = [
     *(f"/p/mine.{form}" for form in ("rss", "atom", "json")),
     *(f"/p/mine/{DAY}.{form}" for form in ("rss", "atom", "json")),
     *("/api/v1/digests/mine", f"/api/v1/digests/mine?date={DAY}"),
-    *("/api/v1/digests/flamingo%20lists", "/profiles/mine/", "/profiles/mine/best/"),
+    *("/api/v1/digests/flamingo%20lists", "/profiles/mine/"),
 ]
 LISTS = ["/", "/profiles/", "/feeds/", "/feeds/opml", "/api/v1/profiles", "/digest/"]
 

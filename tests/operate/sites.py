@@ -93,7 +93,6 @@ def _library(reader: Any, paper: Any) -> None:
 
 def _profiles(reader: Any, paper: Any) -> None:
     from webapp.digests.models import (
-        BestSince,
         Chips,
         DayToBuild,
         Digest,
@@ -106,7 +105,6 @@ def _profiles(reader: Any, paper: Any) -> None:
     profile = Profile.objects.get(slug="long-context")
     Profile.objects.create(slug="mine", name="Mine", owner=reader, keywords=[{"keyword": ODD}])
     day = date(2026, 3, 12)
-    BestSince.objects.create(profile=profile, since=day, asked_at=NOW, heard_at=NOW, rows=[])
     FurtherMatches.objects.create(digest=Digest.objects.all()[0], rows=[NUMBERS])
     Chips.objects.create(paper=paper, chips=[NUMBERS])
     DayToBuild.objects.create(date=day, asked_at=NOW)

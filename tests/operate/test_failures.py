@@ -122,7 +122,6 @@ PAGES = {  # where a reader waits for what a task does
     "site.mail": "/account/mail/",
     "site.mail_link": "/sign-in/",
     "site.build": "/account/mail/",
-    "site.best_since": "/profiles/",
     "site.summaries": "/summaries/2025-12-18/",
     "site.summarise": "/summaries/2025-12-18/",
     "site.read_tables": "/quantities/",

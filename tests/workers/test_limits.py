@@ -9,7 +9,7 @@ from workers.site.app import app as site
 
 LONG_ONES = {
     "site.poll", "site.enrich", "site.build", "site.link", "site.learn_all", "site.mail",
-    "site.tidy", "site.summaries", "site.best_since", "site.vectors", "site.postings",
+    "site.tidy", "site.summaries", "site.vectors", "site.postings",
     "site.read_tables", "site.read_tables_of", "site.read_zotero",
 }  # fmt: skip
 SUMMARY = 2 * 30 * 60 + 600  # two answers of a model, and what else may be

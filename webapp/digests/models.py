@@ -213,25 +213,6 @@ class FurtherMatches(models.Model):
         verbose_name_plural = "further matches"
 
 
-class BestSince(models.Model):
-    """A search for a profile's best papers since a day: its result, or its progress."""
-
-    profile = models.OneToOneField(Profile, on_delete=models.CASCADE, related_name="best_since")
-    since = models.DateField()
-    asked_at = models.DateTimeField()
-    heard_at = models.DateTimeField()  # when it was requested, or last made progress
-    ended_at = models.DateTimeField(null=True, blank=True)
-    total = models.PositiveIntegerField(default=0)  # papers to be scored
-    scored = models.PositiveIntegerField(default=0)
-    matched = models.PositiveIntegerField(default=0)
-    reading_seconds = models.FloatField(default=0.0)
-    scoring_seconds = models.FloatField(default=0.0)
-    rows = models.JSONField(default=list)  # as in FurtherMatches
-
-    class Meta:
-        verbose_name_plural = "best since"
-
-
 class Chips(models.Model):
     """The methods a paper concerns, each with its best figure, as cards show them."""
 

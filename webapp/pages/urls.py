@@ -5,7 +5,7 @@ So `papers:paper` is the address of a paper for every app, wherever its page is 
 
 from django.urls import URLPattern, path
 
-from webapp.pages import account, best, days, first_steps, library, methods, papers, runs, summaries
+from webapp.pages import account, days, first_steps, library, methods, papers, runs, summaries
 from webapp.papers import converters  # noqa: F401 - `arxiv`, `arxiv_category` and `date`
 from webapp.ui import converters as _  # noqa: F401 - `method`
 
@@ -24,7 +24,6 @@ PAGES_OF: dict[str, list[URLPattern]] = {
         path("p/<slug:slug>/", days.digest, name="profile"),
         path("p/<slug:slug>/<date:date>/", days.digest, name="profile-day"),
         path("category/<arxiv_category:category>/", days.category, name="category"),
-        path("profiles/<slug:slug>/best/", best.best_since, name="best-since"),
     ],
     "catalog": [
         path("methods/", methods.methods, name="methods"),

@@ -12,7 +12,7 @@ from django.conf import settings
 from webapp.catalog import chips, linking
 from webapp.claims import abstracts
 from webapp.core.tasks import send
-from webapp.digests import backlog, entries
+from webapp.digests import entries
 from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
 from webapp.digests.retention import delete_old, pack_old
 from webapp.learning import postings, vectors
@@ -141,7 +141,6 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.read_zotero": (zotero_reading.read_all, {}),
     "site.learn": (learning.learn, BRIEFLY),
     "site.learn_all": (learning.learn_all, {}),
-    "site.best_since": (backlog.store_best, {}),
     "site.read_tables_of": (fulltext.read_tables_of, {}),
     "site.mail": (deliver_due, {}),
     "site.mail_link": (mail_link, BRIEFLY),

@@ -29,7 +29,7 @@ QUICK = {"site.learn", "site.mail_link"}
 OF = {
     "quick": QUICK,
     "bulk": {
-        *("site.link", "site.vectors", "site.learn_all", "site.summaries", "site.best_since"),
+        *("site.link", "site.vectors", "site.learn_all", "site.summaries"),
         "site.build",
         "site.tidy",
         *("site.postings", "site.read_zotero"),
