@@ -68,7 +68,7 @@ def main() -> int:
     with empty_site():
         logging.disable(logging.WARNING)  # of the broker, which no worker needs here
         if options.terms:
-            import_module("webapp.library.learning").TERMS = options.terms  # type: ignore[attr-defined]
+            import_module("webapp.learning.training").TERMS = options.terms  # type: ignore[attr-defined]
         days = store(options.papers, PAST + options.days)
         read = sorted(days)[-options.days :]
         with searches.served() as address:

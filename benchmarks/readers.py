@@ -240,13 +240,13 @@ def _train(readers: int) -> None:
 
     from webapp.core import revisions
     from webapp.digests.models import LearnedModel
-    from webapp.library import learning
+    from webapp.library import feedback
 
     keys = list(User.objects.order_by("pk").values_list("pk", flat=True)[:readers])
     trained = {}
     for group, key in enumerate(keys[:GROUPS]):
-        learning.model_for(key, learning.ALL)
-        trained[group] = LearnedModel.objects.get(reader=key, source=learning.ALL)
+        feedback.model_for(key, feedback.ALL)
+        trained[group] = LearnedModel.objects.get(reader=key, source=feedback.ALL)
     have = set(LearnedModel.objects.values_list("reader", flat=True))
     missing = []
     for number, key in enumerate(keys):
@@ -257,7 +257,7 @@ def _train(readers: int) -> None:
         if len(missing) == 100 or (missing and key == keys[-1]):
             LearnedModel.objects.bulk_create(missing)
             missing = []
-    for waits in revisions.pending(learning.LEARN).values():
+    for waits in revisions.pending(feedback.LEARN).values():
         revisions.settle(waits)
 
 

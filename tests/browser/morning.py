@@ -22,7 +22,7 @@ def main(step: str, back: str = "8") -> None:
     from tests.digests.days import announce, paper
     from webapp.core.database import bring_up_to_date
     from webapp.digests.build import build
-    from webapp.library.learning import learn_all
+    from webapp.library.feedback import learn_all
     from webapp.mail.deliver import deliver_due
     from webapp.papers.days import eastern_date, now
     from webapp.readers.links import administrator, make_link

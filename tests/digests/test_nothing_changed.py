@@ -19,8 +19,8 @@ from webapp.digests.build import build
 from webapp.digests.daily import ask_for, build_asked
 from webapp.digests.entries import store_chips
 from webapp.digests.models import DayToBuild, Digest, DigestEntry, LearnedModel, Profile
-from webapp.digests.scoring.learned import LearnedPaper, packed_examples
 from webapp.digests.scoring.scorer import Rules
+from webapp.learning.preferences import LearnedPaper, packed_examples
 from webapp.papers.models import Paper
 from webapp.summaries.models import Summary
 

@@ -17,7 +17,7 @@ from webapp.core import revisions
 from webapp.digests.build import build
 from webapp.digests.models import Digest, LearnedModel, Profile
 from webapp.learning import numbered
-from webapp.library import learning
+from webapp.library import feedback
 from webapp.library.models import (
     LibraryEntry,
     LikedText,
@@ -48,7 +48,7 @@ def reader() -> User:
     ZoteroItem.objects.create(
         reader=made, key="A", title="Later here", arxiv_id="2603.00077", added_at=timezone.now()
     )
-    learning.learn_all()
+    feedback.learn_all()
     assert not revisions.pending("learn")
     return made
 
@@ -89,13 +89,13 @@ WRITES: dict[str, Callable[[User], object]] = {
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The readers whose feedback is read, from here on."""
     names: list[str] = []
-    real = learning.signals
+    real = feedback.signals
 
-    def signals(reader: User, source: str = learning.ALL) -> Any:
+    def signals(reader: User, source: str = feedback.ALL) -> Any:
         names.append(reader.username)
         return real(reader, source)
 
-    monkeypatch.setattr(learning, "signals", signals)
+    monkeypatch.setattr(feedback, "signals", signals)
     return names
 
 
@@ -106,18 +106,18 @@ def test_every_write_is_learned_from_and_no_other_reader_is_looked_at(
     key = str(reader.pk)
     WRITES[write](reader)
     assert set(revisions.pending("learn")) == {key}
-    learning.learn_all()
+    feedback.learn_all()
     assert set(trained) <= {"reader"}
     assert bool(trained) == (write not in {"switched off", "gone"})
     assert not revisions.pending("learn")
-    learning.learn_all()
+    feedback.learn_all()
     assert len(trained) <= 2, "once for each source"
 
 
 def test_what_is_written_while_it_is_learned_is_learned_next(
     reader: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, late = learning.train, Paper.objects.latest("pk")
+    real, late = feedback.train, Paper.objects.latest("pk")
 
     def train(feedback: Any) -> Any:
         Star.objects.get_or_create(reader=reader, paper=late)
@@ -125,10 +125,10 @@ def test_what_is_written_while_it_is_learned_is_learned_next(
 
     Star.objects.filter(reader=reader).first().delete()  # type: ignore[union-attr]
     with monkeypatch.context() as patch:
-        patch.setattr(learning, "train", train)
-        learning.learn_all()
+        patch.setattr(feedback, "train", train)
+        feedback.learn_all()
     before = LearnedModel.objects.get(reader=reader, source="").liked
-    learning.learn_all()
+    feedback.learn_all()
     assert LearnedModel.objects.get(reader=reader, source="").liked == before + 1
 
 
@@ -138,10 +138,10 @@ def test_after_the_triggers_were_away_every_reader_is_looked_at(
     revisions.remove()
     starred(reader)
     revisions.install()
-    assert learning.learn_all() == 1
+    assert feedback.learn_all() == 1
     assert set(trained) == {"reader", "beside"}
     trained.clear()
-    learning.learn_all()
+    feedback.learn_all()
     assert not trained
 
 
@@ -152,7 +152,7 @@ def test_nothing_waits_for_a_reader_who_is_gone(reader: User, trained: list[str]
     revisions.remove()
     revisions.install()  # everybody is to be looked at, and this one's wait is there besides
     User.objects.filter(pk=reader.pk).update(is_active=False)
-    learning.learn_all()
+    feedback.learn_all()
     assert set(trained) == {"beside"}
     assert not revisions.pending("learn")
 
@@ -161,9 +161,9 @@ def test_likes_that_came_before_any_paper_are_learned_from_when_there_are_some()
     early: User = factories.make_reader()
     for number in range(5):
         LikedText.objects.create(reader=early, title=f"Robot {number}", abstract="It grasps.")
-    assert learning.learn_all() == 0
+    assert feedback.learn_all() == 0
     announce(MONDAY, *(paper(number) for number in range(9)))
-    assert learning.learn_all() == 1
+    assert feedback.learn_all() == 1
 
 
 def test_a_star_ranks_the_latest_day_at_once_and_the_days_before_with_the_next_look(
@@ -175,11 +175,11 @@ def test_a_star_ranks_the_latest_day_at_once_and_the_days_before_with_the_next_l
     built = Digest.objects.filter(profile=mine).order_by("date")
     old = list(built.values_list("inputs", flat=True))
     starred(reader)
-    assert learning.learn(reader.pk)
+    assert feedback.learn(reader.pk)
     monday, tuesday = built.values_list("inputs", flat=True)
     assert (monday == old[0], tuesday == old[1]) == (True, False)
     assert revisions.pending("learn")
-    learning.learn_all()
+    feedback.learn_all()
     assert built[0].inputs != old[0]
     assert built[1].inputs == tuesday
     assert not revisions.pending("learn")
@@ -191,11 +191,11 @@ def test_after_a_star_a_worker_reads_no_paper_of_the_latest_day_again(reader: Us
     mine = profile("Ranked", owner=reader, ranking="both")
     build([MONDAY], [mine])
     starred(reader)
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
     Star.objects.bulk_create([Star(reader=reader, paper=Paper.objects.order_by("-pk")[2])])
     read = numbered.numbered_vector.cache_info().misses
     with CaptureQueriesContext(connection) as queries:
-        assert learning.learn(reader.pk)
+        assert feedback.learn(reader.pk)
     assert numbered.numbered_vector.cache_info().misses <= read + 1
     announcements = [one["sql"] for one in queries if "papers_announcement" in one["sql"]]
     assert not [sql for sql in announcements if "abstract" in sql]

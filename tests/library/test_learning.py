@@ -13,10 +13,12 @@ from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
 from webapp.digests.profiles.validation import rules_of
+from webapp.learning import training
 from webapp.learning.numbered import numbered, numbered_vector
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import vector
-from webapp.library import learning
+from webapp.learning.training import LEFT
+from webapp.library import feedback
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.papers.models import Paper
 
@@ -56,10 +58,10 @@ def test_two_stars_change_the_next_day_and_add_to_what_keywords_find(reader: Use
     build([TUESDAY], [mine])
     assert shown(mine, TUESDAY) == ["2603.00050"]
     star(reader, 1)
-    assert not learning.learn(reader.pk)
+    assert not feedback.learn(reader.pk)
     another = Paper.objects.filter(title__startswith="robot").order_by("-pk")[0]
     Star.objects.create(reader=reader, paper=another)
-    assert learning.learn(reader.pk)
+    assert feedback.learn(reader.pk)
     assert set(shown(mine, TUESDAY)) == {"2603.00050", "2603.00051"}
     entries = Digest.objects.get(profile=mine, date=TUESDAY).entries
     for entry in entries.all():
@@ -71,10 +73,10 @@ def test_two_stars_change_the_next_day_and_add_to_what_keywords_find(reader: Use
 def test_a_learned_profile_needs_no_keywords_and_keeps_what_is_like(reader: User) -> None:
     star(reader, 5)
     mine = learned_profile(reader, "learned")
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
     assert shown(mine, TUESDAY) == ["2603.00051", "2603.00050"]
     Star.objects.filter(reader=reader).delete()
-    assert learning.learn(reader.pk)  # nothing to go by: its keywords again
+    assert feedback.learn(reader.pk)  # nothing to go by: its keywords again
     assert shown(mine, TUESDAY) == ["2603.00050"]
 
 
@@ -82,7 +84,7 @@ def test_who_has_no_profile_for_it_is_led_to_one(client: Client, reader: User) -
     star(reader, 5)
     client.force_login(reader)
     assert "None of your profiles ranks by it" not in client.get("/library/").content.decode()
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
     assert "None of your profiles ranks by it" in client.get("/library/").content.decode()
     learned_profile(reader, "both")
     assert "None of your profiles ranks by it" not in client.get("/library/").content.decode()
@@ -93,7 +95,7 @@ def test_rules_alone_are_not_touched(reader: User) -> None:
     mine = learned_profile(reader, "rules")
     build([TUESDAY], [mine])
     before = Digest.objects.get(profile=mine).fingerprint
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
     assert rules_of(mine).learned is None
     assert Digest.objects.get(profile=mine, date=TUESDAY).fingerprint == before
 
@@ -105,16 +107,16 @@ def test_every_signal_counts_and_the_same_signals_change_nothing(reader: User) -
     made = ReadingList.objects.create(reader=reader, name="L")
     made.papers.add(papers[2], papers[3])
     LikedText.objects.create(reader=reader, title="Robot hands", abstract="Robot grasping.")
-    feedback = learning.signals(reader)
-    assert sorted(feedback.weights.values()) == [pytest.approx(1 / 3), 1, 1, 1]
-    assert feedback.count == 4
+    given = feedback.signals(reader)
+    assert sorted(given.weights.values()) == [pytest.approx(1 / 3), 1, 1, 1]
+    assert given.count == 4
     Star.objects.create(reader=reader, paper=papers[4])
-    assert learning.learn(reader.pk)
-    assert not learning.learn(reader.pk)
+    assert feedback.learn(reader.pk)
+    assert not feedback.learn(reader.pk)
     entry.not_for_me = True
     entry.save()
-    feedback = learning.signals(reader)
-    assert (feedback.count, feedback.weights[papers[0].pk]) == (4, -learning.LEFT)
+    given = feedback.signals(reader)
+    assert (given.count, given.weights[papers[0].pk]) == (4, -LEFT)
     LearnedModel.objects.get(reader=reader)
 
 
@@ -123,8 +125,8 @@ def test_a_paper_with_an_opinion_stands_for_no_other(
 ) -> None:
     star(reader, 5)
     seen: list[Example] = []
-    monkeypatch.setattr(learning, "fit", lambda examples: seen.extend(examples) or fit(examples))
-    learning.learn(reader.pk)
+    monkeypatch.setattr(training, "fit", lambda examples: seen.extend(examples) or fit(examples))
+    feedback.learn(reader.pk)
     assert sum(one.liked for one in seen) == 5
     # The other half of the rest says how close a paper is; with the liked ones it would be 11.
     assert sum(not one.liked for one in seen) == (Paper.objects.count() - 5 + 1) // 2
@@ -138,11 +140,11 @@ def test_five_liked_papers_weigh_as_much_as_all_others() -> None:
 
 def test_what_is_not_for_me_is_learned_too(reader: User) -> None:
     star(reader, 5)
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
     before = LearnedModel.objects.get(reader=reader)
     left = Paper.objects.filter(title__startswith="translation").first()
     LibraryEntry.objects.create(reader=reader, paper=left, not_for_me=True)
-    learning.learn_all()
+    feedback.learn_all()
     after = LearnedModel.objects.get(reader=reader)
     assert after.disliked == 1
     assert after.weights["translation"] < before.weights["translation"] < 0
@@ -150,7 +152,7 @@ def test_what_is_not_for_me_is_learned_too(reader: User) -> None:
 
 def test_another_readers_stars_say_nothing_of_mine(reader: User) -> None:
     star(factories.make_reader("other"), 5)
-    assert not learning.learn(reader.pk)
+    assert not feedback.learn(reader.pk)
 
 
 def test_a_papers_page_shows_points_that_were_taken_and_no_place_that_is_unknown(
@@ -171,7 +173,7 @@ def test_a_star_asks_for_learning_when_it_is_stored(
     reader: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: object
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(learning, "ask", asked.append)
+    monkeypatch.setattr(feedback, "ask", asked.append)
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         star(reader, 1)
     assert asked == [reader.pk]
@@ -182,7 +184,7 @@ def test_many_changes_at_once_ask_for_learning_once(
     client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(learning, "ask", asked.append)
+    monkeypatch.setattr(feedback, "ask", asked.append)
     for name in ("One", "Two", "Three"):
         ReadingList.objects.create(reader=reader, name=name)
     client.force_login(reader)

@@ -20,7 +20,7 @@ from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, prof
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.learning.tfidf import vocabulary
-from webapp.library import learning
+from webapp.library import feedback
 from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 
@@ -67,7 +67,7 @@ def save(reader: User, count: int) -> None:
     """Save papers of Monday's topic, as the button does, and learn as the worker does."""
     for number in list(OF_TOPIC)[:count]:
         Star.objects.create(reader=reader, paper=Paper.objects.get(arxiv_id=f"2603.{number:05d}"))
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
 
 
 def page(client: Client, slug: str = "mine", date: Any = WEDNESDAY) -> str:
@@ -176,7 +176,7 @@ def test_not_for_me_pushes_down_and_says_so(client: Client, reader: User) -> Non
     build([WEDNESDAY], [mine])
     before = cards(page(client)).index("2603.00212")
     LibraryEntry.objects.create(reader=reader, paper=refused, not_for_me=True)
-    learning.learn(reader.pk)
+    feedback.learn(reader.pk)
     shown = page(client)
     assert cards(shown).index("2603.00212") > before
     entry = next(e for e in digest(client)["entries"] if e["paper"]["id"] == "2603.00212")

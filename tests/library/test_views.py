@@ -18,7 +18,7 @@ from tests.servers.arxiv import ArxivServer
 from webapp.api import tokens
 from webapp.core import tasks
 from webapp.library import importing, views
-from webapp.library.learning import signals
+from webapp.library.feedback import signals
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.library.references import references
 

@@ -15,7 +15,7 @@ from tests.digests.days import MONDAY, announce, paper, profile
 from tests.servers.zotero import ZoteroLibrary
 from webapp.digests.build import build
 from webapp.library import zotero, zotero_reading
-from webapp.library.learning import learn, signals
+from webapp.library.feedback import learn, signals
 from webapp.library.models import ZoteroItem, ZoteroReading
 
 pytestmark = pytest.mark.django_db

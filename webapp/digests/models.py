@@ -146,7 +146,7 @@ class DigestEntry(models.Model):
     version = models.PositiveSmallIntegerField()
     # [{"keyword", "where": ["title", "abstract", "authors"], "points", "place", "rarity"}]
     # (`scoring.scorer.Match`); one that is learned also has "share", "near" and "near_id"
-    # (`scoring.learned`)
+    # (`learning.preferences`)
     matches = models.JSONField(default=list)
     # Which text of the paper it shows, whether keywords are substrings, and the matches in its HTML
     # (`digests.marks`), in the site's digest alone; in others they are found when they are shown:
@@ -228,7 +228,7 @@ class LearnedModel(models.Model):
     intercept = models.FloatField()
     weights = models.JSONField()  # {word or pair of words: weight}, the largest
     reference = models.JSONField(default=list)  # log-odds of recent papers, ascending
-    # The papers it was learned from, the latest first (`scoring.learned.packed_examples`).
+    # The papers it was learned from, the latest first (`learning.preferences.packed_examples`).
     examples = models.JSONField(default=dict)
     liked = models.PositiveIntegerField()  # papers it was learned from
     disliked = models.PositiveIntegerField()  # papers marked as not for me

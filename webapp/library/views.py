@@ -17,9 +17,9 @@ from webapp.core.input import number_in
 from webapp.core.limits import LimitReachedError, spend, visitor
 from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero, zotero_reading
+from webapp.library.feedback import ask
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
-from webapp.library.learning import ask
 from webapp.library.models import MAX_LISTS, LibraryEntry, ReadingList, Star, ZoteroReading
 from webapp.library.references import TooMuchError
 from webapp.papers import citations

@@ -13,7 +13,7 @@ from webapp.digests.daily import categories_to_fetch
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import DayToBuild
-from webapp.digests.scoring.learned import SURE
+from webapp.learning.preferences import SURE
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing

@@ -19,9 +19,11 @@ from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_settings
 from webapp.digests.profiles.views import MAX_PROFILES
-from webapp.digests.scoring.learned import SURE
 from webapp.learning.numbered import paper_vector
+from webapp.learning.preferences import SURE
 from webapp.learning.tfidf import dot
+from webapp.learning.training import LEAST, train
+from webapp.library.feedback import model_for, signals
 from webapp.library.importing import (
     Named,
     ask_for,
@@ -30,7 +32,6 @@ from webapp.library.importing import (
     named_in,
     papers_by,
 )
-from webapp.library.learning import LEAST, model_for, signals, train
 from webapp.library.references import TooMuchError, references
 from webapp.operate.connecting import forms_of
 from webapp.papers.models import Announcement, Paper
@@ -136,7 +137,7 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     if valid and "preview" not in request.POST:
         return redirect("digests:profile", _make(request, reader, form).slug)
     named = form.named if valid else None
-    learned = train(liked.with_named(named)) if named else None
+    learned = train(liked.liking(named.papers, named.texts)) if named else None
     context = {
         "form": form,
         "previewed": valid,

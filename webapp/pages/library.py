@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.digests.models import Profile
+from webapp.learning.training import LEAST
 from webapp.library import queries
-from webapp.library.learning import LEAST
 from webapp.library.models import ReadingList
 from webapp.library.sharing import shared
 from webapp.papers.search.query import MAX_QUERY, QueryError

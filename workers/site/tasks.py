@@ -17,7 +17,7 @@ from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetc
 from webapp.digests.retention import delete_old, pack_old
 from webapp.learning import postings, vectors
 from webapp.learning.encoder import EncoderError
-from webapp.library import importing, learning, zotero_reading
+from webapp.library import feedback, importing, zotero_reading
 from webapp.mail.deliver import deliver_due
 from webapp.papers import schedule
 from webapp.papers.days import now
@@ -139,8 +139,8 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.save_named": (importing.save_named, AGAIN),
     "site.save_by": (importing.save_by, AGAIN),
     "site.read_zotero": (zotero_reading.read_all, {}),
-    "site.learn": (learning.learn, BRIEFLY),
-    "site.learn_all": (learning.learn_all, {}),
+    "site.learn": (feedback.learn, BRIEFLY),
+    "site.learn_all": (feedback.learn_all, {}),
     "site.read_tables_of": (fulltext.read_tables_of, {}),
     "site.mail": (deliver_due, {}),
     "site.mail_link": (mail_link, BRIEFLY),

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import migrations, models
 
-from webapp.digests.scoring.learned import LearnedPaper, packed_examples
+from webapp.learning.preferences import LearnedPaper, packed_examples
 
 
 def pack(apps: Any, editor: Any) -> None:

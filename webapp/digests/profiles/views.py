@@ -18,8 +18,8 @@ from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
-from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.scorer import Keyword, Rules
+from webapp.learning.preferences import Learned
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers, reader_of, respond
 

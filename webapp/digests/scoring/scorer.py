@@ -35,12 +35,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NotRequired, S
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from webapp.digests.scoring import learned
-from webapp.digests.scoring.learned import Learned
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, term
 from webapp.digests.scoring.texts import FoldedText
+from webapp.learning import preferences as learned
 from webapp.learning.numbered import Vectors
+from webapp.learning.preferences import Learned
 from webapp.papers.folding import fold
 from webapp.papers.names import parse_name
 from webapp.papers.proposal import proposing_sentence

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from webapp.digests.scoring import learned
-from webapp.digests.scoring.learned import Learned, LearnedPaper, packed_examples
 from webapp.digests.scoring.scorer import FURTHER, Candidate, Keyword, Rules, Scorer, select
+from webapp.learning import preferences as learned
 from webapp.learning.linear import Linear
 from webapp.learning.numbered import Vectors
+from webapp.learning.preferences import Learned, LearnedPaper, packed_examples
 from webapp.learning.tfidf import vector, vocabulary
 
 TERMS = sorted(term for term in vocabulary() if " " not in term)[::40]
