@@ -51,7 +51,7 @@ LONG = (
     "catalog/test_figures_everywhere.py",
     "catalog/test_linking.py",
     "catalog/test_sample.py",
-    "digests/profiles/test_seed_config.py",
+    "digests/feeds/test_seed_config.py",
     "digests/test_nothing_changed.py",
     "digests/test_retention.py",
     "methods/test_gpu_command.py",

@@ -91,7 +91,7 @@ def test_a_profile_is_its_owners_to_change(verb: str) -> None:
     client.force_login(factories.make_reader("other"))
     for published, status in ((False, 404), (True, 403)):
         Profile.objects.update(is_published=published)
-        assert getattr(client, verb)("/profiles/mine/").status_code == status
+        assert getattr(client, verb)("/feeds/mine/").status_code == status
 
 
 @pytest.mark.parametrize(

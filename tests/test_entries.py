@@ -38,9 +38,9 @@ ENTRIES = {
     "webapp/claims/tables/store.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/core/connections.py": OWN,
     "webapp/digests/packed.py": OWN,
-    "webapp/digests/profiles/defaults.py": OWN,
-    "webapp/digests/profiles/seed_config.py": OWN,
-    "webapp/digests/profiles/validation.py": READERS,
+    "webapp/digests/feeds/defaults.py": OWN,
+    "webapp/digests/feeds/seed_config.py": OWN,
+    "webapp/digests/feeds/validation.py": READERS,
     "webapp/learning/encoder.py": ENCODER,
     "webapp/learning/linear.py": OWN,
     "webapp/learning/minilm.py": OWN,
@@ -116,7 +116,7 @@ def test_nothing_hidden_that_a_reader_sends_is_stored(client: Client) -> None:
     paper = factories.make_paper(1)
     client.force_login(reader)
     form: dict[str, Any] = {"name": HIDDEN, "scopes": "library", "note": HIDDEN, "tags": HIDDEN}
-    for address in ("/account/tokens/", f"/library/{paper.arxiv_id}/", "/profiles/new/"):
+    for address in ("/account/tokens/", f"/library/{paper.arxiv_id}/", "/feeds/new/"):
         client.post(address, {**form, "keywords": HIDDEN, "categories": "cs.LG", "list": HIDDEN})
     token = tokens.make(reader, "program", ["library"])
     body = json.dumps({"note": HIDDEN, "tags": [HIDDEN + "\ud800"], "saved": True})

@@ -1,4 +1,4 @@
-// Keywords as rows: phrase, weight, title bonus and how often it occurs. The text field stays what
+// Keywords as rows: phrase, weight and how often it occurs. The text field stays what
 // is sent; "Edit as text" shows it, for pasting. Without scripts the text is all there is.
 
 const text = document.getElementById("id_keywords");
@@ -27,16 +27,17 @@ const body = table.querySelector("tbody");
 
 const rows = () =>
   [...body.rows].map((row) => {
-    const [keyword, weight, bonus] = [...row.querySelectorAll("input")].map((one) => one.value.trim());
-    return { keyword, weight, bonus };
+    const [keyword, weight] = [...row.querySelectorAll("input")].map((input) => input.value.trim());
+    return { keyword, weight, bonus: row.dataset.bonus };
   });
 const store = () => {
   text.value = rows().filter((row) => row.keyword).map(written).join("\n");
 };
 const append = (shown) => {
   const row = template.querySelector("template").content.querySelector("tr").cloneNode(true);
-  const [phrase, weight, bonus] = row.querySelectorAll("input");
-  [phrase.value, weight.value, bonus.value] = [shown.keyword, shown.weight, shown.bonus];
+  const [phrase, weight] = row.querySelectorAll("input");
+  [phrase.value, weight.value] = [shown.keyword, shown.weight];
+  row.dataset.bonus = shown.bonus; // only the text has it
   const often = row.querySelector("span");
   often.textContent = shown.keyword ? rarity(shown.keyword) : "";
   const remove = row.querySelector("button");

@@ -49,7 +49,7 @@ FOCUSED = """() => {
 
 PAGES = (
     *("/", "/papers/2603.00049/", "/methods/sparse_attention/", "/search?q=attention", "/runs/"),
-    *("/library/", "/library/import/", "/lists/kept-by-the-reader/", "/profiles/long-context/"),
+    *("/library/", "/library/import/", "/lists/kept-by-the-reader/", "/feeds/long-context/"),
     *("/first-steps/", "/account/mail/", "/account/tokens/", "/quantities/"),
 )
 

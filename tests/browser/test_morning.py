@@ -109,7 +109,7 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     tab.click(".form button.first >> nth=-1")
     expect(tab.locator(".listing")).to_contain_text(often)
     tab.goto(search)
-    tab.click("a[href*='/profiles/new/']")
+    tab.click("a[href*='/feeds/new/']")
     tab.click("button[name=save]")
     expect(tab.locator(".card h2").first).to_contain_text("robot")
 

@@ -181,27 +181,27 @@ def keywords_as_text(tab: Page) -> Locator:
 
 def test_a_profile_is_made_previewed_changed_and_deleted(reader: BrowserContext) -> None:
     tab = reader.new_page()
-    tab.goto("/profiles/")
-    tab.get_by_role("link", name="New profile").click()
+    tab.goto("/feeds/")
+    tab.get_by_role("link", name="New feed").click()
     tab.get_by_label("Name").fill("Kernels")
     tab.get_by_label("Categories").fill("cs.LG cs.DC")
     keywords_as_text(tab).fill("/(/")
-    tab.get_by_role("button", name="Preview on past days").click()
+    tab.get_by_role("button", name="Preview").click()
     expect(tab.get_by_role("alert")).to_contain_text("Nothing was saved")
     expect(tab.locator("#id_keywords")).to_have_attribute("aria-invalid", "true")
     keywords_as_text(tab).fill("Kernel ; 2\nsparse")
-    tab.get_by_role("button", name="Preview on past days").click()
+    tab.get_by_role("button", name="Preview").click()
     expect(tab.get_by_role("region", name="Effect on the last days")).to_be_visible()
     tab.get_by_role("button", name="Save").click()
     tab.wait_for_url("**/p/kernels/")
     expect(tab.locator(".card").first).to_be_visible()
-    tab.goto("/profiles/kernels/")
+    tab.goto("/feeds/kernels/")
     keywords_as_text(tab).fill("sparse")
-    tab.get_by_role("button", name="Preview on past days").click()
+    tab.get_by_role("button", name="Preview").click()
     expect(tab.get_by_role("region", name="Effect on the last days")).to_contain_text("removed")
-    tab.get_by_text("Delete this profile").click()
+    tab.get_by_text("Delete this feed").click()
     tab.get_by_role("button", name="Delete “Kernels”").click()
-    tab.wait_for_url("**/profiles/")
+    tab.wait_for_url("**/feeds/")
     expect(tab.get_by_role("status")).to_contain_text("deleted")
 
 
@@ -344,10 +344,11 @@ def test_ten_rows_of_real_titles_fit_and_their_reasons_take_one_line(
 def test_the_effect_stands_beside_the_form_and_moves_nothing(reader: BrowserContext) -> None:
     tab = reader.new_page()
     tab.set_viewport_size({"width": 1440, "height": 900})
-    tab.goto("/profiles/long-context/")
+    tab.goto("/feeds/long-context/")
     name = tab.get_by_label("Name")
     place = "e => [e.getBoundingClientRect().top + scrollY, e.offsetWidth]"
     before = name.evaluate(place)
+    tab.get_by_text("Advanced").click()
     tab.get_by_label("Minimum score").fill("1")
     effect = tab.get_by_role("region", name="Effect on the last days")
     expect(effect).to_be_visible()
@@ -371,7 +372,7 @@ def test_on_a_phone_narrowing_opens_over_the_list_and_closes(anyone: BrowserCont
 
 def test_keywords_are_rows_and_text(reader: BrowserContext) -> None:
     tab = reader.new_page()
-    tab.goto("/profiles/new/")
+    tab.goto("/feeds/new/")
     rows = tab.locator(".keyword-rows tbody tr")
     rows.first.get_by_label("Word or phrase").fill("sparse attention | block-sparse")
     rows.first.get_by_label("Weight").fill("2")
@@ -383,14 +384,13 @@ def test_keywords_are_rows_and_text(reader: BrowserContext) -> None:
     text.fill("linear attention ; 3 ; 1\nMamba")
     tab.get_by_role("button", name="Edit as rows").click()
     expect(rows).to_have_count(2)
-    expect(rows.first.get_by_label("Title bonus")).to_have_value("1")
     rows.nth(1).get_by_role("button", name="Remove").click()
     expect(text).to_have_value("linear attention ; 3 ; 1")
 
 
 def test_the_effect_on_past_days_follows_the_typing(reader: BrowserContext) -> None:
     tab = reader.new_page()
-    tab.goto("/profiles/long-context/")
+    tab.goto("/feeds/long-context/")
     expect(tab.locator("#preview")).to_have_count(0)
     keywords_as_text(tab).fill("kernel")
     effect = tab.get_by_role("region", name="Effect on the last days")

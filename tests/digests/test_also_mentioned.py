@@ -123,7 +123,7 @@ def test_a_preview_counts_what_the_list_shows(client: Client, site: Profile) -> 
     Profile.objects.update(owner=reader)
     asked = {
         "name": "Mine", "categories": "cs.CL", "keywords": "sparse", "announce_types": "new",
-        "matching": "rarity", "min_score": "0", "size": "5", "language": "en", "ranking": "rules",
+        "matching": "rarity", "min_score": "0", "size": "5", "language": "en",
     }  # fmt: skip
-    preview = text(client.post(f"/profiles/{site.slug}/", asked))
+    preview = text(client.post(f"/feeds/{site.slug}/", asked))
     assert '<span class="num">1 → 1</span> papers (1 more mentions a keyword)' in preview

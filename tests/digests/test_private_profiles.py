@@ -50,9 +50,9 @@ PLACES = [
     *(f"/p/mine.{form}" for form in ("rss", "atom", "json")),
     *(f"/p/mine/{DAY}.{form}" for form in ("rss", "atom", "json")),
     *("/api/v1/digests/mine", f"/api/v1/digests/mine?date={DAY}"),
-    *("/api/v1/digests/flamingo%20lists", "/profiles/mine/"),
+    *("/api/v1/digests/flamingo%20lists", "/feeds/mine/"),
 ]
-LISTS = ["/", "/profiles/", "/feeds/", "/feeds/opml", "/api/v1/profiles", "/digest/"]
+LISTS = ["/", "/feeds/", "/feeds/opml", "/api/v1/profiles", "/digest/"]
 
 
 def others() -> list[Client]:
@@ -89,7 +89,7 @@ def _without(answer: Any, place: str) -> str:
 @pytest.mark.django_db
 def test_its_owner_sees_it_everywhere(mine: Profile, owner: User) -> None:
     client = signed_in(owner)
-    for place in ("/p/mine/", f"/p/mine/{DAY}/", "/profiles/", "/feeds/", "/feeds/opml"):
+    for place in ("/p/mine/", f"/p/mine/{DAY}/", "/feeds/", "/feeds/opml"):
         answer = client.get(place)
         assert answer.status_code == 200
         assert SECRET in answer.content.decode(), place
@@ -114,7 +114,7 @@ def test_the_feeds_of_a_private_profile_have_a_secret_address_that_is_renewed(
     for wrong in ("", "x", "%00", mine.feed_key[:-1], mine.feed_key.swapcase()):
         assert Client().get(f"/p/mine.rss?key={wrong}").status_code == 404
     assert Client().get(f"/p/mine/?key={mine.feed_key}").status_code == 404  # feeds alone
-    signed_in(owner).post("/profiles/mine/", {"renew": "1"})
+    signed_in(owner).post("/feeds/mine/", {"renew": "1"})
     assert Client().get(address).status_code == 404
     mine.refresh_from_db()
     assert Client().get(f"/p/mine.json?key={mine.feed_key}").status_code == 200
@@ -126,8 +126,8 @@ def test_the_feeds_of_a_private_profile_have_a_secret_address_that_is_renewed(
 @pytest.mark.django_db
 def test_publishing_says_what_is_shown_and_can_be_taken_back(mine: Profile, owner: User) -> None:
     client = signed_in(owner)
-    form = client.get("/profiles/mine/").content.decode()
-    assert "Anyone can then read its name" in form
+    form = client.get("/feeds/mine/").content.decode()
+    assert "Anyone can then see its name" in form
     assert "titles of papers that you saved" in form
     sent = {
         "name": mine.name,
@@ -141,7 +141,7 @@ def test_publishing_says_what_is_shown_and_can_be_taken_back(mine: Profile, owne
         "save": "1",
     }
     for published in (True, False):
-        client.post("/profiles/mine/", sent | ({"is_published": "on"} if published else {}))
+        client.post("/feeds/mine/", sent | ({"is_published": "on"} if published else {}))
         assert Profile.objects.get(slug="mine").is_published is published
         for place in ("/p/mine/", "/p/mine.rss", "/api/v1/digests/mine"):
             assert (Client().get(place).status_code == 200) is published, place

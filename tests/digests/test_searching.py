@@ -89,8 +89,8 @@ def test_a_question_in_ordinary_words_has_an_answer(client: Client) -> None:
 
 def test_a_search_is_saved_as_a_profile_that_keeps_what_it_finds(client: Client) -> None:
     client.force_login(factories.make_reader())
-    form = client.get("/profiles/new/", {"q": "sparse atten* -dense cs.CL"}).context["form"]
-    client.post("/profiles/new/", form.initial | {"save": "1"})
+    form = client.get("/feeds/new/", {"q": "sparse atten* -dense cs.CL"}).context["form"]
+    client.post("/feeds/new/", form.initial | {"save": "1"})
     profile = Profile.objects.get(owner__isnull=False)
     build([MONDAY, TUESDAY], [profile])
     assert profile.categories == ["cs.CL"]
@@ -101,7 +101,7 @@ def test_a_search_is_saved_as_a_profile_that_keeps_what_it_finds(client: Client)
 def test_what_a_profile_cannot_hold_of_a_search_is_said(client: Client) -> None:
     client.force_login(factories.make_reader())
     q = 'sparse method:seps has:measured after:2026-01 title:"long context" -cat:cs.CV author:doe'
-    page = client.get("/profiles/new/", {"q": q})
+    page = client.get("/feeds/new/", {"q": q})
     lost = (
         "<code>method:seps  has:measured  after:2026-01  title:&quot;long context&quot;  -cat:cs.CV"
     )
@@ -113,7 +113,7 @@ def test_what_a_profile_cannot_hold_of_a_search_is_said(client: Client) -> None:
     assert (initial["exclude"], initial["min_score"]) == ("", 3)
     assert (
         "Part of this search cannot be saved"
-        not in client.get("/profiles/new/?q=sparse").content.decode()
+        not in client.get("/feeds/new/?q=sparse").content.decode()
     )
 
 

@@ -163,7 +163,7 @@ def test_the_sample_is_labelled_on_every_page(client):
     assert "A sample" not in text(client.get("/"))
     factories.make_listing("cs.RO", state="failed", reason="no route to host", counts={})
     factories.make_listing("cs.SY", source="sample")
-    for path in ("/", "/profiles/", "/feeds/", "/intake/", "/search", "/keyboard/", "/sign-in/"):
+    for path in ("/", "/feeds/", "/intake/", "/search", "/keyboard/", "/sign-in/"):
         page = text(client.get(path))
         assert "Sample day." in page, path
         assert "no route to host." in page
@@ -260,22 +260,22 @@ FORM = {
 
 def test_a_profile_is_previewed_then_saved_then_built(client, reader):
     factories.make_day(6)
-    preview = client.post("/profiles/new/", FORM | {"preview": "1"})
+    preview = client.post("/feeds/new/", FORM | {"preview": "1"})
     assert preview.status_code == 200
     assert "Effect on the last days" in text(preview)
     assert not Profile.objects.filter(owner=reader).exists()
-    saved = client.post("/profiles/new/", FORM | {"save": "1"})
+    saved = client.post("/feeds/new/", FORM | {"save": "1"})
     assert saved["Location"] == "/p/long-context/"
     page = text(client.get("/p/long-context/"))
     assert "is saved" in page
     assert page.count("<article") > 0
-    assert "Long context" in text(client.get("/profiles/"))
+    assert "Long context" in text(client.get("/feeds/"))
 
 
 def test_errors_stand_at_their_fields_and_nothing_is_lost(client, reader):
     profile = factories.make_profile("mine", owner=reader, name="Mine")
     response = client.post(
-        "/profiles/mine/", FORM | {"keywords": "/(/", "name": "Kept words", "save": "1"}
+        "/feeds/mine/", FORM | {"keywords": "/(/", "name": "Kept words", "save": "1"}
     )
     assert response.status_code == 422
     page = text(response)
@@ -288,15 +288,15 @@ def test_errors_stand_at_their_fields_and_nothing_is_lost(client, reader):
 def test_a_changed_profile_shows_what_would_change(client, reader):
     factories.make_day(6)
     factories.make_profile("mine", owner=reader, name="Mine")
-    page = text(client.post("/profiles/mine/", FORM | {"keywords": "Kernel", "preview": "1"}))
+    page = text(client.post("/feeds/mine/", FORM | {"keywords": "Kernel", "preview": "1"}))
     assert "Effect on the last days" in page
-    assert "nothing is saved yet" in page
+    assert "Nothing is saved yet" in page
 
 
 def test_a_profile_is_deleted_with_its_days(client, reader):
     profile = factories.make_profile("mine", owner=reader, name="Mine")
     factories.make_digest(profile, [factories.make_paper(1)])
-    assert client.post("/profiles/mine/", {"delete": "1"})["Location"] == "/profiles/"
+    assert client.post("/feeds/mine/", {"delete": "1"})["Location"] == "/feeds/"
     assert not Profile.objects.exists()
     assert not Digest.objects.exists()
 
@@ -304,20 +304,20 @@ def test_a_profile_is_deleted_with_its_days(client, reader):
 def test_only_the_owner_edits_and_only_staff_the_sites_own(client, reader):
     factories.make_profile("theirs", owner=factories.make_reader("other"))
     factories.make_profile()
-    assert client.get("/profiles/theirs/").status_code == 404
-    assert client.get("/profiles/site/").status_code == 403
-    assert client.post("/profiles/theirs/", {"delete": "1"}).status_code == 404
+    assert client.get("/feeds/theirs/").status_code == 404
+    assert client.get("/feeds/site/").status_code == 403
+    assert client.post("/feeds/theirs/", {"delete": "1"}).status_code == 404
     reader.is_staff = True
     reader.save()
-    assert client.get("/profiles/site/").status_code == 200
-    client.post("/profiles/site/", {"delete": "1"})
+    assert client.get("/feeds/site/").status_code == 200
+    client.post("/feeds/site/", {"delete": "1"})
     assert Profile.objects.filter(slug="site").exists()
 
 
 def test_profiles_of_one_reader_are_limited(client, reader, monkeypatch):
     monkeypatch.setattr("webapp.digests.profiles.views.MAX_PROFILES", 1)
     factories.make_profile("one", owner=reader)
-    assert client.post("/profiles/new/", FORM | {"save": "1"})["Location"] == "/profiles/"
+    assert client.post("/feeds/new/", FORM | {"save": "1"})["Location"] == "/feeds/"
     assert Profile.objects.count() == 1
 
 

@@ -159,15 +159,6 @@ def test_likes_never_take_from_what_keywords_find(client: Client, reader: User, 
     assert on_topic(both) > on_topic(by_rules)
 
 
-def test_a_threshold_is_a_share_of_recent_papers(client: Client, reader: User) -> None:
-    mine = profile("Mine", owner=reader, ranking="both", words=["no such word"], min_share=80.0)
-    save(reader, 5)
-    build([WEDNESDAY], [mine])
-    entries = digest(client)["entries"]
-    assert 0 < len(entries) < 30
-    assert min(one["matches"][0]["share"] for one in entries) >= 80
-
-
 def test_not_for_me_pushes_down_and_says_so(client: Client, reader: User) -> None:
     word = text(212)[1].split()[3]
     mine = profile("Mine", owner=reader, ranking="both", words=[word], size=60)

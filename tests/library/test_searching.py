@@ -222,7 +222,7 @@ def test_the_api_searches_and_sorts_a_library(reader: User) -> None:
 
 
 def test_a_profile_of_a_search_takes_alternatives_as_synonyms(client: Client, reader: User) -> None:
-    page = client.get("/profiles/new", {"q": "pruning OR merging tag:kernels"}, follow=True)
+    page = client.get("/feeds/new", {"q": "pruning OR merging tag:kernels"}, follow=True)
     text = page.content.decode()
     assert "pruning | merging" in text
     assert "tag:kernels" in text

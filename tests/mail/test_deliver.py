@@ -426,7 +426,7 @@ def test_a_search_in_a_category_keeps_it(client: Client, reader: User) -> None:
     }.items():
         page = client.get(f"/account/mail/?{query}").content.decode()
         assert f'value="{words}"' in page
-        assert 'value="cs.LG"' in client.get(f"/profiles/new/?{query}").content.decode()
+        assert 'value="cs.LG"' in client.get(f"/feeds/new/?{query}").content.decode()
 
 
 def test_an_address_counts_when_its_reader_confirms_it(

@@ -115,7 +115,7 @@ def test_what_one_reader_asked_for_makes_nothing_unready(monkeypatch: pytest.Mon
 
 PAGES = {  # where a reader waits for what a task does
     "site.learn": "/library/",
-    "site.learn_all": "/profiles/",
+    "site.learn_all": "/feeds/",
     "site.save_named": "/library/import/",
     "site.save_by": "/library/",
     "site.read_zotero": "/library/zotero/",

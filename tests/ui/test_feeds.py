@@ -70,7 +70,7 @@ def test_hostile_texts_make_no_broken_feed(
         raw.decode()
         if one.suffix == "json":
             assert len(json.loads(raw)["items"]) == 2
-        else:
+        elif one.suffix != "md":
             parsed = feedparser.parse(raw)
             assert not parsed.bozo, parsed.get("bozo_exception")
             assert len(parsed.entries) == 2

@@ -111,7 +111,7 @@ def test_what_is_refused_and_what_was_done_is_told_in_the_readers_language(clien
     client.force_login(reader)
     choose(client, CHINESE)
     wrong = {"name": "x", "categories": "cs.CL", "keywords": "moe |", "save": "1"}
-    assert "“moe |” 在 | 的一侧没有内容" in client.post("/profiles/new/", wrong).content.decode()
+    assert "“moe |” 在 | 的一侧没有内容" in client.post("/feeds/new/", wrong).content.decode()
     assert "请粘贴内容" in client.post("/library/import/", {"text": " "}).content.decode()
     made = ReadingList.objects.create(reader=reader, name="Wk")
     done = client.post(f"/library/lists/{made.pk}/", {"do": "delete"}, follow=True)

@@ -176,16 +176,16 @@ def _as_entry(found: MarkedPaper) -> DigestEntry:
 
 
 @require_safe
-def subscriptions(request: HttpRequest) -> HttpResponse:
+def opml_of_feeds(request: HttpRequest) -> HttpResponse:
     """Every feed of the site as OPML; for a signed-in reader with their private ones."""
     reader = reader_of(request)
     if reader.pk is not None:
-        return _subscriptions(request, reader)
+        return _opml(request, reader)
     shown = (feed_http.site(request), revision("profiles", "listings"))
-    return respond_public(request, shown, lambda: _subscriptions(request, reader))
+    return respond_public(request, shown, lambda: _opml(request, reader))
 
 
-def _subscriptions(request: HttpRequest, reader: User | AnonymousUser) -> HttpResponse:
+def _opml(request: HttpRequest, reader: User | AnonymousUser) -> HttpResponse:
     site = feed_http.site(request)
     profiles = list(Profile.visible_to(reader).order_by("-is_site", "name", "pk"))
     changed = max((profile.updated_at for profile in profiles), default=NEVER)
@@ -247,6 +247,7 @@ def paper_item(
         max(filter(None, (entry.changed_at, entry.summarised_at)))
         if entry.changed_at
         else max(published, paper.enriched_at or published),
+        plain(paper.abstract),
     )
 
 

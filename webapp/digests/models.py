@@ -64,8 +64,6 @@ class Profile(models.Model):
     matching = models.CharField(max_length=9, choices=Matching.choices, default=Matching.TOKEN)
     ranking = models.CharField(max_length=7, choices=Ranking.choices, default=Ranking.RULES)
     min_score = models.FloatField(default=0.0)
-    # What is closest to the saved papers is shown if it is closer than so many % of recent papers.
-    min_share = models.FloatField(default=0.0)
     # Whose likes count: "" for everything the reader keeps, else "list:<key>" or "tag:<name>".
     learn_from = models.CharField(max_length=60, blank=True)
     size = models.PositiveSmallIntegerField(default=30)

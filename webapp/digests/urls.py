@@ -1,4 +1,4 @@
-"""Where digests are; a feed has the address of its list and a suffix."""
+"""Addresses of digests; a feed has the address of its list and a suffix."""
 
 from django.urls import URLPattern, path
 
@@ -16,10 +16,13 @@ urlpatterns: list[URLPattern] = [
         "category/<arxiv_category:category>.<suffix:suffix>", feeds.category, name="category-feed"
     ),
     path("search.<suffix:suffix>", feeds.search, name="search-feed"),
-    path("feeds/opml", feeds.subscriptions, name="opml"),
+    path("feeds/opml", feeds.opml_of_feeds, name="opml"),
     path("digest/", views.archive, name="archive"),
-    path("feeds/", views.feeds, name="feeds"),
-    path("profiles/", profiles.profiles, name="profiles"),
-    path("profiles/new/", profiles.new, name="profile-new"),
-    path("profiles/<slug:slug>/", profiles.edit, name="profile-edit"),
+    path("feeds/", profiles.feeds, name="feeds"),
+    path("feeds/new/", profiles.new, name="profile-new"),
+    path("feeds/import/", profiles.import_config, name="profile-import"),
+    path("feeds/<slug:slug>/", profiles.edit, name="profile-edit"),
+    # The addresses of 0.1.0.
+    path("profiles/", profiles.moved),
+    path("profiles/<path:place>", profiles.moved),
 ]

@@ -129,7 +129,7 @@ class FirstStepsForm(forms.Form):
 def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     """Ask for the reader's interests, preview the profile and create it."""
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
-        return redirect("digests:profiles")
+        return redirect("digests:feeds")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
     liked = signals(reader)
     form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="", saved=liked.count)

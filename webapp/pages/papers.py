@@ -7,12 +7,16 @@ from datetime import timedelta
 from itertools import groupby
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from webapp.core import tasks
 from webapp.core.input import number_in
 from webapp.core.limits import spend, visitor
 from webapp.core.revisions import revision
@@ -30,7 +34,7 @@ from webapp.summaries.client import Server
 from webapp.summaries.queries import of_paper
 from webapp.ui.feeds import FORMATS
 from webapp.ui.language import current_language
-from webapp.ui.pages import reader_of, respond, respond_shared
+from webapp.ui.pages import for_readers, reader_of, respond, respond_shared
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15
@@ -126,6 +130,18 @@ def _absent_version(q: str, papers: Sequence[Paper]) -> str:
         except NotFoundError as error:
             return str(error)
     return ""
+
+
+@for_readers("POST")
+def fetch_now(request: HttpRequest, reader: User) -> HttpResponse:
+    """Have a worker ask arXiv for new papers; for the administrator."""
+    if not reader.is_staff:
+        raise PermissionDenied
+    if tasks.send("site.poll", [True], lost="nothing is fetched"):
+        messages.success(request, _("Asking arXiv now. New papers appear within minutes."))
+    else:
+        messages.error(request, _("The queue cannot be reached. Try again in a minute."))
+    return redirect("papers:intake")
 
 
 @require_safe

@@ -17,6 +17,7 @@ PAGES_OF: dict[str, list[URLPattern]] = {
         path("papers/<arxiv:arxiv_id>/", papers.paper, name="paper"),
         path("search", papers.search, name="search"),
         path("intake/", papers.intake, name="intake"),
+        path("intake/fetch", papers.fetch_now, name="fetch-now"),
     ],
     "digests": [
         path("", days.digest, name="today"),

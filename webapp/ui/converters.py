@@ -29,7 +29,7 @@ class MethodConverter(SlugConverter):
 
 
 class SuffixConverter(StringConverter):
-    """`rss`, `atom` or `json`."""
+    """`rss`, `atom`, `json` or `md`."""
 
     regex = "|".join(FORMATS)
 

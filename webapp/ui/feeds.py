@@ -1,4 +1,4 @@
-"""A list as RSS 2.0, Atom and JSON Feed 1.1; lists of feeds as OPML 2.0.
+"""A list as RSS 2.0, Atom, JSON Feed 1.1 and Markdown; lists of feeds as OPML 2.0.
 
 They depend only on their arguments and the active language: the same list always gives the same
 bytes. The XML formats are the templates `ui/feed.rss`, `feed.atom`, `feeds.opml`.
@@ -18,6 +18,7 @@ from django.utils.translation import get_language
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Where readers of feeds take a list of names apart, or a name from an address.
 _SEPARATORS = re.compile(r"[,;()]")
+_MARKS = re.compile(r"[\\`*_\[\]#>|~!&]|^[-+](?= )|^\d+(?=[.)] )")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Item:
     categories: Sequence[str]
     published: datetime
     updated: datetime
+    text: str = ""  # as plain text: a paper's abstract
 
     @property
     def whole_names(self) -> list[str]:
@@ -105,6 +107,28 @@ def _json_feed(feed: Feed) -> bytes:
     return _legal_bytes(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def _markdown(feed: Feed) -> bytes:
+    """CommonMark with a heading for each day and each paper (https://spec.commonmark.org)."""
+    lines = [f"# {_escaped(feed.title)}", _escaped(feed.description)]
+    day = None
+    for number, item in enumerate(feed.items, 1):
+        if item.published.date() != day:
+            day = item.published.date()
+            lines.append(f"## {day.isoformat()}")
+        lines.append(f"### {number}. [{_escaped(item.title)}](<{item.source}>)")
+        facts = [("Authors", item.authors), ("Categories", item.categories)]
+        lines.append(
+            "\n".join(f"- {name}: {_escaped(', '.join(texts))}" for name, texts in facts if texts)
+        )
+        lines += [_escaped(item.summary), f"> {_escaped(item.text)}" if item.text else ""]
+    return _legal_bytes("\n\n".join(filter(None, lines)) + "\n")
+
+
+def _escaped(text: str) -> str:
+    """One line of text in which nothing is a mark of Markdown or a tag of HTML."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(text.split())).replace("<", "&lt;")
+
+
 def _moment(moment: datetime) -> str:
     """RFC 3339, to the second, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -121,5 +145,6 @@ FORMATS: Mapping[str, Format] = {
         Format("RSS", "rss", "application/rss+xml", partial(_xml, "ui/feed.rss")),
         Format("Atom", "atom", "application/atom+xml", partial(_xml, "ui/feed.atom")),
         Format("JSON Feed", "json", "application/feed+json", _json_feed),
+        Format("Markdown", "md", "text/markdown", _markdown),
     )
 }

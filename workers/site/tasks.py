@@ -37,9 +37,11 @@ ENRICH_REQUESTS = 5  # per tick; further papers wait for the next
 
 
 @app.task(name="site.poll")
-def poll() -> None:
-    """Ask arXiv for every category that is due: none if an earlier tick has done so."""
-    due = schedule.due(categories_to_fetch(), now())
+def poll(all_categories: bool = False) -> None:
+    """Ask arXiv for every category that is due, or for all: none if an earlier tick has done so."""
+    due = categories_to_fetch()
+    if not all_categories:
+        due = schedule.due(due, now())
     if not due:
         return
     report = fetch(due, on_progress=_say_step)

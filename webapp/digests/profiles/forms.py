@@ -36,15 +36,19 @@ from webapp.ui.language import current_language
 
 @Hook
 def sources_of(_owner: int | None, /) -> Sequence[tuple[str, str]]:
-    """The lists and tags of a reader as (source, label), as `Profile.learn_from` names them."""
+    """Return the lists and tags of a reader: (source as in `Profile.learn_from`, label)."""
     return ()
 
 
 MAX_TEXT = 20_000  # characters of a list
 # Fields whose stored values the form shows unchanged.
 AS_STORED = (
-    *("name", "announce_types", "matching", "ranking", "learn_from"),
-    *("min_score", "min_share", "size", "language"),
+    *("name", "announce_types", "matching", "learn_from", "min_score", "size", "language"),
+    "is_published",
+)
+# Fields that most readers never need: the page folds them.
+ADVANCED = (
+    *("exclude", "learn_from", "announce_types", "min_score", "size", "language"),
     "is_published",
 )
 _NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
@@ -54,39 +58,35 @@ _WEIGHTED = re.compile(
 
 
 class ProfileForm(forms.Form):
-    """The settings of a profile. If valid, it has `profile_settings`."""
+    """The settings of a feed. If valid, it has `profile_settings`."""
 
     name = forms.CharField(max_length=80)
+    keywords = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 8}),
+        max_length=MAX_TEXT,
+        label="Words, phrases and authors",
+        help_text="One per line: sparse attention, quant*, author:Jane Doe. | is for synonyms.",
+    )
     categories = forms.CharField(
         max_length=2000, help_text="arXiv categories, for example cs.CL cs.LG hep-th."
     )
-    ranking = forms.ChoiceField(
-        choices=Profile.Ranking.choices,
+    learns = forms.BooleanField(
         required=False,
-        label="Rank by",
-        help_text="What is learned adds papers and orders them, and never removes what keywords "
-        "find. It starts with two saved papers, as a guess, and is a ranking from five on.",
+        label="Learn from what I save",
+        help_text="Adds papers close to those you saved, and ranks by them. Starts with two saved "
+        "papers and is good from five.",
+    )
+    exclude = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 3}),
+        max_length=MAX_TEXT,
+        required=False,
+        help_text="One per line, like keywords. Papers that contain one are left out.",
     )
     learn_from = forms.ChoiceField(
         required=False,
-        label="Learn from",
-        help_text="One list or tag for each interest, so that two do not mix.",
-    )
-    keywords = forms.CharField(
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 12}),
-        max_length=MAX_TEXT,
-        help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
-        "MoE). quant* matches words that begin with quant, author:Jane Doe follows an author, "
-        "author:Doe a surname, /flash-?attn/ is a regular expression, +LLM only adds points to "
-        "papers with another keyword, and -patient takes some. As text: one per line; “; 2 ; 1” "
-        "after it sets weight 2 and title bonus 1.",
-    )
-    exclude = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 4}),
-        max_length=MAX_TEXT,
-        required=False,
-        help_text="One per line, written like keywords. Papers that contain one are left out.",
+        label="Learn only from",
+        help_text="With one list or tag for each interest, feeds do not mix them.",
     )
     announce_types = forms.MultipleChoiceField(
         choices=AnnounceType.choices,
@@ -94,38 +94,39 @@ class ProfileForm(forms.Form):
         label="Announced as",
         help_text="With replacements, a paper can appear again on a later day.",
     )
-    matching = forms.ChoiceField(choices=Profile.Matching.choices)
+    matching = forms.ChoiceField(choices=Profile.Matching.choices, widget=forms.HiddenInput)
     min_score = forms.FloatField(
         min_value=0,
         max_value=10_000,
         label="Minimum score",
-        help_text="Where what a paper is about counts, papers below it stand folded behind the "
-        "list.",
+        help_text="Papers with less stand under “Lower matches”.",
     )
-    min_share = forms.FloatField(
-        min_value=0,
-        max_value=99.9,
-        required=False,
-        label="Least closeness",
-        help_text="99: only what is closer to your saved papers than 99 % of recent papers. "
-        "0: the closest of the day, however close.",
-    )
-    size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers per day")
+    size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers per day, at most")
     language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
     is_published = forms.BooleanField(
         required=False,
-        label="Publish this profile",
-        help_text="Anyone can then read its name, its keywords, and its days and feeds with the "
-        "score of each paper. If it learns, they also see titles of papers that you saved.",
+        label="Publish this feed",
+        help_text="Anyone can then see its name, keywords and papers. If it learns, they also see "
+        "titles of papers that you saved.",
     )
 
     profile_settings: ProfileSettings
 
     def __init__(self, *args: Any, owner: int | None = None, **named: Any) -> None:
-        """`owner`: the reader whose lists and tags a ranking may be learned from."""
+        """`owner`: the reader whose lists and tags the feed may learn from."""
         super().__init__(*args, **named)
-        sources = [("", _("everything I keep")), *sources_of(owner)]
+        sources = [("", _("everything I save")), *sources_of(owner)]
         self.fields["learn_from"].choices = sources  # type: ignore[attr-defined]
+
+    @property
+    def advanced(self) -> list[forms.BoundField]:
+        """The folded fields."""
+        return [self[name] for name in ADVANCED]
+
+    @property
+    def is_unfolded(self) -> bool:
+        """Return whether a folded field has an error."""
+        return any(name in self.errors for name in ADVANCED)
 
     @staticmethod
     def initial_of(profile: Profile | None) -> dict[str, Any]:
@@ -138,16 +139,18 @@ class ProfileForm(forms.Form):
         )
         return {
             **{name: getattr(shown, name) for name in AS_STORED},
+            "learns": shown.ranking != Profile.Ranking.RULES,
             "categories": " ".join(shown.categories),
             "keywords": "\n".join(_keyword_line(keyword) for keyword in shown.keywords),
             "exclude": "\n".join(shown.exclude),
         }
 
     def clean(self) -> dict[str, Any]:
-        """Check the settings, and report the errors of pydantic and RE2 at the fields."""
-        data = {name: value for name, value in self.cleaned_data.items() if name != "is_published"}
-        data["ranking"] = data.get("ranking") or Profile.Ranking.RULES
-        data["min_share"] = data.get("min_share") or 0.0
+        """Check the settings; errors of pydantic and RE2 are reported at their fields."""
+        data = dict(self.cleaned_data)
+        data.pop("is_published", None)
+        both = Profile.Ranking.BOTH if data.get("keywords") else Profile.Ranking.LEARNED
+        data["ranking"] = both if data.pop("learns", False) else Profile.Ranking.RULES
         if "categories" in data:
             data["categories"] = data["categories"].replace(",", " ").split()
         if "keywords" in data:

@@ -68,7 +68,6 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
-    min_share: Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False)] = 0.0
     learn_from: Annotated[str, Field(pattern=r"^(list:[0-9]{1,18}|tag:.{1,40})?$")] = ""
     size: Annotated[int, Field(ge=1, le=MAX_SIZE)] = 30
     language: Profile.Language = Profile.Language.ENGLISH
@@ -102,7 +101,6 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
             min_score=self.min_score,
             size=self.size,
             learned=learned,
-            min_share=self.min_share,
         )
 
 
@@ -203,8 +201,9 @@ def save_settings(profile: Profile, new: ProfileSettings) -> None:
 
 def free_slug(name: str) -> str:
     """A slug for a profile of this name that no other has."""
-    stem = slugify(name)[:56].strip("-") or "profile"
-    taken = {"new", *Profile.objects.filter(slug__startswith=stem).values_list("slug", flat=True)}
+    stem = slugify(name)[:56].strip("-") or "feed"
+    used = Profile.objects.filter(slug__startswith=stem).values_list("slug", flat=True)
+    taken = {"new", "import", "opml", *used}
     numbered = (f"{stem}-{number}" for number in count(2))
     return next(slug for slug in chain([stem], numbered) if slug not in taken)
 

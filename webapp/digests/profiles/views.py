@@ -1,4 +1,4 @@
-"""The pages of profiles: create, change and delete them."""
+"""The pages of feeds: list, create, import, change and delete them."""
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -17,10 +17,11 @@ from webapp.digests.build import build
 from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
+from webapp.digests.profiles.seed_config import MAX_BYTES, read_config
 from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.learning.preferences import Learned
-from webapp.papers.queries import dates
+from webapp.papers.queries import categories, dates
 from webapp.ui.pages import for_readers, reader_of, respond
 
 MAX_PROFILES = 20  # of one reader
@@ -29,50 +30,81 @@ PROFILES_A_PAGE = 50
 
 @Hook
 def model_for(_owner: int | None, _source: str, /) -> Learned | None:
-    """What is learned from a reader, trained now if it is not known."""
+    """Return what is learned from a reader, trained now if it is not stored."""
     return None
 
 
 @require_safe
-def profiles(request: HttpRequest) -> HttpResponse:
-    """The site's profile, the visitor's own and those that others published, a page at a time."""
+def feeds(request: HttpRequest) -> HttpResponse:
+    """List the visitor's feeds, the site's and published ones, and those of categories."""
 
     def listed() -> HttpResponse:
-        seen = queries.profiles(reader_of(request))
-        page = Paginator(seen, PROFILES_A_PAGE).get_page(request.GET.get("page"))
-        return render(request, "digests/profiles.html", {"profiles": page, "page": page})
+        visible = queries.profiles(reader_of(request))
+        page = Paginator(visible, PROFILES_A_PAGE).get_page(request.GET.get("page"))
+        context = {"profiles": page, "page": page, "categories": categories()}
+        return render(request, "digests/feeds.html", context)
 
-    return respond(request, revision("profiles", "digests", "sample", "failures"), listed)
+    shown = revision("profiles", "digests", "listings", "sample", "failures")
+    return respond(request, shown, listed)
+
+
+@require_safe
+def moved(request: HttpRequest, place: str = "") -> HttpResponse:
+    """Redirect an address of before feeds had their name."""
+    query = request.META["QUERY_STRING"]
+    return redirect(f"/feeds/{place}{'?' if query else ''}{query}", permanent=True)
+
+
+@for_readers("POST")
+def import_config(request: HttpRequest, reader: User) -> HttpResponse:
+    """Create a feed from the config.json of arxiv_rss_bot."""
+    file = request.FILES.get("config")
+    try:
+        if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
+            raise ProfileError({"feeds": [_("the limit is %(most)d") % {"most": MAX_PROFILES}]})
+        if file is None:
+            raise ProfileError({"file": [_("choose a config.json first")]})
+        raw = file.read(MAX_BYTES + 1)
+        settings = read_config(raw, _("arxiv_rss_bot"), Profile.Matching.SUBSTRING)
+    except ProfileError as error:
+        messages.error(request, _("Nothing was imported. %(error)s") % {"error": error})
+        return redirect("digests:feeds")
+    profile = Profile(owner=reader)
+    save_settings(profile, settings)
+    build(dates(DAYS), [profile])
+    message = _("Imported %(keywords)d keywords. They match as they do in arxiv_rss_bot.")
+    messages.success(request, message % {"keywords": len(settings.keywords)})
+    return redirect("digests:profile", profile.slug)
 
 
 @for_readers("GET", "HEAD", "POST")
 def new(request: HttpRequest, reader: User) -> HttpResponse:
-    """Create a profile."""
+    """Create a feed."""
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
-        most = _("The limit is %(most)d profiles. Delete one to create another.")
+        most = _("The limit is %(most)d feeds. Delete one to create another.")
         messages.error(request, most % {"most": MAX_PROFILES})
-        return redirect("digests:profiles")
+        return redirect("digests:feeds")
     return _form(request, reader, None)
 
 
 @for_readers("GET", "HEAD", "POST")
 def edit(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
-    """Change or delete a profile of one's own; the staff may change the site's."""
+    """Change or delete a feed of one's own; the staff may change the site's."""
     profile = profile_to_change(reader, slug)
     if "delete" in request.POST and not profile.is_site:
         profile.delete()
-        messages.success(request, _("“%(name)s” is deleted.") % {"name": profile.name})
-        return redirect("digests:profiles")
+        messages.success(request, _("“%(name)s” was deleted.") % {"name": profile.name})
+        return redirect("digests:feeds")
     if "renew" in request.POST and profile.owner_id:
         profile.feed_key = new_feed_key()
         profile.save()
-        messages.success(request, _("The feeds have new addresses. The old ones no longer work."))
+        messages.success(request, _("The feed has a new address. The old one no longer works."))
         return redirect("digests:profile-edit", slug)
     return _form(request, reader, profile)
 
 
 def profile_to_change(reader: User, slug: str) -> Profile:
-    """A profile that the reader may change. Raises Http404 and PermissionDenied."""
+    """Return a feed that the reader may change. Raises Http404 and PermissionDenied."""
     profile = get_object_or_404(Profile.visible_to(reader), slug=slug)
     if profile.owner_id != reader.pk and not (profile.is_site and reader.is_staff):
         raise PermissionDenied
@@ -80,7 +112,7 @@ def profile_to_change(reader: User, slug: str) -> Profile:
 
 
 def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpResponse:
-    """The form with a preview of its effect, or a redirect once it is saved."""
+    """Show the form with a preview of its effect, or redirect once it is saved."""
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
     initial = ProfileForm.initial_of(profile)
     if q or category:
@@ -90,7 +122,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
         saved = _save(reader, profile, form)
-        message = _("“%(name)s” is saved, and its latest days are ranked by it.")
+        message = _("“%(name)s” is saved.")
         messages.success(request, message % {"name": saved.name})
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
     changes = []
@@ -98,7 +130,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         asked = form.profile_settings
         learned = model_for(owner, asked.learn_from) if asked.ranking != "rules" else None
         changes = preview_profile(profile, _rules(profile), asked.rules(learned))
-    # How often each occurs in 1,000 papers, if it was counted.
+    # Papers of 1,000 with each keyword, where they were counted.
     stored = [Keyword(**keyword) for keyword in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored
     context = {
@@ -114,7 +146,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
 
 
 def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
-    """Save the profile and build the days of its preview."""
+    """Save the feed and build the days of its preview."""
     profile = profile or Profile(owner=reader)
     profile.counted_on = timezone.now().date()
     profile.is_published = form.cleaned_data["is_published"]
@@ -126,7 +158,7 @@ def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
 
 
 def _rules(profile: Profile | None) -> Rules | None:
-    """The rules of the stored profile; None for a new or invalid one."""
+    """Return the rules of the stored feed; None for a new or invalid one."""
     try:
         return rules_of(profile) if profile else None
     except ProfileError:

@@ -94,7 +94,6 @@ class Rules:
     min_score: float = 0.0
     size: int = 30
     learned: Learned | None = None
-    min_share: float = 0.0  # least percentage of recent papers that what is learned must be above
 
     @property
     def admits_all(self) -> bool:
@@ -283,8 +282,6 @@ class Scorer:
         for at in considered.nonzero()[0].tolist():
             log_odds, matched = float(odds[at]), by_rules.get(at)
             share = known.share(log_odds)
-            if not matched and 100 * share < self.rules[rule].min_share:
-                continue
             of_rules = matched.score if matched else 0.0
             of_rules += known.push(*read.texts[at])[0]
             score = round(of_rules + self._earned(rule, share), 6)
