@@ -1,14 +1,16 @@
 """arXiv's HTML (made by LaTeXML) as sections of plain text, formulas as TeX, tables as rows."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from lxml import html as lxml_html
 from lxml.etree import ParserError
+from lxml.html import HtmlElement
 
 from webapp.claims.tables.grid import grids_of
 from webapp.claims.tables.reading import Table
+from webapp.papers.latexml import Line, Write, parse, plain_tex, read, without_colours
 from webapp.papers.proposal import SENTENCE_END
 from webapp.papers.repositories import offered
 
@@ -29,6 +31,7 @@ _SPACES = re.compile(r"[ \t\r\f\v]+")
 # Private use, no paper's own: where a section begins, and a heading within it.
 _SECTION, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"
 _TITLE = re.compile(rf"(?:\s*{_OPEN}[^{_CLOSE}]*{_CLOSE})*")
+_SCRIPT = re.compile(r"(?:\{\})?[_^](?:\{[^{}]*\}|.)")  # a formula that is only raised or lowered
 _MARKS = re.compile(f"[{_OPEN}{_CLOSE}]")
 
 
@@ -50,17 +53,15 @@ def sections_of_html(body: bytes) -> list[Section]:
     Raises UnreadableError where the page holds no paper.
     """
     try:
-        root = lxml_html.document_fromstring(body, parser=lxml_html.HTMLParser(encoding="utf-8"))
+        root = parse(body)
         article = root.find(".//article")
         paper = root if article is None else article
-        for tabular, grid in list(grids_of(paper)):
-            _write_rows(tabular, Table(grid).markdown())
-        for node in list(paper.iter("*")):
-            _mark(node)
+        tables = {tabular: Table(grid).markdown() for tabular, grid in grids_of(paper)}
+        text = "".join(_with_note(line) for line in read(paper, _writer(tables), _around))
     except (ParserError, ValueError) as error:
         raise UnreadableError(f"the HTML could not be parsed: {error}") from error
     sections = []
-    for part in paper.text_content().split(_SECTION):
+    for part in text.split(_SECTION):
         title = _TITLE.match(part)
         end = title.end() if title else 0
         sections.append(Section(_plain(part[:end]), _plain(part[end:])))
@@ -70,7 +71,13 @@ def sections_of_html(body: bytes) -> list[Section]:
     return sections
 
 
+def _with_note(line: Line) -> str:
+    """A piece of text with the note beside its number, which is no part of it: "85 [1]"."""
+    return f"{line.text} [{line.note}]" if line.note else line.text
+
+
 MAX_PARAGRAPHS = 5_000
+_PARAGRAPH = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
 def code_of_html(body: bytes) -> str:
@@ -78,48 +85,57 @@ def code_of_html(body: bytes) -> str:
 
     Links are read with their addresses, footnotes where they stand; bibliography left out.
     """
+
+    def write(node: HtmlElement, line: str) -> Line | None:
+        if node.tag == "math" or _is_dropped(node):
+            return Line("")
+        address = node.get("href") or ""
+        return Line(f" {address} ") if node.tag == "a" and address.startswith("http") else None
+
+    def around(node: HtmlElement) -> tuple[str, str]:
+        return (_OPEN, _CLOSE) if node.tag == "p" else ("", "")
+
     try:
-        root = lxml_html.document_fromstring(body, parser=lxml_html.HTMLParser(encoding="utf-8"))
+        text = "".join(line.text for line in read(parse(body), write, around))
     except (ParserError, ValueError):
         return ""
-    for node in list(root.iter("*")):
-        if node.tag in _DROP or node.tag == "math" or _DROP_CLASS.search(node.get("class") or ""):
-            node.clear(keep_tail=True)
-        elif node.tag == "a" and (address := node.get("href") or "").startswith("http"):
-            node.text = f" {address} "
-            del node[:]
-    paragraphs = islice(root.iter("p"), MAX_PARAGRAPHS)
-    texts = (" ".join(paragraph.text_content().split()) for paragraph in paragraphs)
+    paragraphs = islice(_PARAGRAPH.finditer(text), MAX_PARAGRAPHS)
+    texts = (" ".join(paragraph[1].split()) for paragraph in paragraphs)
     return offered(sentence for text in texts for sentence in SENTENCE_END.split(text))
 
 
-def _write_rows(tabular: lxml_html.HtmlElement, rows: str) -> None:
-    """Put the rows of a table, as Markdown, where its cells stood."""
-    tabular.clear(keep_tail=True)
-    tabular.text = f"\n{rows}\n"
+def _is_dropped(node: HtmlElement) -> bool:
+    return node.tag in _DROP or bool(_DROP_CLASS.search(node.get("class") or ""))
 
 
-def _mark(node: lxml_html.HtmlElement) -> None:
-    """Empty what is no text of the paper, write formulas as TeX, and mark where parts end."""
+def _writer(tables: Mapping[HtmlElement, str]) -> Write:
+    def write(node: HtmlElement, line: str) -> Line | None:
+        if node in tables:
+            return Line(f"\n{tables[node]}\n")
+        if _is_dropped(node):
+            return Line("")
+        if node.tag == "math":
+            formula = without_colours(_formula(node))
+            is_script = _SCRIPT.fullmatch(formula) and line[-1:].isdigit()
+            return plain_tex(formula, line) if is_script else Line(f" ${formula}$ ")
+        return None
+
+    return write
+
+
+def _around(node: HtmlElement) -> tuple[str, str]:
+    """What marks where a section, heading, block or cell begins and ends."""
     css = node.get("class") or ""
-    formula, end = _formula(node) if node.tag == "math" else "", ""
-    if node.tag in _DROP or node.tag == "math" or _DROP_CLASS.search(css):
-        node.clear(keep_tail=True)
-        node.text = f" ${formula}$ " if node.tag == "math" else None
-    elif node.tag in _HEADINGS:
-        node.text, end = _OPEN + (node.text or ""), f"{_CLOSE}\n"
-    elif node.tag in _BLOCK or _ROW_CLASS.search(css):
-        end = "\n"
-    elif node.tag in {"td", "th"} or _CELL_CLASS.search(css):
-        end = " | "
-        node.tail = (node.tail or "").strip()  # LaTeXML breaks the line between all cells
-    if _SECTION_CLASS.search(css):
-        node.text = _SECTION + (node.text or "")
-    if end:
-        node.tail = end + (node.tail or "")
+    opening = _SECTION if _SECTION_CLASS.search(css) else ""
+    if node.tag in _HEADINGS:
+        return opening + _OPEN, f"{_CLOSE}\n"
+    if node.tag in _BLOCK or _ROW_CLASS.search(css):
+        return opening, "\n"
+    is_cell = node.tag in {"td", "th"} or _CELL_CLASS.search(css)
+    return opening, " | " if is_cell else ""
 
 
-def _formula(math: lxml_html.HtmlElement) -> str:
+def _formula(math: HtmlElement) -> str:
     """The TeX of a formula: its alttext, its annotation, else what its MathML shows."""
     if alttext := (math.get("alttext") or "").strip():
         return alttext
@@ -132,7 +148,7 @@ def _formula(math: lxml_html.HtmlElement) -> str:
 _BETWEEN = {"msup": "^", "mover": "^", "msub": "_", "munder": "_", "mfrac": "/"}
 
 
-def _shown(node: lxml_html.HtmlElement, depth: int) -> str:
+def _shown(node: HtmlElement, depth: int) -> str:
     if node.tag in {"annotation", "annotation-xml"} or depth > 50:
         return ""
     parts = [part for child in node if (part := _shown(child, depth + 1))]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from lxml import html
 
-from webapp.claims.tables.grid import grids_of, plain_tex
+from webapp.claims.tables.grid import grids_of
 from webapp.claims.tables.reading import Table, value_of
+from webapp.papers.latexml import plain_tex
 
 
 def tables_of(page: str) -> list[Table]:
@@ -157,11 +158,11 @@ def test_a_cell_that_holds_none(text: str) -> None:
 
 
 def test_formulas_are_read_as_text() -> None:
-    assert plain_tex(r"85.3\pm 0.2") == "85.3±0.2"
-    assert plain_tex(r"\mathbf{43.5_{\pm 0.2}}") == "43.5±0.2"
-    assert plain_tex(r"R^{2}") == "R^2"
-    assert plain_tex(r"\downarrow") == "↓"
-    assert plain_tex(r"\beta\text{-VAE}") == "β-VAE"
+    assert plain_tex(r"85.3\pm 0.2").text == "85.3±0.2"
+    assert plain_tex(r"\mathbf{43.5_{\pm 0.2}}").text == "43.5±0.2"
+    assert plain_tex(r"R^{2}").text == "R^2"
+    assert plain_tex(r"\downarrow").text == "↓"
+    assert plain_tex(r"\beta\text{-VAE}").text == "β-VAE"
 
 
 def test_a_hostile_table_takes_linear_time_and_room() -> None:

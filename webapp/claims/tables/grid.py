@@ -8,9 +8,11 @@ one cell (`\\makecell`) or the layout of several tables.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lxml.html import HtmlElement
+
+from webapp.papers.latexml import Line, plain_tex, read
 
 MAX_TABLES = 80  # of one paper
 MAX_CELLS = 6000  # of one table, spans filled in
@@ -19,6 +21,11 @@ MAX_CAPTION = 1200  # characters
 MAX_TEXT = 300  # characters of one cell
 _SPAN = re.compile(r"\bltx_(col|row)span_(\d{1,3})\b")
 _BORDER = re.compile(r"\bltx_border_(\w+)")
+_COLOURED = re.compile(
+    r"(?:^|;)\s*(?:--ltx-[fb]g-color|(?:background-)?color)\s*:\s*"
+    r"(?!#(?:0{3}|0{6}|f{3}|f{6})\b|black|white|inherit|transparent)\S",
+    re.IGNORECASE,
+)
 _LEFT_OUT = re.compile(
     r"\bltx_(?:cite|note|ERROR|note_mark|rule|bibliography|tag_bibitem)\b|\bltx_role_footnote\b"
 )
@@ -38,7 +45,9 @@ class Cell:
     is_head: bool = False  # LaTeXML took it for one
     is_bold: bool = False
     is_underlined: bool = False
+    is_coloured: bool = False  # its text or its ground
     has_line_above: bool = False
+    note: str = ""  # what is raised or lowered beside a number
 
 
 @dataclass(frozen=True)
@@ -143,8 +152,10 @@ def _grid(tabular: HtmlElement) -> Grid | None:
             while (r, c) in taken:
                 c += 1
             cell = _cell(element, r, c, len(rows))
-            for at in ((r + i, c + j) for i in range(cell.rows) for j in range(cell.columns)):
-                taken.setdefault(at, cell)
+            for place in _places(cell):
+                taken.setdefault(place, cell)
+            if (grown := _grown_upwards(cell, _rows_upwards(element), taken)) != cell:
+                taken |= dict.fromkeys(_places(grown), grown)
             c += cell.columns
             width = max(width, c)
             if len(taken) > MAX_CELLS:
@@ -156,6 +167,29 @@ def _grid(tabular: HtmlElement) -> Grid | None:
     return Grid(filled, caption, number, tabular.get("id") or "")
 
 
+def _places(cell: Cell) -> Iterator[tuple[int, int]]:
+    """The places of a grid at which a cell stands."""
+    for row in range(cell.row, cell.row + cell.rows):
+        for column in range(cell.column, cell.column + cell.columns):
+            yield row, column
+
+
+def _rows_upwards(element: HtmlElement) -> int:
+    """How many rows above a cell it spans: a label at the bottom of its group, \\multirow{-3}."""
+    css = f"{element.get('class') or ''} ltx_rowspan_{element.get('rowspan') or ''} "
+    stated = re.search(r"\bltx_rowspan_-(\d{1,2})\s", css)
+    return int(stated[1]) - 1 if stated else 0
+
+
+def _grown_upwards(cell: Cell, rows: int, taken: dict[tuple[int, int], Cell]) -> Cell:
+    """A cell with the empty cells above it that its negative span takes in."""
+    top = cell
+    while rows > 0 and (above := taken.get((top.row - 1, cell.column))) and not above.text:
+        top, rows = above, rows - above.rows
+    height = cell.row - top.row + cell.rows
+    return replace(cell, row=top.row, rows=height, has_line_above=top.has_line_above)
+
+
 def _cell(element: HtmlElement, row: int, column: int, height: int) -> Cell:
     css = element.get("class") or ""
     spans = {kind: int(number) for kind, number in _SPAN.findall(css)}
@@ -164,9 +198,10 @@ def _cell(element: HtmlElement, row: int, column: int, height: int) -> Cell:
         if stated.isdecimal():
             spans[kind] = int(stated[:4])
     borders = _BORDER.findall(css)
-    text = cell_text(element)
+    line = cell_line(element)
     return Cell(
-        text=text[:MAX_TEXT],
+        text=line.text[:MAX_TEXT],
+        note=line.note[:MAX_TEXT],
         row=row,
         column=column,
         rows=max(1, min(spans.get("row", 1), height - row)),
@@ -177,6 +212,7 @@ def _cell(element: HtmlElement, row: int, column: int, height: int) -> Cell:
         is_underlined=_is_marked(
             element, "ltx_ulem_uline", "ltx_framed_underline", r"\underline", "ltx_underline"
         ),
+        is_coloured=any(map(_is_coloured, (element.getparent(), *element.iter()))),
         has_line_above=any(border in {"t", "tt"} for border in borders),
     )
 
@@ -192,77 +228,38 @@ def _is_marked(cell: HtmlElement, *marks: str) -> bool:
     return False
 
 
-def cell_text(element: HtmlElement) -> str:
-    """The words of an element in one line, formulas as `plain_tex` has them.
+def _is_coloured(node: HtmlElement) -> bool:
+    if not isinstance(node.tag, str):
+        return False
+    style, tex = node.get("style") or "", node.get("alttext") or ""
+    return bool(_COLOURED.search(style) or "\\color" in tex)
+
+
+def cell_line(element: HtmlElement) -> Line:
+    """The words of an element in one line, formulas as text, and the notes that are raised in it.
 
     Citations are left out unless they are all there is.
     """
-    text = _text(element, leave_out=True)
-    return text or _text(element, leave_out=False)
+    line = _line(element, leave_out=True)
+    return line if line.text else _line(element, leave_out=False)
 
 
-def _text(element: HtmlElement, *, leave_out: bool) -> str:
-    parts: list[str] = []
-    # A stack of nodes and of texts that follow them: recursion ends at Python's depth.
-    pending: list[HtmlElement | str] = [element]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, str):
-            parts.append(node)
-            continue
-        if node is not element and node.tail:
-            pending.append(node.tail)
-        if not isinstance(node.tag, str):
-            continue
+def _line(element: HtmlElement, *, leave_out: bool) -> Line:
+    def write(node: HtmlElement, line: str) -> Line | None:
         if node.tag == "math":
-            parts.append(plain_tex(node.get("alttext") or ""))
-            continue
-        css = node.get("class") or ""
-        if node is not element and leave_out and _LEFT_OUT.search(css):
-            continue
-        if node.tag == "br" or "ltx_tr" in css.split() or "ltx_td" in css.split():
-            parts.append(" ")
-        pending += list(node)[::-1]
-        if node.text:
-            pending.append(node.text)
-    return " ".join("".join(parts).split())
+            return plain_tex(node.get("alttext") or "", line)
+        is_left_out = leave_out and node is not element
+        return Line("") if is_left_out and _LEFT_OUT.search(node.get("class") or "") else None
+
+    pieces = list(read(element, write, _around))
+    text = " ".join("".join(piece.text for piece in pieces).split())
+    return Line(text, " ".join(filter(None, (piece.note for piece in pieces))))
 
 
-# Commands and the signs that they stand for.
-_SIGNS = """
-    pm ± times × uparrow ↑ downarrow ↓ leq ≤ le ≤ geq ≥ ge ≥ approx ≈ sim ~ cdot · infty ∞ ell ℓ
-    rightarrow → to → dagger † dag † ddagger ‡ ddag ‡ star * ast * checkmark ✓
-    alpha α beta β gamma γ delta δ epsilon ε varepsilon ε lambda λ mu μ sigma σ tau τ theta θ
-    rho ρ eta η kappa κ phi φ psi ψ omega ω pi π Delta Δ
-"""
-_PAIRS = iter(_SIGNS.split())
-_COMMANDS = dict(zip(_PAIRS, _PAIRS, strict=True)) | {"quad": " ", "qquad": " "}
-_COMMAND = re.compile(r"\\(?:([A-Za-z]+)\*?\s?|(.))", re.S)
-
-
-def plain_tex(tex: str) -> str:
-    """A short formula in one line of text: "85.3\\pm 0.2" is "85.3±0.2".
-
-    Fonts and braces go, known signs become letters, other commands keep their name.
-    """
-
-    def said(match: re.Match[str]) -> str:
-        name, sign = match.groups()
-        if name is None:
-            return " " if sign in " ,;:!" else sign
-        return _COMMANDS.get(name, "" if _IS_STYLE.match(name) else name)
-
-    text = _COMMAND.sub(said, tex)
-    # A spread set small; the power of ten keeps its sign.
-    text = re.sub(r"(?<!10)(?<!10\})[_^]\s*\{?\s*(±|[+-])", r"\1", text)
-    text = re.sub(r"[{}]|(?<=\d)\s+(?=[±%])|(?<=±)\s+", "", text.replace("_{", "_"))
-    return re.sub(r"\^(?=[*†‡↑↓])", "", text)
-
-
-_IS_STYLE = re.compile(
-    r"(?:math|text|bold|display|script|operator)\w*$|(?:bm|bf|rm|it|sf|tt|underline|uline|hbox)$"
-    r"|(?:mbox|left|right|big|Big|bigg|tiny|small|scriptsize|footnotesize|color|textcolor|mathbin)$"
-)
+def _around(node: HtmlElement) -> tuple[str, str]:
+    """A blank before a line or cell that a cell holds."""
+    css = (node.get("class") or "").split()
+    return (" " if node.tag == "br" or "ltx_tr" in css or "ltx_td" in css else ""), ""
 
 
 def _caption(tabular: HtmlElement) -> tuple[str, str]:
@@ -272,7 +269,7 @@ def _caption(tabular: HtmlElement) -> tuple[str, str]:
         if not (node.tag == "figure" or _has(node, "ltx_table") or _has(node, "ltx_figure")):
             continue
         captions = _nearest(node, ("ltx_caption",))
-        text = next((cell_text(element) for element in captions), "")
+        text = next((cell_line(element).text for element in captions), "")
         tag = _TAG.match(text)
         caption = caption or text[tag.end() if tag else 0 :]
         if tag:

@@ -13,7 +13,7 @@ from functools import cached_property
 from .grid import Cell, Grid
 
 _NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
-_POWER = r"\s?[×·]\s?10\^(?P<power>[-+−]?\d{1,3})"
+_POWER = r"(?P<times>\s?[×·*]\s?10)?\^(?P<power>[-+−]?\d{1,3})"
 _SPREAD = r"(?P<spread>(?:\d+(?:\.\d+)?|\.\d+))"
 _UNIT = r"(?P<unit>%|×|x|K|M|B|T|k|ms|s|min|h|GB|MB|GiB|MiB|dB|Hz|fps|pp|pts?|°)?"
 _MARKS = r"[*†‡§¶↑↓\s]*"
@@ -60,6 +60,9 @@ def value_of(text: str) -> tuple[Decimal, str, Decimal | None, str] | None:
         return None
     number = Decimal(match["number"].replace(",", "").replace("−", "-"))
     if match["power"]:
+        if not match["times"] and number != 10:
+            return None  # 2^10, or a note behind 85
+        number = number if match["times"] else Decimal(1)
         number = number.scaleb(int(match["power"].replace("−", "-")))
     spread = match["spread"] or match["inner"]
     sign = (match["sign"] or "").strip()

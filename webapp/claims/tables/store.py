@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from django.db import transaction
-from lxml import html
 from lxml.etree import ParserError
 
 from webapp.claims.models import PaperTable, ReportedValue, TableReading
+from webapp.papers.latexml import parse
 from webapp.papers.models import Paper
 
 from .grid import Cell, Grid, grids_of
@@ -24,8 +24,7 @@ def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
     A page without a table, or one that cannot be parsed, is a reading without tables.
     """
     try:
-        root = html.document_fromstring(body, parser=html.HTMLParser(encoding="utf-8"))
-        tables = [Table(grid) for _, grid in grids_of(root)]
+        tables = [Table(grid) for _, grid in grids_of(parse(body))]
         reason = "" if tables else "its HTML has no table"
     except (ParserError, ValueError):
         tables, reason = [], "its HTML could not be parsed"
@@ -81,20 +80,27 @@ def _row(paper: Paper, names: list[str], table: PaperTable, result: Reported) ->
     )
 
 
-# A cell in the database: text, row, column, rows, columns, id on arXiv's page, marks.
-Packed = tuple[str, int, int, int, int, str, str]
+_MARKS = "hbucl"
+# A cell in the database: text, row, column, rows, columns, id on arXiv's page, marks, and its note
+# where it has one.
+Packed = tuple[str, int, int, int, int, str, str] | tuple[str, int, int, int, int, str, str, str]
 
 
 def packed(grid: Grid) -> list[Packed]:
     """The cells of a grid, each once."""
     cells = dict.fromkeys(cell for row in grid.rows for cell in row if cell is not None)
-    return [(c.text, c.row, c.column, c.rows, c.columns, c.anchor, _marks(c)) for c in cells]
+    return [_packed(cell) for cell in cells]
 
 
-def _marks(cell: Cell) -> str:
-    """h head, b bold, u underlined, l a line above."""
-    flags = (cell.is_head, cell.is_bold, cell.is_underlined, cell.has_line_above)
-    return "".join(mark for mark, flag in zip("hbul", flags, strict=True) if flag)
+def _packed(c: Cell) -> Packed:
+    packed = (c.text, c.row, c.column, c.rows, c.columns, c.anchor, _marks(c))
+    return (*packed, c.note) if c.note else packed
+
+
+def _marks(c: Cell) -> str:
+    """h head, b bold, u underlined, c coloured, l a line above."""
+    flags = (c.is_head, c.is_bold, c.is_underlined, c.is_coloured, c.has_line_above)
+    return "".join(mark for mark, flag in zip(_MARKS, flags, strict=True) if flag)
 
 
 def unpacked(table: PaperTable) -> Grid:
@@ -111,9 +117,10 @@ def unpacked(table: PaperTable) -> Grid:
 
 
 def _cell(packed_cell: Packed) -> Cell:
-    text, row, column, rows, columns, anchor, marks = packed_cell
-    head, bold, underlined, line = (mark in marks for mark in "hbul")
-    return Cell(text, row, column, rows, columns, anchor, head, bold, underlined, line)
+    text, row, column, rows, columns, anchor, marks, *note = packed_cell
+    head, bold, underlined, coloured, line = (mark in marks for mark in _MARKS)
+    flags = (head, bold, underlined, coloured, line)
+    return Cell(text, row, column, rows, columns, anchor, *flags, note="".join(note))
 
 
 def _places(cell: Cell) -> Iterable[tuple[int, int]]:

@@ -1,0 +1,105 @@
+"""The text of an element of a page, in the order of the page."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lxml import html
+from lxml.html import HtmlElement
+
+from .scripts import TAIL, Line, attach
+
+_HIDDEN = re.compile(r"\bltx_(?:phantom|ERROR)\b")
+_BREAKS = re.compile(r"[\r\n\t\f]+")  # of the source: the page shows a blank
+_SCRIPT = re.compile(r"\bltx_(sup|sub)\b")
+
+# What stands for a whole element, behind a line; None where its content is read.
+Write = Callable[[HtmlElement, str], Line | None]
+# What stands before and behind the content of an element.
+Around = Callable[[HtmlElement], tuple[str, str]]
+
+
+def parse(body: bytes) -> HtmlElement:
+    """The elements of an HTML page; raises ParserError or ValueError where there are none."""
+    return html.document_fromstring(body, parser=html.HTMLParser(encoding="utf-8"))
+
+
+def read(root: HtmlElement, write: Write, around: Around) -> Iterator[Line]:
+    """The text of an element in pieces; what is raised or lowered in it is one piece."""
+    return _Reader(root, write, around).pieces()
+
+
+@dataclass(frozen=True)
+class _End:
+    """The end of an element, on the stack of what is still to be read."""
+
+    closing: str = ""
+    script: str = ""  # "sup" or "sub"
+    line: str = ""  # before the script
+
+
+class _Reader:
+    """A stack of elements, texts and ends: recursion would end at Python's depth."""
+
+    def __init__(self, root: HtmlElement, write: Write, around: Around) -> None:
+        self._root, self._write, self._around = root, write, around
+        self._pending: list[HtmlElement | str | _End] = [root]
+        self._line = ""  # the end of what was read
+        self._held: list[str] | None = None  # of the script that is being read
+
+    def pieces(self) -> Iterator[Line]:
+        while self._pending:
+            node = self._pending.pop()
+            if isinstance(node, str):
+                piece = Line(_BREAKS.sub(" ", node))
+            elif isinstance(node, _End):
+                piece = self._end(node)
+            else:
+                piece = self._begin(node)
+            self._line = (self._line + piece.text)[-TAIL:]
+            if self._held is not None:
+                self._held.append(piece.text)
+            elif piece != Line(""):
+                yield piece
+
+    def _begin(self, node: HtmlElement) -> Line:
+        """What stands for an element, or before its content, which is put on the stack."""
+        if node is not self._root and node.tail:
+            self._pending.append(node.tail)
+        if not isinstance(node.tag, str) or _is_hidden(node):
+            return Line("")
+        written = self._write(node, self._line)
+        if written is not None:
+            return written
+        opening, closing = self._around(node)
+        script = _script(node)
+        if script and self._held is None:
+            self._held = []
+            self._pending.append(_End(script=script, line=self._line))
+        elif closing:
+            self._pending.append(_End(closing))
+        self._pending += list(node)[::-1]
+        if node.text:
+            self._pending.append(node.text)
+        return Line(opening)
+
+    def _end(self, end: _End) -> Line:
+        if not end.script:
+            return Line(end.closing)
+        script, self._held = "".join(self._held or ()), None
+        self._line = end.line
+        return attach(end.line, script, is_raised=end.script == "sup")
+
+
+def _is_hidden(node: HtmlElement) -> bool:
+    """Whether an element only takes room, or holds what LaTeXML could not convert."""
+    is_invisible = "visibility:hidden" in (node.get("style") or "")
+    return is_invisible or bool(_HIDDEN.search(node.get("class") or ""))
+
+
+def _script(node: HtmlElement) -> str:
+    """ "sup" or "sub" where an element is raised or lowered, else ""."""
+    if node.tag in {"sup", "sub"}:
+        return str(node.tag)
+    match = _SCRIPT.search(node.get("class") or "")
+    return match[1] if match else ""
