@@ -25,7 +25,6 @@ from .config import PruningConfig
 from .core import LayerHead, read, straight_through
 from .generate import step
 from .llava import encode, load_llava, sized, visual_tokens
-from .merging import merged_states, schedule
 from .model import AnyMerger, Pruner, make_merger, run
 from .selectors import REGISTRY
 from .stream import IGNORE, Prompt, embed
@@ -220,26 +219,6 @@ def identity(device: str) -> Iterator[Case]:
             ours = read(llava, prompt, keep_all(pruner)).logits[:, -1]
             label = f"{kind}{', padded' if padding else ''}"
             yield Case(difference(ours, theirs), 1e-5, label=label)
-
-
-def merging(device: str) -> Iterator[Case]:
-    """Merging inside of a tower: none is the tower, equal tokens may become one, none is lost."""
-    llava = example(device)
-    tower, pixels = llava.model.vision_tower, prompt_of(llava).pixels
-    assert pixels is not None
-    wanted = tower(pixels).last_hidden_state
-    yield Case(difference(merged_states(tower, pixels, [])[0], wanted), 1e-5, label="none merged")
-    fewer = schedule(16, len(tower.encoder.layers), 8)
-    states, sizes = merged_states(tower, pixels, fewer)
-    yield Case(states.shape[1], 17 - sum(fewer), "==", "tokens left")
-    yield Case(difference(sizes.sum(1), torch.full_like(sizes[:, 0], 17)), 0.0, "==", "sizes")
-    even = pixels[:, :, :1, :1].expand_as(pixels)  # patches are equal, without their positions
-    tower.embeddings.position_embedding.weight.data.zero_()
-    wanted = tower(even).last_hidden_state[:, 0]
-    equal = merged_states(tower, even, fewer)[0][:, 0]
-    yield Case(difference(equal, wanted), 1e-5, label="equal patches merged")
-    unsized = merged_states(tower, even, fewer, sized=False)[0][:, 0]
-    yield Case(difference(unsized, wanted), 1e-4, ">=", "attention without sizes is away")
 
 
 def token_counts(device: str) -> Iterator[Case]:

@@ -27,7 +27,7 @@ from .data import CAPTIONS, Example, batches, captions, instruct, question_of, v
 from .generate import generate
 from .llava import load_llava
 from .model import Pruner, load_pruner
-from .scores import bleu, bleu_counts, cider, vqa_accuracy
+from .scores import bleu, bleu_counts, vqa_accuracy
 from .selectors import REGISTRY
 from .spec import EvaluateParams, TrainParams
 from .stream import Prompt, tokens_of
@@ -84,7 +84,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
 def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
     """Answer every question, or caption every image, unpruned and by each selector.
 
-    Returns accuracies, or BLEU-4 and CIDEr-D, what is lost one by one, with 95 % intervals, and
+    Returns accuracies, or BLEU-4, what is lost one by one, with 95 % intervals, and
     what the first token costs.
 
     Raises:
@@ -163,39 +163,28 @@ def accuracies(said: Mapping[str, Sequence[str]], examples: Sequence[Example]) -
 def caption_scores(
     said: Mapping[str, Sequence[str]], examples: Sequence[Example]
 ) -> dict[str, str]:
-    """By plan BLEU-4 and CIDEr-D, and the share that is lost of the unpruned model's.
+    """BLEU-4 of each plan, and the share of the unpruned model's that it loses.
 
-    BLEU is of all captions at once: its interval is over samples of the images, drawn anew, which
-    are the same ones for every plan.
+    BLEU is of all captions at once: its interval is over samples of the images, the same ones for
+    every plan.
     """
     answers = [example.answers for example in examples]
     n, draw = len(examples), np.random.default_rng(0)
     samples = np.stack([np.bincount(draw.integers(n, size=n), minlength=n) for _ in range(SAMPLES)])
-    judged, whole = {}, dict[str, NDArray[np.float64]]()
+    judged: dict[str, str] = {}
+    whole: NDArray[np.float64] | None = None
     for name, texts in said.items():
         pairs = zip(texts, answers, strict=True)
         counts = np.stack([bleu_counts(*pair) for pair in pairs])  # (n, 10)
-        each = np.array(cider(texts, answers))  # (n,)
-        found = {
-            "BLEU-4": bleu(np.concatenate([counts.sum(0)[None], samples @ counts])),
-            "CIDEr": 100 * np.concatenate([each.mean()[None], samples @ each / n]),
-        }
-        whole = whole or found
-        judged[name] = ", ".join(
-            _with_loss(measure, values, None if name == "unpruned" else whole[measure])
-            for measure, values in found.items()
-        )
+        scores = bleu(np.concatenate([counts.sum(0)[None], samples @ counts]))  # (1 + SAMPLES,)
+        judged[name] = f"BLEU-4 {scores[0]:.1f}"
+        if whole is None:
+            whole = scores
+        elif whole[0]:
+            lost = 100 * (1 - scores / np.where(whole == 0, np.nan, whole))
+            low, high = np.nanquantile(lost[1:], [0.025, 0.975])
+            judged[name] += f" (lost {lost[0]:.1f} %, {low:.1f} to {high:.1f})"
     return judged
-
-
-def _with_loss(measure: str, values: NDArray[np.float64], whole: NDArray[np.float64] | None) -> str:
-    """A score, the first of its values, and its loss in per cent: the others are its interval."""
-    line = f"{measure} {values[0]:.1f}"
-    if whole is None or whole[0] == 0:
-        return line
-    lost = 100 * (1 - values / np.where(whole == 0, np.nan, whole))
-    low, high = np.nanquantile(lost[1:], [0.025, 0.975])
-    return f"{line} (lost {lost[0]:.1f} %, {low:.1f} to {high:.1f})"
 
 
 def compared(

@@ -7,7 +7,7 @@ are the colour of a shape, its row, and the colour of the glyph that it points t
 two patches, and which one holds the answer cannot be told from the question alone.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -114,20 +114,13 @@ class Questions:
 def draw(
     batch: int, generator: torch.Generator, *, objects: int = OBJECTS, clutter: float = 0.4
 ) -> Scenes:
-    r"""Draw scenes: what stands where, then `paint` with brightness and clutter of their own.
+    r"""Draw scenes (B): glyphs in some of the patches, over clutter.
 
-    Equation: $\beta \sim U(.8, 1), \quad u \sim U(0, \mathrm{clutter})$ in squares of 4 pixels
-    """
-    made = place(batch, generator, objects)
-    bright = 0.8 + 0.2 * torch.rand(batch, PATCHES, generator=generator)
-    under = clutter * torch.rand(batch, PATCHES, 3, 4, 4, generator=generator)
-    return replace(made, pixels=paint(made, bright, under, generator))
+    Equation: $x = 2 \left( C + (1 - C) (G c \beta + (1 - G) u) + 0.05 \epsilon \right) - 1, \quad
+    \beta \sim U(.8, 1), \quad u \sim U(0, \mathrm{clutter})$ in squares of 4 pixels
 
-
-def place(batch: int, generator: torch.Generator, objects: int = OBJECTS) -> Scenes:
-    r"""Scenes whose `pixels` are not yet painted: glyphs in some of the patches.
-
-    Equation: $\mathrm{target}(p_i) = \mathrm{shape}(p_{(i + 1) \bmod \mathrm{objects}})$
+    In each patch, G is its glyph in the colour c and C the corners that spell its target, both 0
+    where there is none; epsilon ~ N(0, 1).
     """
     cells = torch.rand(batch, PATCHES, generator=generator).topk(objects).indices  # (B, objects)
     kinds = torch.rand(batch, SHAPES, generator=generator).argsort(-1)[:, :objects]
@@ -135,28 +128,18 @@ def place(batch: int, generator: torch.Generator, objects: int = OBJECTS) -> Sce
     shape = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds)
     colour = torch.full((batch, PATCHES), COLOURS).scatter(1, cells, hues)
     target = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds.roll(-1, 1))
-    return Scenes(torch.empty(0), shape, colour, target, cells)
-
-
-def paint(made: Scenes, bright: Tensor, under: Tensor, generator: torch.Generator) -> Tensor:
-    r"""Pixels (B, 3, SIDE, SIDE) of what stands where.
-
-    Equation: $x = 2 \left( C + (1 - C) (G c \beta + (1 - G) u) + 0.05 \epsilon \right) - 1$
-
-    In each patch, G is its glyph in the colour c and C the corners that spell its target, both 0
-    where there is none; beta is `bright` (B, PATCHES), u `under` (B, PATCHES, 3, 4, 4) in squares
-    of 4 pixels, epsilon ~ N(0, 1).
-    """
-    masks = torch.cat((GLYPHS, torch.zeros(1, PATCH, PATCH)))[made.shape]  # (B, PATCHES, P, P)
-    hue = torch.cat((torch.tensor(PALETTE), torch.zeros(1, 3)))[made.colour]  # (B, PATCHES, 3)
+    bright = 0.8 + 0.2 * torch.rand(batch, PATCHES, generator=generator)
+    under = clutter * torch.rand(batch, PATCHES, 3, 4, 4, generator=generator)
+    masks = torch.cat((GLYPHS, torch.zeros(1, PATCH, PATCH)))[shape]  # (B, PATCHES, P, P)
+    hue = torch.cat((torch.tensor(PALETTE), torch.zeros(1, 3)))[colour]  # (B, PATCHES, 3)
     drawn = masks[:, :, None] * hue[..., None, None] * bright[..., None, None, None]
-    clutter = under.repeat_interleave(4, -1).repeat_interleave(4, -2)
-    patches = torch.where(masks[:, :, None] > 0, drawn, clutter)
-    spelled = torch.cat((CORNERS, torch.zeros(1, PATCH, PATCH)))[made.target][:, :, None]
+    background = under.repeat_interleave(4, -1).repeat_interleave(4, -2)
+    patches = torch.where(masks[:, :, None] > 0, drawn, background)
+    spelled = torch.cat((CORNERS, torch.zeros(1, PATCH, PATCH)))[target][:, :, None]
     patches = torch.where(spelled > 0, torch.ones(()), patches)
     patches = patches + 0.05 * torch.randn(patches.shape, generator=generator)
     pixels = patches.view(-1, GRID, GRID, 3, PATCH, PATCH).permute(0, 3, 1, 4, 2, 5)
-    return pixels.reshape(-1, 3, SIDE, SIDE) * 2 - 1
+    return Scenes(pixels.reshape(-1, 3, SIDE, SIDE) * 2 - 1, shape, colour, target, cells)
 
 
 def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:

@@ -1,11 +1,8 @@
-"""How answers and captions are scored: the accuracy of VQA, BLEU-4 and CIDEr-D.
+"""Scores of answers and captions: VQA's accuracy, and BLEU-4.
 
-Both scores of captions are a few lines on the same counts of n-grams, so they stand here; the tests
-hold them against sacrebleu and pycocoevalcap, which bring packages of their own and a Java program
-that cuts texts into words. Ours are runs of letters and digits, in lower case.
+BLEU cuts texts into runs of letters and digits, in lower case; the tests compare it with sacrebleu.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +12,6 @@ from numpy.typing import NDArray
 
 Grams = Counter[tuple[str, ...]]
 LONGEST = 4  # words of an n-gram
-SIGMA = 6.0  # words: how far lengths may differ in CIDEr-D
 
 
 def _grams(text: str) -> list[Grams]:
@@ -58,40 +54,6 @@ def bleu(totals: NDArray[np.int64]) -> NDArray[np.float64]:
         precision = np.log(right / np.maximum(every, 1)).mean(-1)
     score: NDArray[np.float64] = 100 * np.exp(np.minimum(0, 1 - wanted / given) + precision)
     return score
-
-
-def cider(given: Sequence[str], answers: Sequence[Sequence[str]]) -> list[float]:
-    r"""CIDEr-D of each caption, ten times a cosine (Vedantam et al., arXiv:1411.5726, equation 6).
-
-    Equation: $\frac{10}{4 m} \sum_{n, j} e^{-\frac{(l(c) - l(s_j))^2}{2 \sigma^2}} \frac{
-        \min(g^n(c), g^n(s_j)) \cdot g^n(s_j)}{\lVert g^n(c) \rVert \lVert g^n(s_j) \rVert}$
-
-    g weighs counts of n-grams by log(images / images whose answers have it); l is a length, counted
-    in pairs of words as the public code does.
-    """
-    known = [[_grams(answer) for answer in every] for every in answers]
-    seen = Counter(
-        gram for every in known for gram in {g for other in every for n in other for g in n}
-    )
-    images = math.log(len(answers))
-
-    def weighed(grams: Grams) -> dict[tuple[str, ...], float]:
-        return {g: x * (images - math.log(max(1, seen[g]))) for g, x in grams.items()}
-
-    scores = []
-    for caption, every in zip(map(_grams, given), known, strict=True):
-        ours = [weighed(grams) for grams in caption]
-        total = 0.0
-        for other in every:
-            apart = caption[1].total() - other[1].total()
-            alike = 0.0
-            for mine, theirs in zip(ours, map(weighed, other), strict=True):
-                size = math.hypot(*mine.values()) * math.hypot(*theirs.values())
-                dot = sum(min(x, theirs.get(g, 0.0)) * theirs.get(g, 0.0) for g, x in mine.items())
-                alike += dot / size if size else 0.0
-            total += math.exp(-(apart**2) / (2 * SIGMA**2)) * alike
-        scores.append(10 * total / (LONGEST * len(every)))
-    return scores
 
 
 def vqa_accuracy(given: str, answers: Sequence[str]) -> float:

@@ -1,15 +1,12 @@
 """The selectors that ours is measured against, in one registry: chance, published, oracle."""
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from ..kit.rows import take
+from ..kit.rows import take, wide
 from .choice import Context, Selector, top
-from .merging import match, merge
 from .stream import Entered
 
 
@@ -58,16 +55,46 @@ def pooled(context: Context, k: int) -> Entered:
     return Entered(cells, index)
 
 
+def match(keys: Tensor, r: int) -> tuple[Tensor, Tensor]:
+    r"""ToMe's bipartite matching of keys (B, n, d): r tokens and their partners, (B, r) each.
+
+    Tokens are dealt alternately into two sets; the r of the first most like one of the second go.
+
+    Equation: $b(a) = \arg\max_{b\, \mathrm{odd}} \cos(k_a, k_b), \quad
+    \mathrm{gone} = \mathrm{topr}_{a\, \mathrm{even}} \cos(k_a, k_{b(a)})$
+    """
+    unit = F.normalize(keys, dim=-1)
+    near, to = (unit[:, ::2] @ unit[:, 1::2].mT).max(dim=-1)  # (B, even)
+    gone = near.topk(r, dim=-1).indices
+    return 2 * gone, 2 * to.gather(1, gone) + 1
+
+
+def merge(x: Tensor, size: Tensor, gone: Tensor, into: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Tokens x (B, n, d) that stand for s (B, n) patches each, r of them averaged into others.
+
+    Equation: $x_b \gets \frac{s_b x_b + \sum_{a \to b} s_a x_a}{s_b + \sum_{a \to b} s_a}, \quad
+    s_b \gets s_b + \sum_{a \to b} s_a$
+
+    Returns:
+        x (B, n - r, d) and s (B, n - r) of those that stay, in their order, and their places.
+    """
+    total = x * size[..., None]
+    total = total.scatter_add(1, wide(into, total), take(total, gone))
+    size = size.scatter_add(1, into, size.gather(1, gone))
+    stays = torch.ones_like(size, dtype=torch.bool).scatter(1, gone, False)
+    stay = stays.nonzero()[:, 1].view(len(x), -1)  # (B, n - r)
+    return take(total / size[..., None], stay), size.gather(1, stay), stay
+
+
 def tome(context: Context, k: int) -> Entered:
     r"""Token merging (Bolya et al., arXiv:2210.09461) on the tower's last features, until k remain.
 
     Equation: $x_b \gets \frac{s_b x_b + \sum_a s_a x_a}{s_b + \sum_a s_a}, \quad
         b = \arg\max_b \cos(k_a, k_b)$
 
-    In rounds of `merging.match` and `merge`: tokens are dealt alternately into A and B; the r of A
-    most similar by key to one of B are averaged into it, weighed by how many patches each stands
-    for; log of that number is added to the keys. The paper spreads the rounds over the tower's
-    layers, as `merging` does; here they follow it.
+    In rounds of `match` and `merge`, weighted by the number of patches that each token stands for;
+    the log of that number is added to the keys. The paper spreads the rounds over the tower's
+    layers; here they follow the last.
     """
     features, keys = context.vision.features, context.vision.keys
     B, n, d = features.shape
@@ -211,37 +238,28 @@ def divprune(context: Context, k: int) -> Tensor:
     return torch.stack(chosen, 1).sort(dim=-1).values
 
 
-def relevance(context: Context, *, mean: bool = False) -> Tensor:
-    r"""How relevant each token is to the question, scaled to [0, 1]: (B, n).
+def relevance(context: Context) -> Tensor:
+    r"""Return how relevant each token is to the question, scaled to [0, 1]: (B, n).
 
-    The best cosine similarity to a word of the question; with `mean` the mean of -cos over its
-    words, as in CDPruner's repository.
-
-    Equation: $r_i = \max_w \cos(v_i, t_w) \;\mathrm{or}\;
-    \operatorname{mean}_w (-\cos(v_i, t_w)), \quad r \gets \frac{r - \min r}{\max r - \min r}$
+    Equation: $r_i = \max_w \cos(v_i, t_w), \quad r \gets \frac{r - \min r}{\max r - \min r}$
     """
     words = F.normalize(context.text.float(), dim=-1)  # (B, t, d)
     cosines = F.normalize(context.visual.float(), dim=-1) @ words.mT  # (B, n, t)
-    asked = context.asked[:, None]  # (B, 1, t)
-    if mean:
-        r = -(cosines * asked).sum(-1) / asked.sum(-1)  # (B, n)
-    else:
-        r = cosines.masked_fill(~asked, -torch.inf).amax(-1)  # (B, n)
+    r = cosines.masked_fill(~context.asked[:, None], -torch.inf).amax(-1)  # (B, n)
     low, high = r.amin(1, keepdim=True), r.amax(1, keepdim=True)
     return (r - low) / (high - low).clamp_min(1e-6)
 
 
-def cdpruner(context: Context, k: int, *, mean: bool = False) -> Tensor:
+def cdpruner(context: Context, k: int) -> Tensor:
     r"""Greedy DPP MAP, relevance on both sides (Zhang et al., arXiv:2506.10967): (B, k).
 
     Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
 
     L is cosine similarity; the greedy choice updates a Cholesky factor (Chen et al.,
-    arXiv:1709.05135). In the authors' repository r is the mean of -cos between CLIP's embeddings
-    of patches and text. A LLaVA has no text tower, so r compares projected features with word
-    embeddings: by the best word, or with `mean` by the mean of -cos.
+    arXiv:1709.05135). The authors' r is the mean of -cos between CLIP's embeddings of patches and
+    text. A LLaVA has no text tower, so r is the best word's cosine, which is stronger here.
     """
-    r = relevance(context, mean=mean)  # (B, n)
+    r = relevance(context)  # (B, n)
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
     L = r[:, :, None] * (unit @ unit.mT) * r[:, None]  # (B, n, n)
@@ -289,7 +307,6 @@ REGISTRY = {
     "pyramiddrop": Selector("PyramidDrop's choice", pyramiddrop, before=False),
     "sparsevlm": Selector("SparseVLM's choice, no recycling", sparsevlm, before=False),
     "divprune": Selector("DivPrune", divprune),
-    "cdpruner": Selector("CDPruner, best word", cdpruner),
-    "cdpruner_mean": Selector("CDPruner, mean of -cos to words", partial(cdpruner, mean=True)),
+    "cdpruner": Selector("CDPruner", cdpruner),
     "oracle": Selector("oracle", oracle),
 }

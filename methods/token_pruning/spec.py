@@ -21,29 +21,6 @@ class Drawn(Params):
     model: Place = parameter("", MODEL_HELP, model=True)
 
 
-class VideoParams(Drawn):
-    """Parameters of `video`."""
-
-    judged: int = parameter(256, "Held-out questions.", ge=16, le=2048)
-    frames: int = parameter(8, "Frames of a clip.", unit="frames", ge=2, le=32)
-    kept: tuple[Annotated[int, Field(ge=1, le=32)], ...] = parameter(
-        (1, 2, 3, 4), "Tokens that are read, in frames.", unit="frames", min_length=1, max_length=8
-    )
-    draws: int = parameter(3, "Draws of what chance decides, a model.", ge=1, le=50)
-
-
-class VitParams(Params):
-    """Parameters of `vit`."""
-
-    steps: int = parameter(400, "Steps of each classifier.", ge=1, le=100_000)
-    seeds: int = parameter(5, "Classifiers, each on a split of its own.", ge=1, le=10)
-    judged: int = parameter(450, "Digits that are held out.", ge=16, le=897)
-    sides: tuple[Annotated[int, Field(ge=4, le=8)], ...] = parameter(
-        (7, 6, 5, 4), "Mean tokens a layer, as sides of a square.", min_length=1, max_length=4
-    )
-    draws: int = parameter(5, "Draws of what chance decides, a classifier.", ge=1, le=50)
-
-
 class _Learning(Drawn):
     steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
 

@@ -307,7 +307,7 @@ class Exam:
 Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
 MERGED = 32
 PRUNED = (0, 2)  # before which tokens are dropped, ours and others at equal cost
-TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
+TWICE = ("random", "divprune", "cdpruner", "sparsevlm", "pyramiddrop", "oracle")
 
 
 def plans(pruner: Pruner) -> Plans:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from methods.token_pruning import accounting, checks, core, merging
+from methods.token_pruning import accounting, checks, core
 from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.core import Merger
 from methods.token_pruning.model import QuestionMerger
@@ -84,17 +84,6 @@ def merge_even_when_all_stay(patch):
     patch.setattr(Merger, "forward", forward)
 
 
-def forget_the_sizes(patch):
-    """A merged token stays one to attention, however many patches it stands for."""
-    right = merging.merge
-
-    def merge(x, size, gone, into):
-        merged, sizes, stay = right(x, size, gone, into)
-        return merged, sizes / sizes, stay
-
-    patch.setattr(merging, "merge", merge)
-
-
 def drop_late(patch):
     patch.setattr(
         accounting, "token_counts", lambda config, layers, visual, text: [visual + text] * layers
@@ -142,7 +131,6 @@ MUTATIONS = [
     Mutation("hard_forward", soft_forward),
     Mutation("log_gate", gate_without_log),
     Mutation("identity", merge_even_when_all_stay),
-    Mutation("merging", forget_the_sizes),
     Mutation("token_counts", drop_late),
     Mutation("positions", renumber),
     Mutation("caching", next_position_is_what_is_left),

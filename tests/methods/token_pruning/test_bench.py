@@ -9,7 +9,7 @@ import torch
 from methods import registry
 from methods.context import Context
 from methods.protocol import Artefact, CheckResult, Failed, Result, Series
-from methods.token_pruning import bench, bench_latency, checks, scenes, toy
+from methods.token_pruning import bench, checks, scenes, toy
 from methods.token_pruning.accounting import LLAVA_7B
 from methods.token_pruning.checks import example
 from methods.token_pruning.config import PruningConfig
@@ -24,8 +24,6 @@ SMALLEST = {
     "tradeoff": {"base_steps": 1, "steps": 1},
     "training": {"base_steps": 1, "steps": 1},
     "latency": {"model": "a folder", "max_warm_up_s": 0},
-    "video": {"base_steps": 1},
-    "vit": {"steps": 1},
 }
 
 
@@ -41,8 +39,7 @@ def test_a_benchmark_checks_then_shows_series(slug: str, tmp_path: Path) -> None
     series = [event for event in events if isinstance(event, Series)]
     first = next(i for i, event in enumerate(events) if isinstance(event, Series))
     assert any(isinstance(event, CheckResult) for event in events[:first])
-    if slug != "video":  # a model of one step answers nothing, and nothing has no ratio
-        assert any(point.ratio for one in series for point in one.points)
+    assert any(point.ratio for one in series for point in one.points)
     for claim in METHOD.claims:
         if claim.answer and claim.answer.benchmark == slug:
             found = next(one for one in series if one.name == claim.answer.series)
@@ -52,7 +49,7 @@ def test_a_benchmark_checks_then_shows_series(slug: str, tmp_path: Path) -> None
         assert kept.content.startswith("<svg")
 
 
-@pytest.mark.parametrize("slug", SMALLEST.keys() - {"vit"})  # which makes its own
+@pytest.mark.parametrize("slug", SMALLEST)
 def test_a_model_that_is_not_there(slug: str, tmp_path: Path) -> None:
     code, events = run_here(f"token_pruning.{slug}", {"model": str(tmp_path / "none")})
     assert code == 2
@@ -71,7 +68,7 @@ def test_the_gate_of_latency_sees_rows_far_down_that_are_wrong(monkeypatch) -> N
     monkeypatch.setattr(checks, "step", wrong)
 
     def failed(rows):
-        cases = bench_latency.at_shape(llava, checks.prompt_of(llava, rows), stages)
+        cases = bench.at_shape(llava, checks.prompt_of(llava, rows), stages)
         return [case.label for case in cases if not case.passed]
 
     assert failed(4) == []
@@ -84,7 +81,7 @@ def test_the_gate_of_latency_sees_a_pruned_reading_that_is_wrong(monkeypatch) ->
     stages = {"plain": [], "pruned": checks.pruner_of(llava).stages()}
 
     def failed():
-        cases = bench_latency.at_shape(llava, checks.prompt_of(llava, 4), stages)
+        cases = bench.at_shape(llava, checks.prompt_of(llava, 4), stages)
         return [case.label for case in cases if not case.passed]
 
     def mixed(self, index):
@@ -157,7 +154,7 @@ def test_decoding_that_is_timed_goes_back_to_where_it_began() -> None:
     assert cache is not None
     before = cache.bytes(), [bias.shape for bias in cache.bias if bias is not None]
     position = cache.position.clone()
-    bench_latency._decode(llava, cache, prompt.ids[:, -1:], 3)
+    bench._decode(llava, cache, prompt.ids[:, -1:], 3)
     assert before == (cache.bytes(), [bias.shape for bias in cache.bias if bias is not None])
     assert torch.equal(position, cache.position)
 
@@ -166,7 +163,7 @@ def test_the_timed_schedule_is_the_source_s_in_proportion() -> None:
     text = SimpleNamespace(num_hidden_layers=32, hidden_size=4096)
     vision = SimpleNamespace(image_size=336, patch_size=14)
     config = SimpleNamespace(text_config=text, vision_config=vision)
-    found = bench_latency.schedule(SimpleNamespace(config=config))
+    found = bench.schedule(SimpleNamespace(config=config))
     source = PruningConfig()
     assert (found.pruning_layers, found.keep_tokens) == (source.pruning_layers, source.keep_tokens)
     assert found.d_internal == source.d_internal
@@ -176,9 +173,7 @@ def test_what_operations_allow_stands_beside_what_is_timed() -> None:
     """At LLaVA-7B's sizes: 2.11 times with the tower, 2.21 without it, 2.2 by tokens."""
     _, benchmark = registry.find("token_pruning.latency")
     ctx = Context("cpu", 0, lambda event: None)
-    made = bench_latency._series(
-        ctx, LLAVA_7B, PruningConfig(), benchmark.resolve("smoke", {"text": 100})
-    )
+    made = bench._series(ctx, LLAVA_7B, PruningConfig(), benchmark.resolve("smoke", {"text": 100}))
     limits = {name: one.snapshot(partial=True).limits for name, one in made.items()}
     found = {name: round(lines[0].points[0][1], 2) for name, lines in limits.items() if lines}
     assert found == {"first": 2.11, "prefill": 2.21, "kv_bytes": 2.2}
@@ -188,5 +183,5 @@ def test_the_gate_of_latency_holds_in_half_precision() -> None:
     """As on a GPU: what hides a token must be a number of that type."""
     llava = example("cpu").bfloat16()
     stages = {"plain": [], "pruned": checks.pruner_of(llava).bfloat16().stages()}
-    cases = list(bench_latency.at_shape(llava, checks.prompt_of(llava, 2), stages))
+    cases = list(bench.at_shape(llava, checks.prompt_of(llava, 2), stages))
     assert {case.passed for case in cases} == {True}

@@ -223,10 +223,8 @@ def test_relevances():
     text = torch.tensor([[[2.0, 0.0], [0.0, 3.0], [-1.0, -1.0]]])
     asked = torch.tensor([[True, True, False]])
     made = choice.Context(lambda: visual, torch.arange(3)[None], text, asked, None)
-    # best word: 1, .8, 0 -> as it is; mean of -cos: -.5, -.7, .5 -> (.2, 0, 1.2) / 1.2
+    # best word: 1, .8, 0 -> as it is
     assert torch.allclose(selectors.relevance(made), torch.tensor([[1.0, 0.8, 0.0]]))
-    wanted = torch.tensor([[0.2 / 1.2, 0.0, 1.0]])
-    assert torch.allclose(selectors.relevance(made, mean=True), wanted, atol=1e-6)
 
 
 def test_choices_by_the_layer_that_comes(llava):
@@ -278,7 +276,7 @@ def test_cdpruner_grows_the_determinant_greedily(monkeypatch):
     for _ in range(20):  # relevance on one side alone often chooses alike
         visual = torch.randn(1, 9, 4, generator=generator)
         r = 0.1 + torch.rand(1, 9, generator=generator)
-        monkeypatch.setattr(selectors, "relevance", lambda _, mean, r=r: r)
+        monkeypatch.setattr(selectors, "relevance", lambda _, r=r: r)
         made = choice.Context(
             lambda visual=visual: visual, torch.arange(9)[None], visual[:, :1], r[:, :1] > 0, None
         )
