@@ -142,14 +142,16 @@ def _summarise(server: str, model: str) -> int:
 
 
 def _print(name: str, rows: list[Any], calls: list[Any], seconds: float) -> None:
-    from webapp.claims.extraction.claims import claims_of
+    from webapp.claims.extraction.reported import reported_numbers
 
     done = [row for row in rows if row.state == "done"]
     used = [row for row in done if not row.withheld]
     reported = found = 0
     for row in rows:
         values = {value for claim in row.claims.all() for value in _numbers(claim.value)}
-        numbers = {n for claim in claims_of(row.paper.abstract) for n in _numbers(claim.value)}
+        numbers = {
+            n for claim in reported_numbers(row.paper.abstract) for n in _numbers(claim.value)
+        }
         reported += len(numbers)
         found += len(numbers & values)
     tokens_in, tokens_out = (

@@ -36,7 +36,6 @@ def sample() -> None:
     from django.core.management import call_command
 
     from webapp.catalog import chips, linking
-    from webapp.claims import abstracts
     from webapp.digests.build import build
     from webapp.papers.models import Listing
     from webapp.papers.sample import load_sample
@@ -47,7 +46,6 @@ def sample() -> None:
     call_command("import_results", stdout=StringIO())
     linking.link_new()
     chips.refresh()
-    abstracts.read_new()
 
 
 def full() -> None:

@@ -12,7 +12,6 @@ from django.test import Client
 from pytest_httpserver import HTTPServer
 
 from tests import factories
-from webapp.claims import abstracts, surroundings
 from webapp.claims.tables.store import store_tables
 from webapp.papers.models import Paper
 from webapp.summaries import fulltext
@@ -95,55 +94,6 @@ def test_a_baseline_reported_differently_names_the_other_papers_cell(client: Cli
     page = page_of(client, "/quantities/", **QUANTITY)
     assert '<a href="/papers/2512.00003/#table-1-2-1">40.1</a>' in page
     assert 'id="table-1-2-1"' in page_of(client, "/papers/2512.00003/")
-
-
-@pytest.mark.parametrize("order", ["newest", "largest"])
-def test_numbers_of_abstracts_are_given_as_on_their_page(client: Client, order: str) -> None:
-    for number, gain in ((5, "2.5x"), (6, "3.5x")):
-        factories.make_paper(
-            number,
-            title=f"Heron {number}",
-            abstract=f"We present Heron. On Llama-3.1-8B, Heron achieves a {gain} speedup over "
-            "dense attention on an H100.",
-        )
-    abstracts.read_new()
-    (listed,) = told(client, "/quantities/abstracts")["items"]
-    assert (listed["metric"], listed["against"]) == ("speed-up", "full attention")
-    assert listed["papers"] == 2
-    scope = {name: listed[name] for name in ("metric", "relation", "against") if listed[name]}
-    answer = told(client, "/quantities/abstracts/values", **scope, order=order)
-    page = page_of(client, "/quantities/", **scope, order=order)
-    places = re.findall(r'href="(/papers/[\d.]+/#number-\d+)">([^<]+)</a>', page)
-    assert [
-        (f"/papers/{one['paper']['id']}/#{one['number']}", one["text"])  # no "2.5× more" speed-up
-        for one in answer["items"]
-    ] == places
-    first = answer["items"][0]
-    assert (first["model"], first["hardware"]) == ("Llama-3.1-8B", "H100")
-    assert page.count("<td>Llama-3.1-8B</td>") == page.count("<td>H100</td>") == 2
-    assert answer["title"] in page
-    whole = told(client, f"/papers/{first['paper']['id']}")["claims"][0]
-    assert whole["number"] == first["number"]
-    assert told(client, f"/quantities/abstracts/values?{whole['listed']}")["count"] == 2
-    assert "Llama-3.1-8B,H100" in client.get("/quantities.csv", scope).content.decode()
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("on Qwen2.5-7B-Instruct with two RTX 4090 cards", ("Qwen2.5-7B-Instruct", "RTX 4090")),
-        ("with LLaMA 3.1 8B and Mistral-7B on an A100", ("", "A100")),
-        ("from A100 to H100", ("", "")),
-        ("on an NVIDIA Jetson AGX Orin", ("", "Jetson AGX Orin")),
-        ("a CPU forward pass of GPT-4o", ("GPT-4o", "CPU")),
-        ("Llama-architecture models", ("", "")),
-        ("a text without either", ("", "")),
-    ],
-)
-def test_a_model_or_machine_is_named_only_where_it_is_the_only_one(
-    text: str, named: tuple[str, str]
-) -> None:
-    assert (surroundings.model(text), surroundings.hardware(text)) == named
 
 
 def test_a_repository_that_only_the_full_text_names_is_seen_everywhere(

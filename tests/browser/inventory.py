@@ -118,7 +118,6 @@ NOT_PAGES = {
     *("api-1:openapi-json", "api-1:results", "api-1:status"),
     *("api-1:papers", "api-1:paper", "api-1:profiles", "api-1:digest", "api-1:claims"),
     *("api-1:tables", "api-1:quantities", "api-1:quantity_values"),
-    *("api-1:said", "api-1:said_values"),
     *("api-1:library", "api-1:change", "ui:robots"),
     *("operate:healthz", "operate:readyz", "operate:metrics"),
 }

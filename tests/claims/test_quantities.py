@@ -13,7 +13,6 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from webapp.claims import abstracts
 from webapp.claims.models import ReportedValue
 from webapp.claims.tables.store import store_tables
 from webapp.papers.models import Paper
@@ -161,17 +160,3 @@ def test_a_table_that_repeats_a_number_is_listed_once(client: Client) -> None:
     page = client.get(f"/quantities/?{QUERY}").content.decode()
     assert (page.count(">61</a>"), page.count(">60</a>")) == (1, 1)
     assert page.index("Reported by") < page.index("Setting"), "the title stands beside the number"
-
-
-def test_numbers_that_no_words_tell_apart_are_one_line(client: Client) -> None:
-    paper = Paper.objects.create(
-        arxiv_id="2512.00002",
-        title="Heron",
-        abstract="We present Heron. Heron reaches 66%, 83% and 63% AUROC on Real3D and ShapeNet.",
-    )
-    while abstracts.read_new():
-        pass
-    assert paper.abstract_numbers.count() == 3
-    page = client.get("/quantities/?metric=AUROC&relation=level").content.decode()
-    assert page.count('<td class="source">') == 1
-    assert re.findall(r">(\d+%)</a>", page) == ["66%", "83%", "63%"]

@@ -124,14 +124,7 @@ def _profiles(reader: Any, paper: Any) -> None:
 
 def _readings(paper: Any) -> None:
     from webapp.catalog.models import LinkingState, MethodLink
-    from webapp.claims.models import (
-        AbstractNumber,
-        AbstractReading,
-        Comparator,
-        PaperTable,
-        ReportedValue,
-        TableReading,
-    )
+    from webapp.claims.models import PaperTable, ReportedValue, TableReading
     from webapp.learning.models import PaperVector
 
     MethodLink.objects.create(
@@ -154,20 +147,6 @@ def _readings(paper: Any) -> None:
             text=value,
             row=1,
             column=1,
-        )
-    Comparator.objects.create(name=ODD[:80], written=ODD)
-    AbstractReading.objects.create(paper=paper, version=3, rules="r")
-    for value, unit in ((Decimal("71.2"), "%"), (None, "x")):
-        AbstractNumber.objects.create(
-            paper=paper,
-            metric="accuracy",
-            relation="level",
-            name="accuracy",
-            text=f"71.2{unit}",
-            value=value,
-            quote=ODD,
-            start=3,
-            end=8,
         )
     PaperVector.objects.create(paper=paper, encoder="e", version=3, values=bytes(range(256)))
 

@@ -9,8 +9,6 @@ import pytest
 from django.test import Client
 
 from tests import factories
-from webapp.claims import abstracts
-from webapp.claims.models import AbstractNumber
 from webapp.mail import deliver
 from webapp.mail.models import Delivery
 from webapp.papers.models import Paper
@@ -18,10 +16,9 @@ from webapp.papers.models import Paper
 pytestmark = pytest.mark.django_db
 HERON = (
     "Attention is costly. We present Heron, a sparse attention. Heron achieves a 3.1x speedup over"
-    " full attention on H100. Heron reaches an accuracy of 71.2% on GSM8K. It reduces memory by"
-    " 40%."
+    " full attention on H100, while keeping 98% of its accuracy. It reduces memory by 40%."
 )
-REPORTED = ["3.1× speedup", "71.2% accuracy"]
+QUOTE = "Heron achieves a 3.1x speedup over full attention on H100"
 
 
 @pytest.fixture
@@ -33,54 +30,39 @@ def paper(db: None) -> Paper:
     return heron
 
 
-def sentences(client: Client) -> list[str]:
-    """The line of each row that says what the paper is."""
-    page = client.get("/").content.decode()
-    found = re.findall(r'<p class="(?:gist|sentence)">(.*?)</p>', page, re.DOTALL)
-    return [" ".join(re.sub("<[^>]+>", "", line).split()) for line in found]
+def test_a_row_quotes_what_its_paper_reports(paper: Paper, client: Client) -> None:
+    first, second = re.findall(r"<article.*?</article>", client.get("/").content.decode(), re.S)
+    assert f"“{QUOTE.replace('3.1x', '<b>3.1x</b>')}”" in first
+    assert "“" not in second
 
 
-def test_a_row_tells_two_numbers_before_its_sentence(paper: Paper, client: Client) -> None:
-    sentence = "We present Heron, a sparse attention."
-    assert sentences(client) == [sentence, "We study birds."]
-    abstracts.read_new()  # the page is kept, and made anew
-    assert sentences(client) == [
-        f"It reports {' · '.join(REPORTED)} · {sentence}",
-        "We study birds.",
-    ]
-    factories.summarise(paper, gist="In short.", gist_html="<b>In short.</b>")
-    assert sentences(client)[0] == f"It reports {' · '.join(REPORTED)} · In short."
-
-
-def test_feeds_mail_and_api_tell_the_same(paper: Paper, client: Client) -> None:
-    abstracts.read_new()
+def test_feeds_mail_and_api_quote_the_same(paper: Paper, client: Client) -> None:
     entry, silent = client.get("/api/v1/digests/site").json()["entries"]
-    assert (entry["sentence"], entry["reported"]) == (
-        "We present Heron, a sparse attention.", REPORTED
-    )  # fmt: skip
-    assert (silent["sentence"], silent["reported"]) == ("We study birds.", [])
+    assert (entry["sentence"], entry["quote"]) == ("We present Heron, a sparse attention.", QUOTE)
+    assert (silent["sentence"], silent["quote"]) == ("We study birds.", "")
     item, other = client.get("/digest.json").json()["items"]
-    assert f"<p>It reports {' · '.join(REPORTED)}</p>" in item["content_html"]
-    assert "It reports" not in other["content_html"]
+    assert (
+        f"<blockquote>{QUOTE.replace('3.1x', '<b>3.1x</b>')}</blockquote>" in item["content_html"]
+    )
+    assert "blockquote" not in other["content_html"]
     profile = paper.digest_entries.get().digest.profile
     delivery = Delivery.objects.create(
         reader=factories.make_reader(), profile=profile, frequency="daily",
         sent_until=factories.DAY - timedelta(days=1), looked_on=factories.DAY,
     )  # fmt: skip
     _, (line, quiet) = deliver.preview(delivery)
-    assert (line["numbers"], quiet["numbers"]) == (" · ".join(REPORTED), "")
+    assert line["quote"] is not None
+    assert line["quote"].text == QUOTE
+    assert quiet["quote"] is None
 
 
-@pytest.mark.parametrize(
-    ("told", "number"),
-    [
-        ("3.1× speedup", {"metric": "speed-up", "relation": "ratio", "text": "3.1×",
-                          "direction": "more", "name": "speedup"}),
-        ("40% less memory", {"relation": "loss", "text": "40%", "direction": "less",
-                             "name": "memory"}),
-        ("97% of accuracy", {"relation": "share", "text": "97%", "name": "accuracy"}),
-        ("accuracy within 1%", {"relation": "within", "text": "1%", "name": "accuracy"}),
-    ],
-)  # fmt: skip
-def test_a_number_is_told_by_its_relation(told: str, number: dict[str, str]) -> None:
-    assert AbstractNumber(**number).told == told
+def test_a_paper_is_given_with_all_its_quotes(paper: Paper, client: Client) -> None:
+    quotes = client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["quotes"]
+    assert [quote["quote"] for quote in quotes] == [
+        QUOTE, "keeping 98% of its accuracy.", "It reduces memory by 40%."
+    ]  # fmt: skip
+    assert [number for quote in quotes for number in quote["numbers"]] == [
+        {"value": "3.1", "unit": "×", "kind": "ratio"},
+        {"value": "98", "unit": "%", "kind": "share"},
+        {"value": "40", "unit": "%", "kind": "share"},
+    ]

@@ -137,8 +137,8 @@ class Assay:
         return dict(marked(self._ask("/papers", own=True, **asked)))
 
     def paper(self, arxiv_id: str) -> Answer:
-        """A paper, and each number it claims with the sentence and whether the paper's text
-        contains it."""
+        """A paper with quotes of what its abstract reports, and each number of its summary with
+        its sentence and whether the paper's text contains it."""
         return dict(marked(self._ask(f"/papers/{_identifier(arxiv_id)}")))
 
     def tables(self, arxiv_id: str) -> Answer:
@@ -164,27 +164,6 @@ class Assay:
         asked: dict[str, Any] = {"benchmark": benchmark, "metric": metric, "q": q}
         asked |= {"own_only": own, "order": order, "page": page}
         return dict(marked(self._ask("/quantities/values", **asked)))
-
-    def said(self, q: str = "", page: int = 1) -> Answer:
-        """What abstracts of stored papers report: metric, relation, benchmark, comparator and
-        stage, commonest first."""
-        return dict(marked(self._ask("/quantities/abstracts", q=q, page=page)))
-
-    def numbers(  # noqa: PLR0917 - each is a parameter of the tool
-        self,
-        metric: str,
-        relation: str = "level",
-        benchmark: str = "",
-        against: str = "",
-        stage: str = "",
-        order: Literal["newest", "largest"] = "newest",
-        page: int = 1,
-    ) -> Answer:
-        """The numbers of abstracts in exactly one scope that `said` lists, each with its sentence,
-        model and hardware where the sentence names one."""
-        asked: dict[str, Any] = {"metric": metric, "relation": relation, "benchmark": benchmark}
-        asked |= {"against": against, "stage": stage, "order": order, "page": page}
-        return dict(marked(self._ask("/quantities/abstracts/values", **asked)))
 
     def methods(self) -> Answer:
         """The methods that can be measured here, with benchmarks, parameters and presets."""

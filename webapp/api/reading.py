@@ -17,7 +17,6 @@ from webapp.api.problems import ProblemError
 from webapp.api.tokens import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
-from webapp.claims import numbers_across
 from webapp.claims import queries as reported
 from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.core.limits import spend, visitor
@@ -146,38 +145,6 @@ def quantity_values(  # noqa: PLR0917 - each is a parameter of the address
         "papers": values.values("paper").distinct().count(),
         "items": reported.lines(told["items"]),
     }
-
-
-@public_router.get(
-    "/quantities/abstracts",
-    response=schemas.SaidQuantities,
-    tags=["quantities"],
-    summary="What abstracts report",
-)
-def said(
-    request: HttpRequest, q: Annotated[str, Query(max_length=80)] = "", page: PageNumber = 1
-) -> dict[str, Any]:
-    """Every quantity that abstracts of stored papers report, the commonest first."""
-    return _page(numbers_across.scopes(q), page)
-
-
-@public_router.get(
-    "/quantities/abstracts/values",
-    response=schemas.SaidNumbers,
-    tags=["quantities"],
-    summary="What abstracts report of one quantity",
-)
-def said_values(
-    request: HttpRequest,
-    scope: Query[schemas.SaidAsked],
-    order: Literal["newest", "largest"] = "newest",
-    page: PageNumber = 1,
-) -> dict[str, Any]:
-    """Every number in exactly this scope, with its sentence and paper."""
-    asked = scope.dict()
-    numbers = numbers_across.numbers(asked, order)
-    papers = numbers.values("paper").distinct().count()
-    return _page(numbers, page) | {"title": numbers_across.title(asked), "papers": papers}
 
 
 def _page(rows: QuerySet[Any], page: int) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from pydantic import ConfigDict, Field
 
 from methods.spec import Benchmark
 from webapp.catalog.queries import PaperMethod, beside, methods_of
-from webapp.claims.grounding import GroundingState
-from webapp.claims.numbers_across import links_of
+from webapp.claims.extraction.quotes import Quote, quotes
+from webapp.claims.extraction.reported import Kind
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.queries import digest_entries
 from webapp.learning.similar import similar
@@ -134,17 +134,25 @@ class ComparisonSchema(Schema):
     run: UUID = Field(alias="measurement.run.pk")
 
 
-class ClaimSchema(Schema):
-    """A number that the paper reports, with the sentence that contains it.
+class NumberSchema(Schema):
+    """A number of a quote."""
 
-    What it is of is a model's reading, or the words of the abstract where rules are sure of them.
-    """
+    value: str
+    unit: str
+    kind: Kind
+
+
+class QuoteSchema(Schema):
+    """What the abstract reports: a clause of it, and the numbers in it."""
+
+    quote: str = Field(alias="text")
+    numbers: list[NumberSchema]
+
+
+class ClaimSchema(Schema):
+    """A number that a model read in the paper, with the sentence that contains it."""
 
     metric: str = ""
-    relation: str = Field("", description="Level, gain, loss, share, within or ratio; by rules.")
-    direction: str = Field("", description="More, less, better or worse; by rules.")
-    number: str = Field("", description="The fragment of its place on the paper's page here.")
-    listed: str = Field("", description="The query of /quantities/abstracts/values for its like.")
     subject: str = Field("", description="Whose number it is.")
     value: str
     unit: str
@@ -158,7 +166,6 @@ class ClaimSchema(Schema):
         {}, description="The phrases of each detail that the paper's text does not give."
     )
     contradicted_by: str = Field("", description="The paper's sentence that says otherwise.")
-    read_by: str = Field(description="A model, or rules, which read the abstract alone.")
     measured_here: ComparisonSchema | None = Field(
         None, description="Of the same mechanism, quantity, stage and size; else null."
     )
@@ -188,28 +195,26 @@ class NamedPaper(Schema):
 class WholePaper(PaperSchema):
     """A paper with all that its page shows of its numbers and methods."""
 
-    claims: list[ClaimSchema]
+    quotes: list[QuoteSchema] = Field(description="What its abstract reports, in its own words.")
+    claims: list[ClaimSchema] = Field(description="Of its newest summary, by the model.")
     methods: list[PaperMethodSchema]
     similar: list[NamedPaper]
 
     @staticmethod
+    def resolve_quotes(paper: Paper) -> tuple[Quote, ...]:
+        """In the order of the abstract."""
+        return quotes(paper.abstract)
+
+    @staticmethod
     def resolve_claims(paper: Paper) -> list[dict[str, Any]]:
-        """Of its abstract by rules, then of its newest summary by the model."""
-        view, methods, links = of_paper(paper), methods_of(paper), links_of(paper)
-        always = ("value", "unit", "quote", "metric", "subject", "baseline", "setting")
-        rules = view.rule_claims
-        by_rule = [
-            {name: getattr(claim, name) for name in always}
-            | {"relation": claim.relation or "", "direction": claim.direction}
-            | {"number": f"number-{claim.start}", "listed": links.get(claim.start, "")}
-            | {"state": GroundingState.UNIT.value, "read_by": "rules", "measured_here": ours}
-            for claim, (_, ours) in zip(rules, beside(rules, methods), strict=True)
-        ]
-        read = ("hardware", "section", "state", "not_given", "contradicted_by")
-        return by_rule + [
-            {name: getattr(claim, name) for name in (*always, *read)}
-            | {"read_by": "model", "measured_here": ours}
-            for claim, ours in beside(view.claims, methods)
+        """In the order of the summary."""
+        fields = (
+            *("value", "unit", "quote", "metric", "subject", "baseline", "setting"),
+            *("hardware", "section", "state", "not_given", "contradicted_by"),
+        )
+        return [
+            {name: getattr(claim, name) for name in fields} | {"measured_here": measured}
+            for claim, measured in beside(of_paper(paper).claims, methods_of(paper))
         ]
 
     @staticmethod
@@ -319,8 +324,6 @@ class ReportedSchema(Schema):
     own: bool = Field(alias="value.is_own")
     paper: NamedPaper = Field(alias="value.paper")
     announced_on: Date | None = Field(alias="value.paper.announced_on")
-    model: str = Field(alias="value.model", description="The only one that its caption names.")
-    hardware: str = Field(alias="value.hardware", description="The only one in its caption.")
     table: str = Field(alias="value.table.number")
     cell: str = Field(description="The fragment of its cell on the paper's page here.")
     elsewhere: list[ElsewhereSchema] = Field(
@@ -333,65 +336,6 @@ class ReportedPage(ListPage, QuantityName):
 
     papers: int
     items: list[ReportedSchema]
-
-
-class SaidScope(Schema):
-    """What numbers of abstracts must share to be listed together; "" is not named."""
-
-    metric: str
-    relation: str = Field(description="Level, gain, loss, share, within or ratio.")
-    benchmark: str
-    against: str = Field(description="The baseline's usual name.")
-    stage: str
-
-
-class SaidAsked(Schema):
-    """The scope that is asked for."""
-
-    metric: str = Field(min_length=1, max_length=80)
-    relation: str = Field("level", max_length=80)
-    benchmark: str = Field("", max_length=80)
-    against: str = Field("", max_length=80)
-    stage: str = Field("", max_length=80)
-
-
-class SaidQuantity(SaidScope):
-    """A quantity that abstracts of stored papers report."""
-
-    papers: int = Field(description="How many papers report it.")
-    values: int = Field(alias="count")
-
-
-class SaidQuantities(ListPage):
-    """Quantities, the commonest first."""
-
-    items: list[SaidQuantity]
-
-
-class SaidNumber(Schema):
-    """A number of an abstract, in the words of the abstract."""
-
-    metric: str = Field(alias="name")
-    text: str
-    value: Decimal | None = Field(None, description="Null for a range or a change.")
-    direction: str
-    subject: str
-    baseline: str
-    setting: str
-    model: str = Field(description="The only model that its sentence names beside the baseline.")
-    hardware: str = Field(description="The only hardware that its sentence names.")
-    quote: str
-    paper: NamedPaper
-    announced_on: Date | None = Field(alias="paper.announced_on")
-    number: str = Field(alias="fragment", description="Its place on the paper's page here.")
-
-
-class SaidNumbers(ListPage):
-    """What abstracts report of a quantity."""
-
-    title: str
-    papers: int
-    items: list[SaidNumber]
 
 
 class ProfileSchema(Schema):
@@ -424,8 +368,13 @@ class EntrySchema(Schema):
     matches: list[dict[str, Any]]
     gist: str
     sentence: str = Field(description="The gist, else what its abstract says is proposed or found.")
-    reported: list[str] = Field(description="The first two numbers of its abstract that are sure.")
+    quote: str = Field(description="A clause of its abstract that reports a number, if any does.")
     paper: PaperSchema
+
+    @staticmethod
+    def resolve_quote(entry: DigestEntry) -> str:
+        """As its row has it."""
+        return entry.quote.text if entry.quote else ""
 
 
 class DigestSchema(Schema):

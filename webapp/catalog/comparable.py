@@ -15,8 +15,6 @@ from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Point
 from webapp.catalog.measured import Measurement, doubts_of
-from webapp.claims import scopes
-from webapp.claims.extraction.claims import RuleClaim
 from webapp.runs.intervals import unbeaten
 from webapp.runs.queries import benchmark_named
 from webapp.runs.texts import said
@@ -30,6 +28,21 @@ _QUANTITIES = {
     "memory": r"memory|footprint",
     "time": r"speed|fast|latenc|throughput|\btime\b|acceler|runtime|tokens/s|quick",
 }
+# The stage of the work that words beside a number name.
+_STAGES = {
+    "kernel": r"\bkernels?\b",
+    "layer": r"\blayers?\b",
+    "prefill": "prefill",
+    "first token": r"first[ -]token|\bttft\b",
+    "decode": "decod|generation",
+    "training": r"\btrain|backward|fine-?tun",
+    "end to end": r"end[ -]to[ -]end|wall[ -]?clock",
+}
+# Baselines that attend to everything, as methods and papers call them.
+_DENSE = re.compile(
+    r"\b(?:full|dense|standard|vanilla|exact|softmax)(?: self)?[ -]attention\b|\bdense causal\b",
+    re.IGNORECASE,
+)
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*)([km])?(?![\d.]*\d|[a-z%×])", re.IGNORECASE)
 
 
@@ -152,9 +165,9 @@ def is_ours(comparison: Comparison) -> bool:
 
 @dataclass(frozen=True)
 class ReportedNumber:
-    """A number that a paper reports of a mechanism that it proposes."""
+    """A number that a model read in a paper, of a mechanism that the paper proposes."""
 
-    claim: Claim | RuleClaim
+    claim: Claim
     mechanism: str
 
     @cached_property
@@ -170,14 +183,9 @@ class ReportedNumber:
     def scope(self) -> Scope:
         """What it is of, as far as its words say so."""
         claim = self.claim
-        if isinstance(claim, RuleClaim):  # its tuple, or nothing: "" is of no quantity
-            quantity = _only(_QUANTITIES, claim.metric)
-            stage = scopes.stage(f"{claim.metric} {claim.subject} {claim.setting}")
-            relation = "ratio" if claim.relation == "ratio" else ""
-        else:
-            quantity = _only(_QUANTITIES, claim.metric) or _only(_QUANTITIES, self._near)
-            stage = scopes.stage(f"{claim.metric} {self._near}")
-            relation = "ratio" if claim.unit in RATIO_UNITS else ""
+        quantity = _only(_QUANTITIES, claim.metric) or _only(_QUANTITIES, self._near)
+        stage = _only(_STAGES, f"{claim.metric} {self._near}")
+        relation = "ratio" if claim.unit in RATIO_UNITS else ""
         # A cache of keys is what decoding reads.
         return Scope(
             self.mechanism, quantity, relation, stage or ("decode" if quantity == "cache" else "")
@@ -187,14 +195,14 @@ class ReportedNumber:
     def sizes(self) -> set[float]:
         """The lengths and sizes that it is said to hold at."""
         scale = {"": 1, "k": 1024, "m": 1024 * 1024}
-        near = "" if isinstance(self.claim, RuleClaim) else self._near
-        written = _SIZE.findall(f"{self.claim.setting} {near}")
+        written = _SIZE.findall(f"{self.claim.setting} {self._near}")
         return {float(n.replace(",", "")) * scale[unit.lower()] for n, unit in written}
 
     def _is_against(self, comparison: Comparison) -> bool:
-        """Whether the comparator that it names, if we know it, is that of a comparison."""
-        named = scopes.comparator(self.claim.baseline)
-        return not named or named == scopes.comparator(comparison.comparator)
+        """Return whether it names no baseline, or that of a comparison."""
+        named, label = self.claim.baseline, comparison.comparator
+        is_same = named.casefold() == label.casefold()
+        return not named or is_same or bool(_DENSE.search(named) and _DENSE.search(label))
 
     def beside(self, measured: Iterable[Comparison]) -> Comparison | None:
         """The comparison that may stand beside it: of the same, at the size that it names.

@@ -17,7 +17,6 @@ from webapp.catalog.comparable import Comparison, ReportedNumber, best, comparis
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.catalog.verdicts import Word
-from webapp.claims.extraction.claims import RuleClaim
 from webapp.papers.models import Paper
 from webapp.papers.search.query import QueryError
 from webapp.runs.models import StandingMeasurement
@@ -255,12 +254,12 @@ def methods_of(paper: Paper) -> list[PaperMethod]:
 
 
 def beside(
-    claims: Sequence[Claim | RuleClaim], methods: Sequence[PaperMethod]
-) -> list[tuple[Claim | RuleClaim, Comparison | None]]:
+    claims: Sequence[Claim], methods: Sequence[PaperMethod]
+) -> list[tuple[Claim, Comparison | None]]:
     """Each number that a paper reports, with the figure of ours that may stand beside it."""
     proposing = [of_paper for of_paper in methods if of_paper.mechanism]
     measured = [comparison for method in proposing for comparison in method.carried.comparisons]
-    answers: list[tuple[Claim | RuleClaim, Comparison | None]] = []
+    answers: list[tuple[Claim, Comparison | None]] = []
     for claim in claims:
         names = [of_paper.reported for of_paper in proposing] if claim.verified else []
         ours = (ReportedNumber(claim, name).beside(measured) for name in names)

@@ -1,1 +1,1 @@
-"""What a paper reports: one grammar of numbers, claims of its text, whether they stand in it."""
+"""What a paper reports: a grammar of numbers, quotes of abstracts, grounding, tables."""

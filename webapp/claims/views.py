@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from webapp.claims import numbers_across, queries
+from webapp.claims import queries
 from webapp.claims.models import ReportedValue
 from webapp.core.input import number_in
 from webapp.core.revisions import revision
@@ -27,13 +27,8 @@ A_PAGE = 50
 IN_FEED = 50
 FILTERS = ("own", "q")
 MAX_ROWS = 5000  # of a CSV file
-NUMBER_COLUMNS = (
-    *("arxiv_id", "title", "metric", "number", "direction", "whose", "against", "setting"),
-    *("model", "hardware", "quote", "address"),
-)
 COLUMNS = (
-    *("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table"),
-    *("model", "hardware", "address"),
+    *("arxiv_id", "title", "subject", "setting", "value", "unit", "own", "table", "address"),
 )
 
 
@@ -41,57 +36,14 @@ COLUMNS = (
 def quantities(request: HttpRequest) -> HttpResponse:
     """Every quantity that stored papers report, the commonest first; or one of them."""
     asked = request.GET.get("benchmark") or request.GET.get("metric")
-    page = _numbers if request.GET.get("relation") else _quantity if asked else _index
+    page = _quantity if asked else _index
     return respond(request, revision("quantities", "papers", "sample"), lambda: page(request))
 
 
 def _index(request: HttpRequest) -> HttpResponse:
     q = request.GET.get("q", "").strip()[:80]
     page = Paginator(queries.quantities(q), A_PAGE).get_page(request.GET.get("page"))
-    said = numbers_across.scopes(q)
-    shown = [
-        {"title": numbers_across.title(row), "query": numbers_across.query(row), **row}
-        for row in said[:A_PAGE]
-    ]
-    context = {"q": q, "page": page, "said": shown, "said_all": said.count()}
-    return render(request, "claims/quantities.html", context)
-
-
-def _scope(request: HttpRequest) -> dict[str, str]:
-    return {name: request.GET.get(name, "")[:80] for name in numbers_across.SCOPE}
-
-
-def _numbers(request: HttpRequest) -> HttpResponse:
-    """What abstracts report of one quantity."""
-    scope = _scope(request)
-    order = "largest" if request.GET.get("order") == "largest" else "newest"
-    found = numbers_across.numbers(scope, order)
-    page = Paginator(found, A_PAGE).get_page(number_in(request.GET.get("page", "")) or 1)
-    if not page.paginator.count:
-        raise Http404("No stored paper’s abstract reports this.")
-    context = {
-        "title": numbers_across.title(scope),
-        "scope": scope,
-        "order": order,
-        "orders": (("newest", "Newest first"), ("largest", "Largest first")),
-        "page": page,
-        "lines": numbers_across.lines(page.object_list),
-        "papers": found.values("paper").distinct().count(),
-        "query": numbers_across.query(scope),
-    }
-    return render(request, "claims/numbers.html", context)
-
-
-def _numbers_csv(request: HttpRequest) -> HttpResponse:
-    rows = (
-        (
-            *(row.paper.arxiv_id, row.paper.title, row.name, row.text, row.direction),
-            *(row.subject, row.baseline, row.setting, row.model, row.hardware, row.quote),
-            f"{_address(request, row.paper)}#{row.fragment}",
-        )
-        for row in numbers_across.numbers(_scope(request))[:MAX_ROWS]
-    )
-    return _csv(NUMBER_COLUMNS, rows)
+    return render(request, "claims/quantities.html", {"q": q, "page": page})
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> HttpResponse:
@@ -138,12 +90,10 @@ def _quantity(request: HttpRequest) -> HttpResponse:
 @require_safe
 def quantity_csv(request: HttpRequest) -> HttpResponse:
     """The values of a quantity as CSV, the newest first."""
-    if request.GET.get("relation"):
-        return _numbers_csv(request)
     rows = (
         (
             *(value.paper.arxiv_id, value.paper.title, value.subject, value.setting, value.text),
-            *(value.unit, int(value.is_own), value.table.number, value.model, value.hardware),
+            *(value.unit, int(value.is_own), value.table.number),
             f"{_address(request, value.paper)}#{line.cell}",
         )
         for line in queries.lines(_asked(request)[:MAX_ROWS])

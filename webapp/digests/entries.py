@@ -1,7 +1,6 @@
 """What entries of digests show of summaries and methods, without rebuilding the digests.
 
-A gist is one sentence of a paper's summary, a chip a method with its best figure, a reported number
-one of the abstract whose quantity is known.
+A gist is one sentence of a paper's summary, a chip a method with its best figure.
 """
 
 from collections.abc import Iterable
@@ -10,18 +9,15 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, Max, Min, OuterRef, Q, QuerySet, Subquery, TextField, Value
-from django.db.models.functions import Coalesce, JSONObject
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from webapp.claims.models import AbstractNumber
 from webapp.digests.models import Chips, Digest, DigestEntry, Profile
 from webapp.summaries.queries import shown_summaries
 
 
 def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
-    """The entries with the sentence of their paper's summary in their profile's language, and with
-    the first two numbers that its abstract reports.
-    """
+    """Add the sentence of their paper's summary in their profile's language to entries."""
     shown = shown_summaries().filter(
         paper=OuterRef("paper"), language=OuterRef("digest__profile__language")
     )
@@ -30,17 +26,8 @@ def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
         "gist": Coalesce(Subquery(shown.values("gist")[:1]), empty),
         "gist_html": Coalesce(Subquery(shown.values("gist_html")[:1]), empty),
         "summarised_at": Subquery(shown.values("finished_at")[:1]),
-        "first_number": Subquery(_numbers()[:1]),
-        "second_number": Subquery(_numbers()[1:2]),
     }
     return entries.annotate(**told)
-
-
-def _numbers() -> QuerySet[AbstractNumber, Any]:
-    """What an entry's paper reports, in the order of its abstract; each as `AbstractNumber` is."""
-    mine = AbstractNumber.objects.filter(paper=OuterRef("paper")).order_by("start")
-    words = ("metric", "relation", "name", "direction", "text")
-    return mine.values_list(JSONObject(**{name: name for name in words}))
 
 
 # What decides which papers are summarised automatically.

@@ -222,10 +222,10 @@ def paper_item(
     gist = f"<p>{entry.gist_html}</p>" if entry.gist_html else ""
     methods = ", ".join(method_texts(entry))
     carried = f"<p>Methods that Assay carries: {escape(methods)}</p>" if methods else ""
-    numbers = f"<p>It reports {escape(' · '.join(entry.reported))}</p>" if entry.reported else ""
+    quote = f"<blockquote>{entry.quote.html}</blockquote>" if entry.quote else ""
     html = (
         f"<p>{escape(', '.join(names))}</p>{gist}"
-        f"<p>{entry.abstract_html}</p>{numbers}{details}"
+        f"{quote}<p>{entry.abstract_html}</p>{details}"
         f"<p>{escape(reason)}<br>{escape(facts)}</p>{carried}"
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'

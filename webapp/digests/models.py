@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
-from webapp.claims.models import AbstractNumber
+from webapp.claims.extraction.quotes import Quote, headline
 from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
 from webapp.papers.models import Paper
@@ -156,9 +156,6 @@ class DigestEntry(models.Model):
     # sentence, plain and sanitised, and when it was written.
     gist = gist_html = ""
     summarised_at: datetime | None = None
-    # The fields of the first numbers that its abstract reports, where they were read with it.
-    first_number: dict[str, str] | None = None
-    second_number: dict[str, str] | None = None
 
     class Meta:
         ordering = ("rank",)
@@ -173,10 +170,9 @@ class DigestEntry(models.Model):
         return self.gist or plain(informative_sentence(self.paper.abstract))
 
     @property
-    def reported(self) -> list[str]:
-        """What the paper reports, a number each with its words: "30% less memory"."""
-        numbers = filter(None, (self.first_number, self.second_number))
-        return [AbstractNumber(**number).told for number in numbers]
+    def quote(self) -> Quote | None:
+        """What the paper reports, in its own words."""
+        return headline(self.paper.abstract)
 
     @cached_property
     def title_html(self) -> str:

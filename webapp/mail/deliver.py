@@ -18,6 +18,7 @@ from django.utils import translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
+from webapp.claims.extraction.quotes import Quote
 from webapp.core import connections, leases
 from webapp.core.leases import renewed
 from webapp.digests.entries import with_gists
@@ -49,7 +50,7 @@ class MailLine(TypedDict):
     authors: str
     reason: str
     gist: str  # what is proposed or found, in a sentence
-    numbers: str  # the first that the abstract reports, or ""
+    quote: Quote | None  # what the abstract reports, in its own words
     methods: str  # those of ours that it concerns, or ""
     links: list[tuple[str, str]]  # (name, address)
     also_mentioned: bool  # it has a keyword, but is about something else
@@ -207,7 +208,7 @@ def _line(reader: User, entry: DigestEntry, day: Date | None, reason: str) -> Ma
         "authors": authors(paper),
         "reason": f"{_day(day)}, {reason}" if day else reason,
         "gist": entry.sentence,
-        "numbers": " · ".join(entry.reported),
+        "quote": entry.quote,
         "methods": ", ".join(method_texts(entry)),
         "links": [(name, address) for name, address in links if address],
     }

@@ -9,7 +9,7 @@ methods           links from papers to methods, and what stands measured
 run:0198c0de…     a run, by its id without hyphens
 results           the public runs that succeeded
 quantities        what tables of papers report
-gists             what cards, mail and feeds show of summaries and of numbers of abstracts
+gists             what cards, mail and feeds show of summaries
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
 digests           any digest
@@ -129,7 +129,6 @@ WATCHES = [
     ),
     Watch("claims_reportedvalue", f"{_OF_PAPER} UNION SELECT 'quantities'"),
     Watch("learning_papervector", "SELECT 'vectors' AS scope", key="paper_id"),
-    Watch("claims_abstractnumber", f"{_OF_PAPER} UNION SELECT 'quantities' UNION SELECT 'gists'"),
     # Of a profile that is deleted only the row itself is left.
     Watch(
         "digests_profile",

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
 
-from webapp.claims.extraction.claims import RuleClaim
 from webapp.claims.numbers import Folded, Number, fold, fold_with_places, numbers, numbers_in
 from webapp.core.tables import table
 
@@ -169,19 +168,16 @@ def contradicting(statement: str, text: PaperText) -> str:
     return ""
 
 
-def contradicting_claim(claimed: ClaimedNumber, text: PaperText, rules: Sequence[RuleClaim]) -> str:
+def contradicting_claim(claimed: ClaimedNumber, text: PaperText) -> str:
     """The paper's sentence that says otherwise of a claim; "" where none does.
 
-    Its number must belong to its subject and not to its baseline, its metric be no opposite of the
-    sentence's, and what the rules are sure of must not be the reverse.
+    Its number must belong to its subject and not to its baseline, and its metric be no opposite of
+    the sentence's.
     """
     figures = [n for n in numbers(f"{claimed.value} {claimed.unit}") if not n.is_spread]
     if not figures:
         return ""
     value = figures[-1].value
-    for rule in rules:
-        if _against_rule(claimed, value, rule):
-            return rule.quote[:MAX_QUOTED]
     compared = []
     for start, end in text.places_of(claimed.quote):
         for number in text.numbers_between(start, end):
@@ -192,16 +188,6 @@ def contradicting_claim(claimed: ClaimedNumber, text: PaperText, rules: Sequence
     if compared and all(differs for differs, _ in compared):
         return _shown(text, compared[0][1])
     return ""
-
-
-def _against_rule(claimed: ClaimedNumber, value: Decimal, rule: RuleClaim) -> bool:
-    """Whether a claim of the same number makes the rule's baseline its subject."""
-    if not rule.baseline or not claimed.subject:
-        return False
-    if abs(value) not in {abs(n.value) for n in numbers(f"{rule.value} {rule.unit}")[-1:]}:
-        return False
-    theirs, ours = _tokens(fold(rule.baseline)), _tokens(fold(claimed.subject))
-    return bool(theirs) and theirs <= ours and not theirs & _tokens(fold(claimed.baseline))
 
 
 def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Statement) -> bool:

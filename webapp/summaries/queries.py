@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from webapp.claims.extraction.claims import RuleClaim, claims_of
+from webapp.claims.extraction.quotes import Quote, quotes
 from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
@@ -28,7 +28,7 @@ class PaperSummaryView:
     languages: list[str]  # those that the paper has summaries in
     summary: Summary | None  # the best there is: done, else the latest state
     claims: list[Claim]
-    rule_claims: list[RuleClaim]  # of the abstract: they stay, whatever a model says
+    quotes: tuple[Quote, ...]  # of the abstract: they stay, whatever a model says
 
     @property
     def under_way(self) -> bool:
@@ -95,7 +95,7 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
         languages=languages,
         summary=summary,
         claims=list(summary.claims.all()) if summary else [],
-        rule_claims=claims_of(paper.abstract),
+        quotes=quotes(paper.abstract),
     )
 
 

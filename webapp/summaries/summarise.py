@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.claims.extraction.claims import RuleClaim, claims_of
 from webapp.summaries.details import direction_is_near, metric_is_near
 
 from . import budget, capability, quality, queue
@@ -151,9 +150,7 @@ def _beginning(text: str, prompt: int | None, around: int) -> str:
 
 
 def _keep(summary: Summary, answer: PaperSummary, truth: PaperText, **read: Any) -> None:
-    abstract = summary.paper.abstract
-    rules = claims_of(abstract)
-    claims = [_claim(summary, n, claimed, truth, rules) for n, claimed in enumerate(answer.claims)]
+    claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
     columns, marked = render_summary(answer, truth, summary.language)
     with transaction.atomic():
         held = queue.finish(
@@ -179,13 +176,7 @@ def _why_withheld(
     return quality.useless(answer, claims, summary.paper.abstract, summary.language)
 
 
-def _claim(
-    summary: Summary,
-    position: int,
-    claimed: ClaimedNumber,
-    truth: PaperText,
-    rules: Sequence[RuleClaim],
-) -> Claim:
+def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: PaperText) -> Claim:
     grounding = truth.ground(claimed.value, claimed.unit, claimed.quote)
     missing = not_given(claimed, truth)
     return Claim(
@@ -196,6 +187,6 @@ def _claim(
         metric_near="metric" not in missing and metric_is_near(claimed.metric, grounding.context),
         direction_near=direction_is_near(claimed.direction, claimed.metric, grounding.context),
         not_given=missing,
-        contradicted_by=contradicting_claim(claimed, truth, rules),
+        contradicted_by=contradicting_claim(claimed, truth),
         **claimed.model_dump() | {"section": section_of(claimed, truth)},
     )

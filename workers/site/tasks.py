@@ -10,7 +10,6 @@ from typing import Any
 from django.conf import settings
 
 from webapp.catalog import chips, linking
-from webapp.claims import abstracts
 from webapp.core.tasks import send
 from webapp.digests import entries
 from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
@@ -103,10 +102,9 @@ def read_tables() -> None:
 
 @app.task(name="site.link")
 def link_papers() -> None:
-    """Link new papers to the methods they concern, refresh chips, read numbers of abstracts."""
+    """Link new papers to the methods they concern, and refresh chips."""
     linking.link_new()
     chips.refresh()
-    abstracts.read_new()
 
 
 @app.task(name="site.vectors")

@@ -1,22 +1,18 @@
 """The methods a paper concerns, for the paper's page; and how numbers are written."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import nh3
 from django import template
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from assay_common.quantities import number
 from webapp.catalog import queries, reading
 from webapp.catalog.verdicts import Figure
-from webapp.claims.extraction.marks import with_marks
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import PaperSummaryView
-from webapp.ui.templatetags.ui import sanitised
 
 register = template.Library()
 register.simple_tag(queries.methods_of, name="methods_about")
@@ -27,22 +23,8 @@ _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 @register.inclusion_tag("catalog/paper_claims.html")
 def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> dict[str, Any]:
-    """What a model read of a paper's numbers, and those of its abstract that ours stand beside."""
-    by_rule = queries.beside(view.rule_claims, methods)
-    return {
-        "view": view,
-        "claims": queries.beside(view.claims, methods),
-        "by_rule": [row for row in by_rule if row[1]],
-    }
-
-
-@register.simple_tag
-def marked_abstract(paper: Paper, view: PaperSummaryView, links: Mapping[int, str]) -> SafeString:
-    """The abstract with its reported numbers marked, each linked to others that report it."""
-    html = sanitised(paper.abstract_html)
-    page = reverse("claims:quantities")
-    addresses = {start: f"{page}?{query}" for start, query in links.items()}
-    return mark_safe(with_marks(html, paper.abstract, view.rule_claims, addresses))  # noqa: S308
+    """What a model read of a paper's numbers, each with the figure that may stand beside it."""
+    return {"view": view, "claims": queries.beside(view.claims, methods)}
 
 
 @register.inclusion_tag("catalog/similar.html")

@@ -1,1 +1,1 @@
-"""The claims of an abstract, taken by rule: `claims.claims_of`."""
+"""Numbers that an abstract reports of its own work (`reported`), and their quotes (`quotes`)."""

@@ -4,7 +4,7 @@ import re
 
 from .expressions import Expression
 from .place import Place
-from .vocabulary import words
+from .words import words
 
 _MORE_OR_LESS = words("more or less")
 # A factor that sizes or repeats something: folds of a validation, upscaling, larger models.

@@ -13,7 +13,7 @@ from .expressions import Expression
 from .factors import is_factor, is_of_setting
 from .place import Place
 from .scores import is_score
-from .vocabulary import CHANGES, DATA_DESCRIBED, METRIC, OTHERS_RESULT, RESULT, words
+from .words import CHANGES, DATA_DESCRIBED, METRIC, OTHERS_RESULT, RESULT, words
 
 _GAINS = {"%", "pp", "points"}
 _MEMORY = SIZES | {f"{size}/s" for size in SIZES} | {"byte"}

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from webapp.claims.numbers import Folded
 
-from .vocabulary import OWN_WORK
+from .words import OWN_WORK
 
 _ABBREVIATION = re.compile(
     r"\b(?:e\.g|i\.e|et al|etc|vs|cf|resp|approx|fig|eq|sec|tab|no|dr|st|w\.r\.t|[a-z])\.$"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from webapp.claims.shares import precision_and_recall
 
-from .claims import claims_of
+from .reported import reported_numbers
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Score:
         """Count an abstract whose claims stand at `marked`, [start, end) each."""
         self.papers += 1
         left = [tuple(span) for span in marked]
-        for claim in claims_of(abstract):
+        for claim in reported_numbers(abstract):
             span = (claim.start, claim.end)
             hit = next((m for m in left if _same(abstract, span, (m[0], m[1]))), None)
             if hit is not None:

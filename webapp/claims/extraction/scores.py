@@ -4,7 +4,7 @@ import re
 
 from .expressions import Expression
 from .place import Place
-from .vocabulary import METRIC, METRIC_WORD, RESULT, one_of
+from .words import METRIC, METRIC_WORD, RESULT, alternatives
 
 _SIGN_OF_METRIC = re.compile(
     r"(?<![a-z])(?:\\?(?:rho|kappa)|[ρκφ]|r\^2|r2|d|auc|f1|error|mae|rmse|icc\(\S+\)|rsquared)"
@@ -22,7 +22,7 @@ _METRIC_AFTER = re.compile(
 )
 _WHOLE_SCORE = re.compile(rf"(?<![a-z]){METRIC}(?: scores?)? (?:of|=|to|is) $")
 _COUNTED = re.compile(
-    one_of("rank index pass average mean median bound gap ratio alpha rate") + " of $"
+    alternatives("rank index pass average mean median bound gap ratio alpha rate") + " of $"
 )
 _REACHES = re.compile(
     r"(?:reach|achiev|attain|exceed|surpass|obtain|scor|yield)\w*"

@@ -1,31 +1,42 @@
-"""The tables of a paper, for its page."""
-
-from collections.abc import Mapping, Sequence
+"""What a paper reports, for its page and its rows: its tables, and quotes of its abstract."""
 
 from django import template
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
-from webapp.claims.extraction.claims import RuleClaim
-from webapp.claims.numbers_across import links_of
+from webapp.claims.extraction.quotes import Quote, headline
+from webapp.claims.extraction.reported import reported_numbers
 from webapp.claims.tables.grid import Cell
 from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
+from webapp.ui.markup import render
 
 register = template.Library()
-register.simple_tag(links_of, name="number_links")
+
+
+@register.filter
+def headline_quote(abstract: str) -> Quote | None:
+    """Return the quote that a row shows of an abstract."""
+    return headline(abstract)
+
+
+@register.filter
+def bold_numbers(quote: Quote) -> SafeString:
+    """Return a quote as HTML, its numbers bold."""
+    return mark_safe(quote.html)  # noqa: S308 - `render` sanitises each piece
+
+
+@register.filter
+def with_numbers_marked(abstract: str) -> SafeString:
+    """Return an abstract as HTML, the numbers that it reports marked."""
+    marks = [(n.start, n.end, i) for i, n in enumerate(reported_numbers(abstract))]
+    return mark_safe(render(abstract, marks, links=True))  # noqa: S308 - `render` sanitises
 
 
 @register.simple_tag
 def tables_of_paper(paper: Paper) -> ShownTables:
     """What was read of a paper's tables."""
     return tables_of(paper)
-
-
-@register.simple_tag
-def tuples(claims: Sequence[RuleClaim], links: Mapping[int, str]) -> list[tuple[RuleClaim, str]]:
-    """The numbers of an abstract of which it is sure what they are of, each with its quantity."""
-    return [(claim, links.get(claim.start, "")) for claim in claims if claim.relation]
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""`manage.py extract_claims`: the claims of abstracts, taken by rule, without a database."""
+"""`manage.py extract_claims`: what abstracts report, quoted by rules, without a database."""
 
 import json
 from argparse import ArgumentParser
@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import BaseModel
 
-from webapp.claims.extraction.claims import claims_of
+from webapp.claims.extraction.quotes import quotes
 from webapp.claims.extraction.report import Score
 from webapp.core.json_lines import read_lines
 
@@ -30,7 +30,7 @@ class Marked(BaseModel):
 
 class Command(BaseCommand):
     help = (
-        'Print the claims of abstracts. Lines of --input: {"id", "title", "abstract"}. '
+        'Print the numbers that abstracts report, in quotes. Lines of --input: {"id", "abstract"}. '
         "With --report, compare them with those that a person annotated."
     )
 
@@ -48,13 +48,20 @@ class Command(BaseCommand):
             self._report(options["report"], options["input"])
             return
         for paper in read_lines(options["input"], Paper):
-            claims = claims_of(paper.abstract)
+            reported = quotes(paper.abstract)
             if options["json"]:
-                found = {"id": paper.id, "claims": [asdict(claim) for claim in claims]}
-                self.stdout.write(json.dumps(found, ensure_ascii=False))
+                line = {
+                    "id": paper.id,
+                    "quotes": [
+                        {"quote": quote.text, "numbers": [asdict(n) for n in quote.numbers]}
+                        for quote in reported
+                    ],
+                }
+                self.stdout.write(json.dumps(line, ensure_ascii=False))
                 continue
-            for claim in claims:
-                self.stdout.write(f"{paper.id}  {claim.shown:>16}  {claim.metric}")
+            for quote in reported:
+                numbers = ", ".join(number.shown for number in quote.numbers)
+                self.stdout.write(f"{paper.id}  {numbers:>16}  {quote.text}")
 
     def _report(self, annotations: str, texts: str) -> None:
         marked = {str(row.id): row for row in read_lines(annotations, Marked)}

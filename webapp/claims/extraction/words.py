@@ -5,19 +5,17 @@ import re
 from webapp.core.tables import table
 
 _WORDS: dict[str, str] = table(__file__, "words.toml")
-_UNITS: dict[str, dict[str, str]] = table(__file__, "units.toml")
-SHOWN_UNITS = _UNITS["shown"]
-KINDS = {unit: kind for kind, units in _UNITS["kind"].items() for unit in units.split()}
+SHOWN_UNITS: dict[str, str] = table(__file__, "units.toml")
 
 
-def one_of(written: str) -> str:
-    """A pattern for any of the words, which blanks part; `_` stands for a blank inside of one."""
+def alternatives(written: str) -> str:
+    """Return a pattern for any of the words, which blanks part; `_` is a blank inside of one."""
     return "(?:" + "|".join(word.replace("_", " ") for word in written.split()) + ")"
 
 
 def words(name: str) -> str:
-    """A pattern for any of the words that `words.toml` calls so."""
-    return one_of(_WORDS[name])
+    """Return a pattern for any of the words that `words.toml` lists under a name."""
+    return alternatives(_WORDS[name])
 
 
 # Beginnings of words that report a result.

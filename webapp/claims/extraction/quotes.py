@@ -1,0 +1,194 @@
+"""What an abstract reports, in its own words: the shortest clause that holds a number.
+
+A sentence is cut only where another clause begins, so names, lists and comparisons stay whole. A
+clause that begins with its verb ("reduces memory by 4x") leaves its subject behind only where that
+is the paper's own work. Where an opening phrase, a negation or a word such as "respectively" holds
+for more than one clause, the sentence stands.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from webapp.claims.numbers import Folded, fold_with_places
+from webapp.ui.markup import plain, render
+
+from .reported import MAX_ABSTRACT, AbstractNumber, number_of, outcomes
+
+TWO_LINES = 180  # characters, in a row of a digest
+_STEMS = (
+    "achiev|reach|attain|improv|reduc|outperform|surpass|exceed|obtain|accelerat|preserv|maintain"
+    "|retain|recover|requir|deliver|enhanc|halv|consum|sustain|keep"
+)
+_PARTICIPLE = (
+    rf"(?:{_STEMS}|lower|increas|decreas|boost|yield|cutt|sav|rais|beat|match|runn|shrink|us)ing\b"
+    r"|leading to\b|resulting in\b"
+)
+# With "and" before it, "increase" or "cut" may be a noun, "lower" or "reduced" an adjective.
+_FINITE = (
+    rf"(?:(?:{_STEMS})(?:e?s)?|(?:achiev|improv|reduc|accelerat|preserv|requir|enhanc|halv|consum)e"
+    r"|(?:increas|decreas|rais|match)es|(?:boost|yield|cut|lower|beat|run|shrink|need|take)s|saves"
+    r"|(?:achiev|reach|attain|outperform|surpass)ed)\b"
+)
+# Where a clause may end; the group says how the next one begins.
+_BORDER = re.compile(
+    rf"(?:,(?: and)?(?: while| thereby| thus)?| and| while| thereby) (?P<participle>{_PARTICIPLE})"
+    rf"|,? and (?:also |further )?(?P<verb>{_FINITE})"
+    rf"|(?:;(?: and)?|, and|,? while) (?P<subject>(?:[^\s,;()]+ ){{1,6}}(?:{_FINITE}|is|are))"
+)
+_RUN_UP = re.compile(
+    r"(?:(?:moreover|furthermore|additionally|in addition|notably|remarkably|importantly|overall"
+    r"|finally|consequently|as a result|specifically|in particular|crucially|empirically), )?"
+    r"(?:(?:(?:our|the|extensive|comprehensive|experimental|empirical|these) ){0,3}"
+    r"(?:experiments?|results?|evaluations?|findings) (?:show|demonstrate|reveal|confirm)s? that )?"
+)
+_OWN = re.compile(r"(?:we|it|this|ours|our|the (?:proposed|resulting) \w+)\b")
+_OTHER = re.compile(r"(?:they|these|those|this|that|each|both|all|the (?:latter|former)|which)\b")
+_HOLDS_FOR_MORE = re.compile(
+    r"\b(?:respectively|whereas|not|without|fails?|unless|if|would|could|might)\b"
+)
+_NAME = r"(?P<name>[A-Z][\w-]*[A-Za-z0-9])"
+_PROPOSED = re.compile(
+    r"\b(?:propos|introduc|present|develop)\w* "
+    rf"(?:[^.;]{{0,120}}?(?:\(|, |called |dubbed |named |termed ))?{_NAME}"
+)
+
+# Formulas that are no more than a number.
+_SIGNS = {r"\times": "×", r"\%": "%", r"\pm": "±", r"\sim": "~", r"\approx": "≈", r"\le": "≤"}
+_SIGNS |= {r"\leq": "≤", r"\geq": "≥", r"\ge": "≥", r"\,": " ", r"\to": "→", r"\rightarrow": "→"}
+_SIGN = re.compile(r" ?(?:\\[a-z]+|\\[,%])")
+_FORMULA = re.compile(
+    rf"\$((?:[\d\s.,+\-<>=~/()]|(?:{'|'.join(map(re.escape, _SIGNS))})(?![a-z]))+)\$"
+)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A clause of an abstract, and the numbers in it that the abstract reports."""
+
+    pieces: tuple[tuple[str, bool], ...]  # as the abstract has them; True for a number
+    numbers: tuple[AbstractNumber, ...]
+
+    @property
+    def text(self) -> str:
+        """The clause as plain text."""
+        return "".join(words for words, _ in self.parts).strip()
+
+    @property
+    def parts(self) -> list[tuple[str, bool]]:
+        """The pieces as plain text."""
+        return [(_plain(piece), is_number) for piece, is_number in self.pieces]
+
+    @property
+    def html(self) -> str:
+        """The clause as sanitised HTML, its numbers bold."""
+        return "".join(
+            f"<b>{render(piece)}</b>" if is_number else render(piece)
+            for piece, is_number in self.pieces
+        )
+
+
+@lru_cache(maxsize=4096)
+def quotes(abstract: str) -> tuple[Quote, ...]:
+    """Return what an abstract reports, in reading order; each number stands in one quote."""
+    folded = fold_with_places(abstract[:MAX_ABSTRACT])
+    names = {found["name"] for found in _PROPOSED.finditer(folded.cased)}
+    clauses: list[tuple[int, int, list[AbstractNumber]]] = []
+    for expression, place in outcomes(folded):
+        start, end = _clause(folded, place.sentence, (expression.start, expression.end), names)
+        numbers = [number_of(folded, expression)]
+        if clauses and start < clauses[-1][1]:  # one that needs the clause before it
+            first, last, earlier = clauses.pop()
+            start, end, numbers = min(first, start), max(last, end), earlier + numbers
+        clauses.append((start, end, numbers))
+    return tuple(_quote(abstract, folded, *clause) for clause in clauses)
+
+
+def headline(abstract: str) -> Quote | None:
+    """Return the quote for a row: the first of at most two lines, else the shortest."""
+    reported = quotes(abstract)
+    short = (quote for quote in reported if len(quote.text) <= TWO_LINES)
+    return next(short, None) or min(reported, key=lambda quote: len(quote.text), default=None)
+
+
+def _clause(
+    folded: Folded, sentence: tuple[int, int], number: tuple[int, int], names: set[str]
+) -> tuple[int, int]:
+    """Return where the shortest clause that can stand alone begins and ends around a number."""
+    text = folded.text
+    start, end = sentence
+    start = _RUN_UP.match(text, start, end).end()  # type: ignore[union-attr]
+    is_own = _is_own(folded, start, names)
+    if not is_own or _HOLDS_FOR_MORE.search(text, start, end):
+        return start, end
+    for border in _borders(folded, start, end):
+        if border.start() >= number[1]:
+            return start, border.start()
+        begins = border.start(border.lastgroup)  # type: ignore[arg-type]
+        if border.lastgroup == "subject":
+            is_own = _is_own(folded, begins, names)
+            if not _OTHER.match(text, begins) and begins <= number[0]:
+                start = begins
+        elif is_own and begins <= number[0]:
+            start = begins
+    return start, end
+
+
+def _is_own(folded: Folded, start: int, names: set[str]) -> bool:
+    """Return whether a clause begins with the paper's own work as its subject."""
+    name = re.compile(_NAME).match(folded.cased, start)
+    return bool(_OWN.match(folded.text, start) or (name and name["name"] in names))
+
+
+def _borders(folded: Folded, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Yield the borders between clauses outside of brackets, quotation marks and names."""
+    text, depth, checked = folded.text, 0, start
+    for border in _BORDER.finditer(text, start, end):
+        passed = text[checked : border.start()]
+        depth += sum(map(passed.count, "([")) - sum(map(passed.count, ")]"))
+        checked = border.start()
+        is_quoted = text.count('"', start, checked) % 2
+        verb = border["participle"] or border["verb"]
+        is_name = verb and folded.cased[border.end() - len(verb)].isupper()  # "Read and Keep"
+        if depth == 0 and not is_quoted and not is_name:
+            yield border
+
+
+def _quote(
+    abstract: str, folded: Folded, start: int, end: int, numbers: list[AbstractNumber]
+) -> Quote:
+    """Return a clause of the folded text as the abstract writes it."""
+    first = folded.places[start - 1][1] if start else 0
+    last = folded.places[end][0] if end < len(folded.places) else len(abstract)
+    pieces, written = [], first
+    for number in numbers:
+        begins, ends = _with_formula(abstract, number)
+        if begins >= written:  # else it stands in the formula of the one before
+            pieces += [(abstract[written:begins], False), (abstract[begins:ends], True)]
+            written = ends
+    pieces.append((abstract[written:last], False))
+    pieces[0] = pieces[0][0].lstrip(), pieces[0][1]
+    pieces[-1] = pieces[-1][0].rstrip(), pieces[-1][1]
+    return Quote(tuple(piece for piece in pieces if piece[0]), tuple(numbers))
+
+
+def _plain(piece: str) -> str:
+    """Return a piece as plain text with the blanks around it, "4.2×" for its formula."""
+    written = _FORMULA.sub(lambda found: _SIGN.sub(_sign, found[1]), piece)
+    before, after = (" " * piece[edge].isspace() for edge in (0, -1))
+    return f"{before}{plain(written)}{after}"
+
+
+def _sign(found: re.Match[str]) -> str:
+    return _SIGNS[found[0].strip()]
+
+
+def _with_formula(abstract: str, number: AbstractNumber) -> tuple[int, int]:
+    """Return where a number stands, with the whole formula that it is a part of."""
+    dollars = [found.start() for found in re.finditer(r"(?<!\\)\$", abstract)]
+    opened = sum(dollar < number.start for dollar in dollars)
+    closed = sum(dollar < number.end for dollar in dollars)
+    begins = dollars[opened - 1] if opened % 2 else number.start
+    ends = dollars[closed] + 1 if closed % 2 and closed < len(dollars) else number.end
+    return begins, ends
