@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.claims.tables.test_reading import FORMS, tables_of
-from webapp.claims.tables.names import benchmark, is_own, is_own_head, metric, names_of, reported
+from webapp.claims.tables.names import (
+    benchmark,
+    is_difference,
+    is_own,
+    is_own_head,
+    metric,
+    names_of,
+    reported,
+)
 
 
 def row(*cells: str) -> str:
@@ -124,10 +132,15 @@ def test_the_own_row() -> None:
     abstract = "Attention is slow. We propose HeronNet, a sparse kernel for GPUs. It is fast."
     names = names_of("Heron: sparse kernels", abstract)
     assert names == ["Heron", "HeronNet"]
-    for label in (["Heron"], ["8B", "Heron-Large"], ["Wren (ours)"], ["HeronNet †"], ["Ours"]):
-        assert is_own(label, names), label
-    for label in (["w/o Heron"], ["Herons"], ["Wren"], ["- Heron"], ["Wren + Heron"], []):
-        assert not is_own(label, names), label
+    own = ("Heron", "Heron-Large", "Wren (ours)", "HeronNet †", "Ours", "+ Heron", "Wren + Heron")
+    own += ("Our method", "Our Heron", "Proposed", "Wren w/ Heron", "OURS", "This work")
+    for label in own:
+        assert is_own(["8B", label], names), label
+    other = ("w/o Heron", "Herons", "Wren", "- Heron", "Heron w/o sieve", "Heron without it", "")
+    other += ("Our Linear", "Our baseline", "Wren (our impl.)", "Our reimplementation", "Diff-3B")
+    other += ("Ours w/o sieve", "Ours (sieve only)", "Wren (reproduced by us)", "Heron – sieve")
+    for label in other:
+        assert not is_own([label], names), label
     introduced = (
         "We introduce Lark 3, a family of models. It is named LARK-X. We propose Sparse nests."
     )
@@ -158,3 +171,31 @@ def test_a_number_beside_a_data_set_is_a_setting_and_no_subject() -> None:
 
 def test_a_metric_with_a_blank_before_its_cut_off() -> None:
     assert metric("Recall @1") == metric("R@1")
+
+
+@pytest.mark.parametrize(
+    "abstract",
+    ["We introduce Heron, a benchmark of birds.", "We present Heron (HE), the first data set.",
+     "We propose Heron, a new and open test suite.", "We introduce HeronBench, of birds.",
+     "We release and introduce Heron-10K, for birds."],
+)  # fmt: skip
+def test_a_data_set_that_a_paper_proposes_is_no_method(abstract: str) -> None:
+    assert names_of("On birds that fly", abstract) == []
+
+
+def test_a_name_of_the_title_that_achieves_something_is_the_paper_s_own() -> None:
+    title = "Fast attention with HeronNet for birds"
+    assert names_of(title, "Slow. HeronNet outperforms others.") == ["HeronNet"]
+    assert names_of(title, "It is better than HeronNet achieves. Fast.") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Δ", "Δ (%)", "Improvement", "Improv.", "Gain", "Diff.", "Rel. gain"]
+)
+def test_differences(text: str) -> None:
+    assert is_difference([text])
+
+
+@pytest.mark.parametrize("text", ["Diff-3B", "Diffusion", "GainNet", "Improved Wren", "DiffPool"])
+def test_names_that_only_begin_like_a_difference(text: str) -> None:
+    assert not is_difference([text])

@@ -224,7 +224,7 @@ def test_a_label_above_empty_cells_holds_for_them() -> None:
         "Chat & Search/TriviaQA",
     ]
     middle = grid("Kind | Set | n", "= | GSM | 1", "Math | AIME | 2", " | MATH | 3")
-    assert [label for label, _, _ in told(middle)] == ["GSM", "Math/AIME", "MATH"]
+    assert [label for label, _, _ in told(middle)] == ["Math/GSM", "Math/AIME", "Math/MATH"]
 
 
 def test_a_dash_behind_a_name_is_a_missing_value_and_no_block() -> None:

@@ -40,8 +40,19 @@ _SAYS_METRIC = re.compile(
     r"evaluated (?:by|with|using))\b",
     re.IGNORECASE,
 )
-_DIFFERENCE = re.compile(r"^(?:Δ|Improv(?:ement|\.)?|Gain|Diff(?:erence|\.)?|Decrease)\b|^Δ", re.I)
-_OURS = re.compile(r"\b[Oo]urs\b|\(OURS\)|\bOur (?:method|model|approach)\b")
+_DIFFERENCE = re.compile(
+    r"(?:Δ|↑|↓|(?:(?:abs(?:olute|\.)?|rel(?:ative|\.)?) )?"
+    r"(?:improv(?:ements?|\.)?|gains?|diff(?:erences?|\.)?|decrease|increase|delta)(?![-\w])).*",
+    re.IGNORECASE,
+)
+_OURS = re.compile(
+    r"\b[Oo]urs\b|\bOURS\b|\b(?:[Oo]ur|[Pp]roposed) (?:full )?(?:method|model|approach|framework)\b"
+)
+# A baseline that the authors ran or changed themselves.
+_RERUN = re.compile(
+    r"\b(?:our )?(?:re-?(?:implement\w*|produc\w*|run|trained|eval\w*)|impl\w*\.?|baselines?)\b",
+    re.IGNORECASE,
+)
 _VERBS = "propose|introduce|present|develop|design|call|name|describe"
 _PROPOSED = re.compile(
     rf"\b(?:we|this (?:paper|work)) (?:{_VERBS})s?\b[^.;]{{0,160}}", re.IGNORECASE
@@ -58,7 +69,21 @@ _CALLED = re.compile(
     r"\b(?:called|named|dubbed|termed|coined|namely)\s+[\"“']?(?P<name>[A-Z][\w+-]*[A-Z0-9]\w*|[A-Z]{2,})"
 )
 _ABLATED = re.compile(
-    r"\bw/o\b|\bwithout\b|^[-+−–—]|\s[-−–]\s|\bno[- ]|-no[a-z]|\b(?:minus|ablat\w+|removed?)\b"
+    r"\bw/o\b|\bwithout\b|(?:^|\s)[-−–—]\s?(?=\w)|\bno[- ]|-no[a-z]"
+    r"|\b(?:minus|ablat\w+|removed?|replac\w+|only)\b"
+)
+# What a paper proposes that is no method and has no row among them.
+_NO_METHOD = re.compile(
+    r"\w*(?:[Bb]ench(?:mark)?|[Dd]ata ?[Ss]et|[Cc]orpus|Arena|Eval)(?:-\w+)?|\w+-?\d+[KMB]"
+)
+_IS_DATA = re.compile(
+    r"\W+(?:\([^)]*\)\W+)?(?:a|an|the|the first)\s(?:[\w,-]+\s){0,6}?"
+    r"(?:benchmarks?|data ?sets?|corpus|corpora|test ?bed|suite|taxonomy|survey|leaderboard)\b",
+    re.IGNORECASE,
+)
+_ACHIEVES = (
+    r"\s(?:\w+ly )?(?:achieves?|outperforms?|improves?|reaches|surpasses|reduces|attains|exceeds|"
+    r"delivers|yields|obtains|consistently)\b"
 )
 _COMMON = {"LLM", "LLMs", "VLM", "VLMs", "MLLM", "MLLMs", "RL", "AI", "NLP", "GPU", "CPU", "API"}
 _COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "3D", "2D", "QA"}
@@ -98,10 +123,19 @@ def metric(text: str) -> Metric | None:
 
 def direction(head_path: Sequence[str]) -> str:
     """Which way is better under heads: "higher" or "lower" by arrow or metric, "" if unknown."""
-    said = {"higher" for text in head_path if "↑" in text}
-    said |= {"lower" for text in head_path if "↓" in text}
-    said = said or {known.better for text in head_path if (known := metric(text))}
-    return next(iter(said)) if len(said) == 1 else ""
+    arrows = {better for sign, better in _ARROWS.items() if any(sign in text for text in head_path)}
+    return _only(arrows or {m.better for text in head_path if (m := metric(text))}) or ""
+
+
+def direction_of_caption(caption: str) -> str:
+    """Which way is better of all values of a table, where its first sentence tells; else ""."""
+    first = re.split(r"(?<=[^.]{3})\.\s", caption)[0]
+    arrows = {better for sign, better in _ARROWS.items() if sign in first}
+    named = {_metrics()[name].better for name in _in_caption(first, tuple(_metrics()))}
+    return _only(arrows | named) or ""
+
+
+_ARROWS = {"↑": "higher", "↓": "lower"}
 
 
 @cache
@@ -239,7 +273,7 @@ def _reported(
     worded = [text for text in labels if _WORDS.search(text)] or heads[:1]
     subject = worded[-1] if worded else ""
     labels, heads = ([text for text in kept if text != subject] for kept in (labels, heads))
-    is_result = not any(_DIFFERENCE.search(text) for text in texts) and not any(
+    is_result = not is_difference(texts) and not any(
         _ATTRIBUTE.fullmatch(_bare(text)) for text in heads
     )
     if name is None or measure is None or not is_result or not _WORDS.search(subject):
@@ -258,8 +292,9 @@ def _reported(
 def names_of(title: str, abstract: str) -> list[str]:
     """What a paper calls its own method.
 
-    The title, where it is a name or has one before a colon or dash; and what the abstract says that
-    it proposes: a name in capitals, or any between "we introduce" and a comma or bracket.
+    The title, where it is a name or has one before a colon or dash; what the abstract says that it
+    proposes: a name in capitals, or any between "we introduce" and a comma or bracket; and a name
+    of the title that the abstract says to achieve something. Data sets and benchmarks are none.
     """
     names: list[str] = []
     head, separator, _ = _partition(title)
@@ -270,12 +305,20 @@ def names_of(title: str, abstract: str) -> list[str]:
     for sentence in _PROPOSED.findall(abstract):
         names += [name for name in _NAME.findall(sentence) if name not in _COMMON][:1]
     names += [match["name"] for match in _CALLED.finditer(abstract)]
-    kept = [
+    names += [
         name
-        for name in dict.fromkeys(names)
-        if benchmark(name) is None and len(name) > 1 and name not in _COMMON
+        for name in dict.fromkeys(_NAME.findall(title))
+        if re.search(rf"(?<!than )(?<![\w-]){re.escape(name)}{_ACHIEVES}", abstract)
     ]
-    return kept[:4]
+    methods = [name for name in dict.fromkeys(names) if _may_be_a_method(name, abstract)]
+    return methods[:4]
+
+
+def _may_be_a_method(name: str, abstract: str) -> bool:
+    if len(name) < 2 or name in _COMMON or benchmark(name) or _NO_METHOD.fullmatch(name):
+        return False
+    place = abstract.find(name)
+    return place < 0 or not _IS_DATA.match(abstract, place + len(name))
 
 
 def _partition(title: str) -> tuple[str, str, str]:
@@ -289,19 +332,32 @@ def _partition(title: str) -> tuple[str, str, str]:
 def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
     """Whether a row label (or head path) is of the paper's own method.
 
-    "w/o X" and "X without Y" are its ablations, "+ X" joins it to another: they are not it.
+    "w/o X" is its ablation and "our X baseline" another's method; "+ X" and "A + X" are its own.
     """
     text = " ".join(label)
-    if _ABLATED.search(text):
+    if _ABLATED.search(text) or _RERUN.search(text):
         return False
-    if _OURS.search(text):
-        return True
     last = label[-1] if label else ""
+    if _OURS.search(text) or last in {"Proposed", "This work", "This paper"}:
+        return True
     return any(
-        re.match(rf"(?:[\w.-]+/)?{re.escape(name)}(?!\w)", last, re.IGNORECASE) for name in names
+        re.match(
+            rf"(?:[\w.-]+/|[Oo]ur |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}(?!\w)", last, re.I
+        )
+        for name in names
     )
 
 
 def is_own_head(head_path: Sequence[str], names: Sequence[str]) -> bool:
     """Whether the heads over a column, groups and all, are of the paper's own method."""
     return any(is_own([text], names) for text in head_path)
+
+
+def is_difference(texts: Sequence[str]) -> bool:
+    """Whether a label or head path says a difference: "Δ", "Improvement"; "Diff-3B" is a model."""
+    return any(_DIFFERENCE.fullmatch(text.strip()) for text in texts)
+
+
+def is_attribute(head_path: Sequence[str]) -> bool:
+    """Whether heads tell what was varied or given, not what came out."""
+    return any(_ATTRIBUTE.fullmatch(_bare(text)) for text in head_path[-1:])

@@ -5,7 +5,7 @@ words, and is given a metric or a data set only where one of them names it (`nam
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -28,6 +28,8 @@ _NUMERIC = re.compile(r"\d")
 _WORDS = re.compile(r"[^\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡$]")
 _DASHES = {"-", "–", "—", "--"}
 _NOTHING = {"", "-", "–", "—", "n/a", "na", "none", "oom", "✓", "✗", "×", "/"}
+# A row that adds to the method above it.
+_ADDED = re.compile(r"(?:[+＋↳∟└⊕]|&|w/o?(?!\w)|with(?:out)?\b|[-−–]\s)\s*\S")
 MAX_HEAD_ROWS = 6
 MAX_STUB_COLUMNS = 5
 
@@ -48,6 +50,7 @@ class Value:
     row_label: tuple[str, ...]
     head_path: tuple[str, ...]
     block: tuple[str, ...] = ()  # what names the block of rows; the label begins with it
+    is_sure: bool = True  # that label and heads are its own: else only the cell is shown
 
 
 def value_of(text: str) -> tuple[Decimal, str, Decimal | None, str] | None:
@@ -68,6 +71,25 @@ def value_of(text: str) -> tuple[Decimal, str, Decimal | None, str] | None:
     sign = (match["sign"] or "").strip()
     unit = "×" if "x" in {sign, match["unit"]} else sign or match["unit"] or ""
     return number, unit, Decimal(spread) if spread else None, (match["note"] or "").strip()
+
+
+@dataclass(frozen=True)
+class _Label:
+    """The cells that label a row, and whether they are known to be its own."""
+
+    texts: tuple[str, ...]
+    is_sure: bool
+
+    @property
+    def base(self) -> str:
+        """The method that the rows below may add to, or ""."""
+        text = self.texts[0] if len(self.texts) == 1 else ""
+        return "" if _ADDED.match(text) else text
+
+    def added_to(self, base: str) -> "_Label":
+        """The label with the method above it where it only says what is added to that."""
+        is_added = base and len(self.texts) == 1 and _ADDED.match(self.texts[0])
+        return replace(self, texts=(base, *self.texts)) if is_added else self
 
 
 @dataclass(frozen=True)
@@ -182,7 +204,9 @@ class Table:
         last = min(end - 1, start + MAX_STUB_COLUMNS)
         while column < last and not self._body(column - 1):
             column += 1  # a column that says nothing, before the labels
-        if not self._is_wordy(column - 1) and not self._counts(column - 1):
+        # Numbers may stand before the names of the rows: "Layers", then "Model".
+        labels_rows = self._is_wordy(column - 1) or self._counts(column - 1)
+        if not labels_rows and not (column < last and self._is_wordy(column)):
             return column
         while column < last and (self._is_wordy(column) or self._tells_apart(start, column)):
             column += 1
@@ -245,27 +269,43 @@ class Table:
 
     def _values(self) -> Iterator[Value]:
         block: tuple[str, ...] = ()
+        bases: dict[int, str] = {}  # what rows of "+ X" add to, for each table side by side
         head = [self.head_path(column) for column in range(self.grid.width)]
         for row in range(self.head_rows, len(self.grid.rows)):
             if self.is_block(row):
-                block = (self._block_name(row),)
+                block, bases = (self._block_name(row),), {}
                 continue
             if self._is_second_head(row):
                 head = [
                     (cell.text,) if cell is not None and cell.text else ()
                     for cell in self.grid.rows[row]
                 ]
-                block = ()
+                block, bases = (), {}
                 continue
             if row in self._beside_blocks:
                 block = ()
-            for column, label in self._labelled(row):
-                cell = self.grid.rows[row][column]
-                if cell is None or (cell.row, cell.column) != (row, column):
-                    continue
-                read = value_of(cell.text)
-                if read is not None:
-                    yield Value(cell, *read, block + label, head[column], block)
+            for columns, label in self._labelled(row):
+                whole = label if block else label.added_to(bases.get(columns.start, ""))
+                if whole is label:
+                    bases[columns.start] = label.base
+                yield from self._values_between(row, columns, block, whole, head)
+
+    def _values_between(
+        self,
+        row: int,
+        columns: range,
+        block: tuple[str, ...],
+        label: "_Label",
+        head: list[tuple[str, ...]],
+    ) -> Iterator[Value]:
+        for column in columns:
+            cell = self.grid.rows[row][column]
+            if cell is None or (cell.row, cell.column) != (row, column):
+                continue
+            read = value_of(cell.text)
+            if read is not None:
+                is_sure = label.is_sure and bool(head[column]) and bool(label.texts)
+                yield Value(cell, *read, block + label.texts, head[column], block, is_sure)
 
     def _is_second_head(self, row: int) -> bool:
         """Whether a row further down heads those below it: words under a line, no number."""
@@ -286,37 +326,61 @@ class Table:
                 path.append(cell.text)
         return tuple(text for i, text in enumerate(path) if i == 0 or text != path[i - 1])
 
-    def _labelled(self, row: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """The columns of a row that hold values, each with the label of its part of the row."""
+    def _labelled(self, row: int) -> Iterator[tuple[range, "_Label"]]:
+        """The columns of a row that hold values, with the label of their part of the row."""
         ends = [stub.start for stub in self.stubs[1:]] + [self.grid.width]
         for stub, end in zip(self.stubs, ends, strict=True):
             cells = [*self.grid.rows[row][stub.start : stub.stop]]
+            is_sure = True
             if len(stub) > 1 and cells[1] and cells[1].text:
-                cells[0] = self._group_of(row, stub.start)
+                cells[0], is_sure = self._group_of(row, stub.start)
             texts = [cell.text for cell in cells if cell and cell.text.lower() not in _NOTHING]
             label = tuple(text for i, text in enumerate(texts) if i == 0 or text != texts[i - 1])
-            for column in range(stub.stop, end):
-                yield column, label
+            yield range(stub.stop, end), _Label(label, is_sure)
 
-    def _group_of(self, row: int, column: int) -> Cell | None:
-        """The label of the group that a row belongs to: its own first cell's, or one above it.
+    def _group_of(self, row: int, column: int) -> tuple[Cell | None, bool]:
+        """The label of the group that a row belongs to, and whether that is sure.
 
-        None where the first row of the block has none: there labels stand in the middle. A label
-        written over two rows, "Chat &" and "Search" below it, is one.
+        Its own first cell's, or the nearest above it. Where the first row of the group has none,
+        the only label between two rules stands in the middle of its rows. A label written over two
+        rows, "Chat &" and "Search" below it, is one.
         """
-        block = [row]
-        while block[0] > self.head_rows and not self.is_block(block[0] - 1):
-            block.insert(0, block[0] - 1)
-        labels = {r: cell for r in block if (cell := self.grid.rows[r][column]) and cell.text}
-        if not labels or block[0] not in labels:
-            return self.grid.rows[row][column]
-        at = max(labels)
-        below = self.grid.rows[at + 1][column] if at + 1 < len(self.grid.rows) else None
-        if labels[at].text.endswith("&") and below is not None and below.text:
-            return replace(labels[at], text=f"{labels[at].text} {below.text}")
-        if at - 1 in labels and labels[at - 1].text.endswith("&"):
-            return replace(labels[at], text=f"{labels[at - 1].text} {labels[at].text}")
-        return labels[at]
+        own = self.grid.rows[row][column]
+        rows = self._between(row, self._is_ruled)
+        labels = self._texts(rows, column)
+        if labels and rows.start not in labels:
+            only = {(cell.row, cell.column): cell for cell in labels.values()}
+            for cell in only.values() if len(only) == 1 else ():
+                if abs(2 * cell.row + cell.rows - rows.start - rows.stop) <= 1:
+                    return cell, True
+            return own, False
+        if not labels:
+            rows = self._between(row, self.is_block)
+            labels = self._texts(rows, column)
+            if rows.start not in labels:
+                return own, not labels
+        above = max(r for r in labels if r <= row)
+        below = self.grid.rows[above + 1][column] if above + 1 < len(self.grid.rows) else None
+        label = labels[above]
+        if label.text.endswith("&") and below is not None and below.text:
+            return replace(label, text=f"{label.text} {below.text}"), True
+        if above - 1 in labels and labels[above - 1].text.endswith("&"):
+            return replace(label, text=f"{labels[above - 1].text} {label.text}"), True
+        return label, True
+
+    def _texts(self, rows: range, column: int) -> dict[int, Cell]:
+        """The cells of a column that say something, by their rows."""
+        cells = ((row, self.grid.rows[row][column]) for row in rows)
+        return {row: cell for row, cell in cells if cell is not None and cell.text}
+
+    def _between(self, row: int, ends: Callable[[int], bool]) -> range:
+        """The rows around one, from a row that `ends` is true of to before the next."""
+        first, last = row, row + 1
+        while first > self.head_rows and not ends(first) and not self.is_block(first - 1):
+            first -= 1
+        while last < len(self.grid.rows) and not ends(last) and not self.is_block(last):
+            last += 1
+        return range(first, last)
 
     def markdown(self) -> str:
         """The table as rows of Markdown under one row of heads, spanning cells filled in."""

@@ -11,18 +11,41 @@ from webapp.claims.models import PaperTable, ReportedValue, TableReading
 from webapp.papers.models import Paper
 
 from .grid import Cell
-from .names import direction, is_own, is_own_head, names_of
+from .names import (
+    direction,
+    direction_of_caption,
+    is_attribute,
+    is_difference,
+    is_own,
+    is_own_head,
+    names_of,
+)
 from .reading import Table, Value
 from .store import unpacked
 
 MAX_ROWS = 60  # shown of one table
+MOST_COMPARED = 10  # methods beyond which a table compares no better
+OUTLIER = 10  # times the middle of a column: another unit, or a misread number
 _NO_RESULT = re.compile(
-    r"hyper-?parameter|statistics|notation|configuration|data ?sets? (?:used|overview)|"
-    r"prompt|training (?:details|settings)|symbols|taxonomy|abbreviation",
+    r"hyper-?parameter|statistics|notation|configuration|composition|data ?sets? (?:used|overview)|"
+    r"prompt|training (?:details|settings|data)|symbols|taxonomy|abbreviation|distribution of|"
+    r"number of (?:samples|examples|images|documents|questions)|overview of|summary of the data",
     re.IGNORECASE,
 )
-_ABLATION = re.compile(r"ablat|sensitivit|effect of|impact of|variants?\b", re.IGNORECASE)
-_MAIN = re.compile(r"\bmain\b|comparison|compared|state[- ]of[- ]the[- ]art|overall", re.IGNORECASE)
+_ABLATION = re.compile(
+    r"ablat|sensitivit|effects? of|impact of|influence of|variants?\b|varying|different (?:values|"
+    r"numbers|sizes|choices) of|hyper-?parameter|sweep|trade-?off|component",
+    re.IGNORECASE,
+)
+_MAIN = re.compile(
+    r"\bmain\b|\bcompar(?:ed?|isons?)\b|state[- ]of[- ]the[- ]art|overall|\bresults? on\b|"
+    r"baselines",
+    re.IGNORECASE,
+)
+# A label that only says what was set: "0.5", "k = 4", "8 layers", "50%".
+_SETTING = re.compile(
+    r"(?:[\w\\]{1,12}\s?[=:@]\s?)?[-+]?[\d.,]+\s?[%kKMB×x]?(?: ?[a-z]+)?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +90,26 @@ class ShownTable:
 
     @cached_property
     def _own_rows(self) -> set[int]:
-        return {v.cell.row for v in self.table.values if is_own(v.row_label, self.names)}
+        rows = {v.cell.row for v in self.table.values if is_own(v.row_label, self.names)}
+        return rows or (set() if self.own_columns else self._highlighted)
+
+    @cached_property
+    def _highlighted(self) -> set[int]:
+        """The few rows that the paper colours whole and that hold its best values."""
+        rows: dict[int, list[Cell]] = defaultdict(list)
+        for value in self.table.values:
+            if not is_difference(value.row_label) and value.is_sure:
+                rows[value.cell.row].append(value.cell)
+        bold = {row: sum(cell.is_bold for cell in cells) for row, cells in rows.items()}
+        coloured = {
+            row
+            for row in rows
+            if all(cell.is_coloured for cell in self.table.grid.distinct(row)) and bold[row]
+        }
+        others = [bold[row] for row in rows if row not in coloured]
+        is_few = len(coloured) <= max(1, len(rows) // 3) and len(rows) > 2
+        is_best = bool(coloured) and min(bold[row] for row in coloured) > max(others, default=0)
+        return coloured if is_few and is_best else set()
 
     @property
     def cell_id(self) -> str:
@@ -108,23 +150,30 @@ class ShownTable:
 
     @cached_property
     def best(self) -> frozenset[tuple[int, int]]:
-        """Where the best value of a column stands, by row and column.
+        """The places of the best values of each column and block.
 
-        As the paper marks it by bold figures; where it marks none in a column and an arrow or the
-        metric over it tells which way is better, the best of each block.
+        Only where an arrow or the metric over them tells which way is better, and where no value
+        lies far outside of the others and the figures that the paper sets in bold agree.
         """
-        columns: dict[tuple[int, tuple[str, ...]], list[Value]] = defaultdict(list)
-        marked: set[int] = {v.cell.column for v in self.table.values if v.cell.is_bold}
-        best = [v.cell for v in self.table.values if v.cell.is_bold]
+        columns: dict[tuple[int, tuple[str, ...] | None], list[Value]] = defaultdict(list)
+        bold = {value.cell.column for value in self.table.values if value.cell.is_bold}
         for value in self.table.values:
-            if value.cell.column not in marked:
+            texts = (*value.row_label, *value.head_path)
+            if value.is_sure and not is_difference(texts) and not is_attribute(value.head_path):
                 columns[value.cell.column, value.block].append(value)
-        for values in columns.values():
-            if (better := direction(values[0].head_path)) and len(values) > 1:
-                pick = max if better == "higher" else min
-                top = pick(value.value for value in values)
-                best += [value.cell for value in values if value.value == top]
-        return frozenset((cell.row, cell.column) for cell in best)
+                if value.cell.column in bold:
+                    columns[value.cell.column, None].append(value)
+        bold = {value.cell.column for value in self.table.values if value.cell.is_bold}
+        heads = {value.head_path for value in self.table.values}
+        caption = self.table.grid.caption
+        by_caption = "" if any(map(direction, heads)) else direction_of_caption(caption)
+        best = [
+            cell
+            for values in columns.values()
+            for cell in _best(values, direction(values[0].head_path) or by_caption)
+        ]
+        agreed = (cell for cell in best if cell.is_bold or cell.column not in bold)
+        return frozenset((cell.row, cell.column) for cell in agreed)
 
     @property
     def has_own(self) -> bool:
@@ -150,19 +199,52 @@ class ShownTable:
 
     @property
     def is_result(self) -> bool:
-        """Whether it reports results: numbers, and no caption that says otherwise."""
-        return len(self.table.values) >= 4 and not _NO_RESULT.search(self.table.grid.caption)
+        """Whether it reports results: numbers, and no caption or heads that say otherwise."""
+        values = self.table.values
+        given = sum(is_attribute(value.head_path) for value in values)
+        return len(values) >= 4 and not self._says(_NO_RESULT) and given * 2 < len(values)
 
     @property
-    def weight(self) -> tuple[bool, bool, bool, int]:
-        """The main table has the greatest: results, no ablation, the own row or a caption so."""
-        caption = self.table.grid.caption
+    def is_variation(self) -> bool:
+        """Whether it compares variants of one method: an ablation, or a sweep over numbers."""
+        labels = [label[-1] for label in self._compared if label]
+        numbers = sum(bool(_SETTING.fullmatch(label)) for label in labels)
+        return self._says(_ABLATION) or (len(labels) > 1 and numbers * 2 > len(labels))
+
+    def _says(self, pattern: re.Pattern[str]) -> bool:
+        return bool(pattern.search(self.table.grid.caption))
+
+    @cached_property
+    def _compared(self) -> set[tuple[str, ...]]:
+        """What the table compares: the labels of its rows, or the heads where methods stand."""
+        if self.own_columns and not self.own_found:
+            return {value.head_path[:1] for value in self.table.values}
+        return {value.row_label[len(value.block) :] for value in self.table.values}
+
+    @property
+    def weight(self) -> tuple[bool, bool, bool, bool, int, int]:
+        """The main table has the greatest: the own method among the most others, not varied."""
+        is_appendix = bool(re.match(r"A\d", self.stored.anchor))
         return (
-            self.is_result,
-            not _ABLATION.search(caption),
-            self.has_own or bool(_MAIN.search(caption)),
+            self.is_result and not self.is_variation,
+            self.has_own,
+            not is_appendix,
+            self._says(_MAIN),
+            min(len(self._compared), MOST_COMPARED),
             -self.stored.position,
         )
+
+
+def _best(values: Sequence[Value], better: str) -> list[Cell]:
+    """The cells of the best of a column's values, or none where that is not sure."""
+    if not better or len(values) < 2:
+        return []
+    sizes = sorted(abs(value.value) for value in values if value.value)
+    middle = sizes[len(sizes) // 2] if sizes else 0
+    top = (max if better == "higher" else min)(value.value for value in values)
+    if middle and not middle / OUTLIER <= abs(top) <= middle * OUTLIER:
+        return []
+    return [value.cell for value in values if value.value == top]
 
 
 @dataclass(frozen=True)
