@@ -155,3 +155,38 @@ def test_prose_has_the_number_apart_from_its_note(number: str, script: str, kind
         joined = f"{number}{script}"
         assert joined not in section.text or kind == "spread", (how, section.text[:80])
         assert number in section.text.replace("\\%", "%"), (how, section.text[:80])
+
+
+# An unknown command of colour as LaTeXML leaves it: its argument stands in the text behind it.
+UNKNOWN = [
+    ("blue!10", ("63.5", "7.25", "88", "0.5")), ("gray!15", ("88.1", "0.5", "9.5")),
+    ("cyan!5", ("63.5", "0.75")), ("red", ("63.5", "7")), ("mygray", ("63.5", "0.5")),
+    ("blue!10!white", ("63.5", "7")), ("[HTML]EFEFEF", ("63.5", "7", "0.5")),
+    ("[rgb]0.0,0.45,0.81", ("63.5", "7.25", "0.5")), ("[rgb]1,0,0", ("63.5", "7.5")),
+    ("[RGB]255,230,200", ("63.5",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("argument", "numbers"), UNKNOWN)
+@pytest.mark.parametrize("command", ["cellcolor", "rowcolor", "textcolor", "color", "columncolor"])
+def test_the_argument_of_an_unknown_colour_is_no_text(
+    command: str, argument: str, numbers: tuple[str, ...]
+) -> None:
+    error = f"<span class='ltx_ERROR undefined'>\\{command}</span>{argument}"
+    for number in numbers:
+        bold = f"<span class='ltx_text ltx_font_bold'>{number}</span>"
+        formula = f"<math alttext='{number}'></math>"
+        for cell in (f"{error}{number}", f"{error} {number}", error + bold, error + formula):
+            (value,) = grid("M | A", f"=Wren | {cell}").values
+            assert value.cell.text == number, cell
+            assert value.cell.is_coloured
+    label = grid("M | A", f"={error} Heron (ours) | 1.0").values[0]
+    assert label.row_label == ("Heron (ours)",)
+
+
+@pytest.mark.parametrize("run", ["blue!550.1", "[gray]0.963.5", "[rgb]0.1,0.25,0.5563.55"])
+def test_a_number_that_a_colour_runs_into_is_none(run: str) -> None:
+    """5 of "blue!5" and 50.1, or 55 and 0.1: nobody can tell."""
+    error = f"<span class='ltx_ERROR undefined'>\\cellcolor</span>{run}"
+    values = {v.cell.text for v in grid("M | A | B", f"=Wren | {error} | 1.0").values}
+    assert values <= {"1.0", "63.55"}

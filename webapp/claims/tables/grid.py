@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lxml.html import HtmlElement
 
-from webapp.papers.latexml import Line, plain_tex, read
+from webapp.papers.latexml import Line, is_colour, is_row_colour, plain_tex, read
 
 MAX_TABLES = 80  # of one paper
 MAX_CELLS = 6000  # of one table, spans filled in
@@ -148,10 +148,11 @@ def _grid(tabular: HtmlElement) -> Grid | None:
     width = 0
     for r, row in enumerate(rows):
         c = 0
+        is_coloured = any(map(_colours_row, [row, *row.iter("span")][:MAX_SPAN]))
         for element in _cells(row):
             while (r, c) in taken:
                 c += 1
-            cell = _cell(element, r, c, len(rows))
+            cell = _cell(element, r, c, len(rows), is_coloured=is_coloured)
             for place in _places(cell):
                 taken.setdefault(place, cell)
             if (grown := _grown_upwards(cell, _rows_upwards(element), taken)) != cell:
@@ -190,7 +191,7 @@ def _grown_upwards(cell: Cell, rows: int, taken: dict[tuple[int, int], Cell]) ->
     return replace(cell, row=top.row, rows=height, has_line_above=top.has_line_above)
 
 
-def _cell(element: HtmlElement, row: int, column: int, height: int) -> Cell:
+def _cell(element: HtmlElement, row: int, column: int, height: int, *, is_coloured: bool) -> Cell:
     css = element.get("class") or ""
     spans = {kind: int(number) for kind, number in _SPAN.findall(css)}
     for kind in ("col", "row"):
@@ -212,7 +213,7 @@ def _cell(element: HtmlElement, row: int, column: int, height: int) -> Cell:
         is_underlined=_is_marked(
             element, "ltx_ulem_uline", "ltx_framed_underline", r"\underline", "ltx_underline"
         ),
-        is_coloured=any(map(_is_coloured, (element.getparent(), *element.iter()))),
+        is_coloured=is_coloured or any(map(_is_coloured, element.iter())),
         has_line_above=any(border in {"t", "tt"} for border in borders),
     )
 
@@ -232,7 +233,13 @@ def _is_coloured(node: HtmlElement) -> bool:
     if not isinstance(node.tag, str):
         return False
     style, tex = node.get("style") or "", node.get("alttext") or ""
-    return bool(_COLOURED.search(style) or "\\color" in tex)
+    return bool(_COLOURED.search(style) or "color" in tex) or is_colour(node.text or "")
+
+
+def _colours_row(node: HtmlElement) -> bool:
+    if _has(node, "ltx_tr"):
+        return bool(_COLOURED.search(node.get("style") or ""))
+    return _has(node, "ltx_ERROR") and is_row_colour(node.text or "")
 
 
 def cell_line(element: HtmlElement) -> Line:

@@ -4,8 +4,19 @@ Raised and lowered text stands beside the line. Behind a number it is an exponen
 or a note, and never one more digit: `85<sup>1</sup>` is 85 with the note 1.
 """
 
+from .errors import is_colour, is_row_colour
 from .scripts import Line
 from .tex import plain_tex, without_colours
 from .text import Around, Write, parse, read
 
-__all__ = ["Around", "Line", "Write", "parse", "plain_tex", "read", "without_colours"]
+__all__ = [
+    "Around",
+    "Line",
+    "Write",
+    "is_colour",
+    "is_row_colour",
+    "parse",
+    "plain_tex",
+    "read",
+    "without_colours",
+]

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from lxml import html
 from lxml.html import HtmlElement
 
+from .errors import without_arguments
 from .scripts import TAIL, Line, attach
 
 _HIDDEN = re.compile(r"\bltx_(?:phantom|ERROR)\b")
+_ERROR = re.compile(r"\bltx_ERROR\b")
 _BREAKS = re.compile(r"[\r\n\t\f]+")  # of the source: the page shows a blank
 _SCRIPT = re.compile(r"\bltx_(sup|sub)\b")
 
@@ -64,8 +66,11 @@ class _Reader:
 
     def _begin(self, node: HtmlElement) -> Line:
         """What stands for an element, or before its content, which is put on the stack."""
-        if node is not self._root and node.tail:
-            self._pending.append(node.tail)
+        tail = node.tail or ""
+        if _ERROR.search(node.get("class") or ""):
+            tail = without_arguments(node.text or "", tail)
+        if node is not self._root and tail:
+            self._pending.append(tail)
         if not isinstance(node.tag, str) or _is_hidden(node):
             return Line("")
         written = self._write(node, self._line)
