@@ -177,10 +177,11 @@ SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 # Celery: the site's workers and beat; `redis_broker.configure` has what all workers share.
 CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # else anyone who reaches Redis could stop them
-# Each queue of the site's workers keeps a promise, and has a process of its own, so that none waits
-# for another: a few seconds of work for a reader, hours of work for all, requests to arXiv within
-# its limit, mail, what bench workers say, minutes of a model.
+# Each queue of the site's workers keeps a promise, and none waits for another: a few seconds of
+# work for a reader, hours of work for all, requests to arXiv within its limit, mail, what bench
+# workers say, minutes of a model.
 QUEUES = ["quick", "bulk", "arxiv", "mail", "events", "summaries"]
+SMALL_QUEUES = ["quick", "events", "mail", "arxiv"]  # they wait more than they work
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 _TASKS_OF = {
     "bulk": (

@@ -26,7 +26,7 @@ from tests import machine
 from tests.faults.clocks import step
 from tests.faults.small_disk import WHY_NOT, fill, make_room, small_disk
 from tests.faults.test_kills import children_of, measured_once
-from tests.faults.up_rig import QUEUES, ROLES, UpRig
+from tests.faults.up_rig import QUEUES, ROLES, SMALL_QUEUES, UpRig
 from tests.processes import START_SECONDS, processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring
 from webapp.runs.models import PeriodicTask, Worker
@@ -36,15 +36,7 @@ from webapp.runs.models import PeriodicTask, Worker
 BACK_WITHIN = 15.0
 NEVER = 120.0  # seconds by the clock: tells what comes back from what never does
 FULL_FOR = 6.0  # seconds: some sweeps and a heartbeat of the beat that cannot be written
-FORKING = (
-    "web",
-    "quick",
-    "bulk",
-    "arxiv",
-    "mail",
-    "events",
-    "summaries",
-)  # the bench worker's child: test_kills.py
+FORKING = ("web", "bulk", "summaries")  # the bench worker's child: test_kills.py
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -118,7 +110,7 @@ def keep_busy(rig: UpRig, victims: Sequence[str], over: Event) -> Thread:
             with suppress(OSError):
                 urllib.request.urlopen(f"http://127.0.0.1:{rig.port}/", timeout=5).read()
 
-    for queue in roles & {*QUEUES}:
+    for queue in (roles & {*QUEUES}) | ({*SMALL_QUEUES} if "site" in roles else set()):
         rig.send_tokens(queue, 80)
     reading = Thread(target=read_pages if "web" in roles else lambda: None)
     reading.start()

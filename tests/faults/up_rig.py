@@ -22,18 +22,15 @@ from tests.runs.rig import Rig, free_port
 ROLES = {
     "redis": "redis-server",
     "web": "assay-web",
-    "quick": "assay-quick",
+    "site": "assay-site",
     "bulk": "assay-bulk",
-    "arxiv": "assay-arxiv",
-    "mail": "assay-mail",
-    "events": "assay-events",
     "summaries": "assay-summaries",
     "beat": "assay-beat",
     "bench": "methods.worker.app",
 }
 
-
-QUEUES = ("quick", "bulk", "arxiv", "mail", "events", "summaries")
+SMALL_QUEUES = ("quick", "arxiv", "mail", "events")  # threads of one process
+QUEUES = (*SMALL_QUEUES, "bulk", "summaries")
 
 
 class UpRig(Rig):

@@ -2,6 +2,7 @@
 
     celery -A workers.site.app worker               runs the tasks of all queues, a child for each
     celery -A workers.site.app worker -Q quick      those of one queue, one at a time
+    celery -A workers.site.app worker -Q quick,mail -P threads -c 2    two queues in one process
     celery -A workers.site.app beat                 sends them when they are due; one process
 
 Tasks take primitives, call one domain function and may be sent twice without harm.
@@ -13,7 +14,7 @@ import sys
 import warnings
 from typing import Any
 
-from celery import Celery, signals
+from celery import Celery, concurrency, signals
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -22,6 +23,7 @@ from assay_common import env
 from assay_common.liveness import LivenessFile
 from assay_common.redis_broker import configure, quiet_worker
 from webapp.ui.translations import compile_catalogues
+from workers.site.queues import QueueConsumers
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
@@ -42,7 +44,8 @@ app = Celery(
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")
 configure(app)
-app.steps["consumer"].add(LivenessFile)
+app.steps["consumer"].update([LivenessFile, QueueConsumers])
+concurrency.ALIASES["threads"] = "workers.site.queues:ThreadPool"  # type: ignore[attr-defined]
 # A cached property, which its types declare read-only.
 app.Worker = quiet_worker(app.Worker, settings.QUEUES)  # type: ignore[misc]
 # Celery would reconnect to the database for each task, which takes longer than most tasks do.

@@ -5,6 +5,7 @@ stores heartbeats for the queue instead. A task that raises is kept until it suc
 """
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -32,7 +33,16 @@ def _queue(task: Any) -> str:
 
 
 log = logging.getLogger(__name__)
-_long = ExitStack()  # the heartbeats of the long task that runs; a worker runs one at a time
+
+
+class _Task(threading.local):
+    """The task that runs in this thread."""
+
+    def __init__(self) -> None:
+        self.heartbeats = ExitStack()
+
+
+_task = _Task()
 
 
 @task_prerun.connect
@@ -41,13 +51,13 @@ def _begin(task: Any, **_: object) -> None:
     if not task.name.startswith(("runs.", "health.")):
         busy = partial(store, Heartbeat.Kind.QUEUE, _queue(task))
         busy()
-        _long.callback(busy)
-        _long.enter_context(renewed(busy, SILENCE.total_seconds()))
+        _task.heartbeats.callback(busy)
+        _task.heartbeats.enter_context(renewed(busy, SILENCE.total_seconds()))
 
 
 @task_postrun.connect
 def _end(**_: object) -> None:
-    _long.close()
+    _task.heartbeats.close()
 
 
 @task_failure.connect

@@ -7,7 +7,6 @@ that run the site's code: they start and restart at once, and share memory.
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -22,13 +21,16 @@ from workers.up.model_here import LOCAL_BENCH, ModelHere, run_wanted
 from workers.up.supervisor import Child
 
 PYTHON = sys.executable
-PAUSE = 2.0  # seconds between two checks for what a worker waits for
+# Of the process that builds digests; it is replaced after a task that left more in memory, such as
+# the weights of an encoder.
+BULK_KIB = "180000"
 # Modules that a worker would import as it starts.
 OF_CELERY = (
     "celery.apps.beat",
     "celery.apps.worker",
     "celery.bin.celery",
     "celery.concurrency.prefork",
+    "celery.concurrency.thread",
     "celery.worker.consumer",
     "workers.site.beat",
     "workers.site.tasks",
@@ -47,15 +49,17 @@ def children(listener: int, *, ml: bool, model: ModelHere | None = None) -> Iter
     )
     _import(*OF_CELERY)
     level = ("--loglevel", settings.LOG_LEVEL)
-    for queue in settings.QUEUES:
-        if queue != "summaries":
-            yield _site_worker(queue, *level)
+    # In one process: digests are built beside it, so no reader waits for them.
+    small = ",".join(settings.SMALL_QUEUES)
+    threads = ("--pool", "threads", "--concurrency", str(len(settings.SMALL_QUEUES)))
+    yield Child("site", _celery("worker", "--queues", small, *threads, *level))
+    yield _site_worker("bulk", *level, "--max-memory-per-child", BULK_KIB)
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
     yield Child("model", model.run if model is not None else run_wanted)
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_PROCESSES))
-    yield replace(models, run=partial(_wait_for, _is_model_connected, models.run))
+    yield replace(models, when=_is_model_connected)
     if ml:
         yield from _measuring()
 
@@ -73,15 +77,8 @@ def _is_model_connected() -> bool:
     return bool(connections.current().summary_model)
 
 
-def _wait_for(is_there: Callable[[], bool], work: Callable[[], object]) -> None:
-    """Start when what the work needs is there: an idle worker would only take memory."""
-    while not is_there():
-        time.sleep(PAUSE)
-    work()
-
-
 def _measuring() -> Iterator[Child]:
-    """The installer of what the methods need, and the bench worker that waits for it.
+    """Yield the installer of what the methods need, and the bench worker, which starts after it.
 
     Both replace the fork by another program, so benchmarks inherit nothing of the site.
     """
@@ -91,7 +88,7 @@ def _measuring() -> Iterator[Child]:
     key = {"ASSAY_WORKER_NAME": LOCAL_BENCH, "ASSAY_WORKER_KEY": keys.issue(LOCAL_BENCH)}
     worker = [PYTHON, "-m", "celery", "--quiet", "--app", "methods.worker.app", "worker"]
     worker += ["--queues", "bench-cpu", "--loglevel", settings.LOG_LEVEL]
-    yield Child("bench", partial(_wait_for, install_ml.is_done, _command(worker)), environment=key)
+    yield Child("bench", _command(worker), environment=key, when=install_ml.is_done)
 
 
 def _import(*modules: str) -> None:

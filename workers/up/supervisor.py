@@ -26,6 +26,7 @@ from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all children must be gone within 5 s of a request to stop
 STEADY_SECONDS = 30.0  # a child that has lived this long is restarted sooner
+PAUSE = 2.0  # seconds between two looks whether a child may start
 LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or two wake-ups
 
 
@@ -35,6 +36,7 @@ class Child:
 
     `once`: it ends by itself and is not restarted. `last`: it is stopped after the others, which
     need it while they stop. `keep`: file descriptors it inherits besides the standard three.
+    `when`: it starts once this is true; a process that waits for it would only take memory.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Child:
     last: bool = False
     keep: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    when: Callable[[], bool] = lambda: True
 
 
 @dataclass
@@ -90,7 +93,10 @@ class Supervisor:
         os.close(self._alarm)
 
     def start(self, child: Child) -> None:
-        """Start a child now, and again whenever it dies (unless `once`)."""
+        """Start a child as soon as it may, and again whenever it dies (unless `once`)."""
+        if not child.when():
+            self._waiting[child.name] = (time.monotonic() + PAUSE, child)
+            return
         try:
             process, output = self._fork(child)
         except OSError as error:  # out of memory, processes or descriptors: try again later

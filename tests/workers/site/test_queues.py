@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from tests import factories
-from tests.processes import wait_for
+from tests.processes import forked, wait_for
 from tests.runs.rig import Rig, standing
 from tests.servers.arxiv import ArxivServer
 from webapp.core import tasks
@@ -23,6 +23,7 @@ from webapp.papers.limiter import slot
 from webapp.papers.models import Paper
 from webapp.readers.models import SignInLink
 from workers.site.app import app
+from workers.site.queues import ThreadPool
 from workers.up.children import children
 
 QUICK = {"site.learn", "site.mail_link"}
@@ -60,29 +61,49 @@ def test_each_task_has_the_queue_of_its_promise() -> None:
     assert set(settings.QUEUES) == set(OF)
 
 
-def test_up_has_a_process_for_each_queue(settings: Any) -> None:
+def test_up_serves_each_queue(settings: Any) -> None:
     settings.CELERY_BROKER_URL = ""
-    assert {child.name for child in children(0, ml=False)} >= {*OF, "web", "beat"}
+    names = {child.name for child in children(0, ml=False)}
+    assert names >= {"site", "web", "beat"} | ({*OF} - {*settings.SMALL_QUEUES})
+
+
+def test_a_thread_that_hangs_ends_its_process(capfd: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        pool = ThreadPool(limit=2, timeout=0.5)
+        pool.start()
+        pool.apply_async(print, ("done in time",), callback=lambda _: None)
+        pool.apply_async(time.sleep, (120,), callback=lambda _: None)
+        time.sleep(120)
+
+    worker = forked(work)
+    worker.join(60)
+    assert worker.exitcode == 1
+    assert "done in time" in capfd.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_worker_without_options_serves_every_queue_and_a_moment_waits_for_no_other(
+def test_a_worker_without_options_serves_every_queue(
     tmp_path: Path, django_db_setup: None, django_db_blocker: Any
 ) -> None:
-    """While readers' look-ups wait for arXiv, a sign-in link does not."""
-    site = ("-A", "workers.site.app", "worker")
     with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
-        rig.start("all", *site)
+        rig.start("all", "-A", "workers.site.app", "worker")
         for queue in settings.QUEUES:
             tasks.app().send_task("health.token", queue=queue)
         heard = Heartbeat.objects.filter(kind="queue").values_list("name", flat=True)
         wait_for(lambda: set(heard.all()) == set(settings.QUEUES), 90, "an answer of each queue")
-        rig.kill("all", signal.SIGTERM)
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", [("-P", "threads", "-c", "2"), ("-P", "prefork", "-c", "2")])
+def test_a_sign_in_link_waits_for_no_look_up_in_the_same_worker(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: Any, pool: tuple[str, ...]
+) -> None:
+    """Thirty look-ups that wait for arXiv hold one thread, or one child, of the two."""
+    site = ("-A", "workers.site.app", "worker")
+    with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
         reader: User = factories.make_reader("patient")
         User.objects.filter(pk=reader.pk).update(email="patient@home.example")
-        for queue in ("arxiv", "quick"):
-            rig.start(queue, *site, "-Q", queue)
+        rig.start("small", *site, *pool, "-Q", "quick,arxiv")
         with slot(patience=60):
             for number in range(30):
                 tasks.send("site.save_named", [reader.pk, [f"2511.{number:05d}"]], lost="nothing")

@@ -14,12 +14,12 @@ import pytest
 from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
 from tests.servers.arxiv import ArxivServer
 
-ALL = ("redis-server", "assay-web", "assay-quick", "assay-bulk", "assay-beat")
+ALL = ("redis-server", "assay-web", "assay-site", "assay-bulk", "assay-beat")
 
 
 def everything_runs(house: House) -> bool:
-    # gunicorn and each worker have a process of their own below them.
-    return [len(house.children(word)) for word in ALL] == [1, 2, 2, 2, 1]
+    # gunicorn and the worker that builds digests have a process of their own below them.
+    return [len(house.children(word)) for word in ALL] == [1, 2, 1, 2, 1]
 
 
 def ready(house: House) -> bool:
@@ -73,7 +73,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert house.process.returncode == 0
             assert processes_of(tmp_path) == {}
     logs = sorted(path.name for path in (tmp_path / "log").iterdir())
-    assert {"redis.log", "quick.log"} <= set(logs)
+    assert {"redis.log", "site.log"} <= set(logs)
 
 
 @pytest.mark.slow
