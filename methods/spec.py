@@ -35,11 +35,12 @@ Stage = Literal["kernel", "layer", "prefill", "first token", "decode", "training
 Ruling = Literal["reproduced", "partly", "not reproduced", "refuted", "inconclusive"]
 
 PRESETS: Mapping[str, str] = {
-    "quick": "two minutes on a CPU: one question, answered with an interval",
-    "smoke": "seconds on a CPU: shows that everything runs, and measures nothing",
-    "standard": "minutes on a CPU: the figures of the README",
-    "full": "for a GPU: the sizes of the paper",
+    "quick": "two minutes: one question, answered with an interval",
+    "full": "up to half an hour, sized for the device: the figures of the README",
+    "smoke": "seconds, for tests: exercises every step and measures nothing",
 }
+OFFERED = ("quick", "full")  # to readers
+MIN_REPEATS = 5  # processes or seeds of a question's quick run
 _EXACT = ConfigDict(extra="forbid")
 
 MARGIN = 0.05  # of a claimed number
@@ -105,6 +106,27 @@ class Mechanism:
     phrases: tuple[str, ...] = ()
     papers: tuple[Annotated[str, Field(pattern=r"^\d{4}\.\d{4,5}$")], ...] = ()
     measured: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
+class Reported:
+    """A ratio that a paper reports of a mechanism it proposes, as a person read it.
+
+    These are the fields by which a figure of ours is comparable with it: ``value`` times better in
+    ``quantity`` at ``stage``, over ``baseline`` (the name of our variant that is the same thing),
+    at ``size`` (a length or budget; None where the paper names none). ``setting`` is what else it
+    depends on, such as the machine.
+    """
+
+    paper: Annotated[str, Field(pattern=r"^\d{4}\.\d{4,5}$")]
+    mechanism: Slug
+    value: Annotated[float, Field(gt=0)]
+    quantity: Quantity
+    stage: Stage
+    quote: str
+    baseline: str = ""
+    size: Annotated[float, Field(gt=0)] | None = None
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
@@ -267,12 +289,46 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
+class Sizes:
+    """The lengths or budgets that a quick run of a benchmark can measure in two minutes.
+
+    ``parameter`` is the name of the benchmark's parameter that lists them; a run asked for by a
+    paper takes the one of ``quick`` nearest to the paper's own.
+    """
+
+    parameter: Slug
+    quick: tuple[Annotated[int, Field(ge=1)], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
+class Question:
+    """The question that Run answers on a method's page: the one its source claims to answer.
+
+    The quick run of ``benchmark`` measures ``variant`` in ``series`` beside its baseline and the
+    ``control``, over at least five processes or seeds, within two minutes of two quiet cores. The
+    first sentence of the run's page is the variant's point at ``x``, or at the largest x.
+    ``text`` puts the question to a reader; ``claim`` names the source's claim that it tests.
+    """
+
+    text: str
+    benchmark: Slug
+    series: str
+    variant: str
+    control: str
+    x: float | str | None = None
+    claim: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Benchmark:
     """One thing that can be measured.
 
     ``entry`` names a function ``(ctx: Context, params: P) -> None`` and ``memory``, where given,
     one ``(params: P, device: str) -> int``: the estimated peak in bytes, without allocating.
     ``presets`` are those of :data:`PRESETS`; ``quick`` only where two minutes answer a question.
+    ``gpu`` are the sizes of ``full`` on a GPU, where they differ. A benchmark of several mechanisms
+    that can measure some of them alone has a parameter ``only``: the variants to measure beside the
+    baseline and the controls. ``sizes`` are those that a quick run can choose from.
     ``version`` rises when old and new results stop being comparable. ``measures`` says of each
     series that may stand beside numbers of other papers what it is of; one that it leaves out
     never does. ``controls`` are the variants that leave the mechanism out or choose by chance: a
@@ -290,19 +346,37 @@ class Benchmark:
     devices: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
     measures: Mapping[str, Measure] = field(default_factory=dict)
     controls: tuple[str, ...] = ()
+    gpu: Params | None = None
+    sizes: Sizes | None = None
 
     def __post_init__(self) -> None:
         named, needed = set(self.presets), set(PRESETS) - {"quick"}
         _require(needed <= named <= set(PRESETS), f"{self.slug}: presets must be {list(PRESETS)}")
-        for preset in self.presets.values():
+        for preset in self.sized_presets().values():
             _require(isinstance(preset, self.params), f"{self.slug}: presets are {self.params}")
+        if self.sizes:
+            name = self.sizes.parameter
+            _require(name in self.params.model_fields, f"{self.slug}: no parameter {name!r}")
+
+    def sized_presets(self) -> dict[str, Params]:
+        """Every preset by name, and ``full on a GPU`` where its sizes differ."""
+        return dict(self.presets) | ({"full on a GPU": self.gpu} if self.gpu else {})
+
+    def preset(self, name: str, device: str = "cpu") -> Params:
+        """The parameters of a preset on a device; raises :class:`UnknownNameError`."""
+        if name not in self.presets:
+            raise UnknownNameError("preset", name, self.presets)
+        if name == "full" and device in ("cuda", "gpu") and self.gpu:
+            return self.gpu
+        return self.presets[name]
 
     def resolve(
         self,
-        preset: str = "standard",
+        preset: str = "full",
         settings: Mapping[str, Any] | None = None,
         *,
         models: Collection[str] | None = None,
+        device: str = "cpu",
     ) -> Any:
         """The parameters of ``preset`` with ``settings`` (texts or values) laid over them.
 
@@ -311,9 +385,8 @@ class Benchmark:
         Raises :class:`UnknownNameError` for a preset and :class:`ParameterError` for everything
         that pydantic refuses, each problem with its name, bounds and the value given.
         """
-        if preset not in self.presets:
-            raise UnknownNameError("preset", preset, self.presets)
-        params = resolve(self.params, settings or {}, self.presets[preset].model_dump())
+        sizes = self.preset(preset, device).model_dump()
+        params = resolve(self.params, settings or {}, sizes)
         if models is not None and (refused := list(self._not_public(params, models))):
             raise ParameterError(refused)
         return params
@@ -322,7 +395,7 @@ class Benchmark:
         """The parameters that only this machine's command line may set to what they are."""
         for info in self.parameters():
             value = getattr(params, info.name)
-            presets = [getattr(preset, info.name) for preset in self.presets.values()]
+            presets = [getattr(preset, info.name) for preset in self.sized_presets().values()]
             everyones = not (info.local or info.model) or value in presets
             if everyones or (info.model and value in models):
                 continue
@@ -356,6 +429,8 @@ class Method:
 
     ``example`` names a function without arguments that uses the method in seconds on a CPU, for
     example ``"example:main"``: its code is read while it runs (``python -m methods read``).
+    ``question`` is what Run answers unless a reader or a paper asks for something else;
+    ``reported`` are the papers' own numbers that figures of ours may stand beside.
     """
 
     slug: Slug
@@ -369,6 +444,8 @@ class Method:
     checks: tuple[Check, ...] = ()
     commands: tuple[Command, ...] = ()
     example: Entry | Literal[""] = ""
+    question: Question | None = None
+    reported: tuple[Reported, ...] = ()
 
     def __post_init__(self) -> None:
         for names in (
@@ -385,6 +462,29 @@ class Method:
         for mechanism in self.mechanisms:
             for benchmark in mechanism.measured:
                 self.benchmark(benchmark)
+        slugs = {mechanism.slug for mechanism in self.mechanisms}
+        for number in self.reported:
+            _require(number.mechanism in slugs, f"{self.slug}: no mechanism {number.mechanism!r}")
+        if self.question:
+            self._check_question(self.question)
+
+    def _check_question(self, question: Question) -> None:
+        """Refuse a question that its quick run cannot answer."""
+        benchmark = self.benchmark(question.benchmark)
+        place = f"{self.slug}: the question's"
+        _require("quick" in benchmark.presets, f"{place} benchmark has no quick preset")
+        _require(
+            question.control in benchmark.controls,
+            f"{place} control {question.control!r} is none of the benchmark's",
+        )
+        quick = benchmark.presets["quick"]
+        repeats: int = getattr(quick, "processes", 0) or getattr(quick, "seeds", 0)
+        _require(
+            repeats >= MIN_REPEATS,
+            f"{place} quick run has {repeats} processes or seeds: {MIN_REPEATS} are needed",
+        )
+        claims = {claim.id for claim in self.claims}
+        _require(question.claim in {"", *claims}, f"{place} claim {question.claim!r} is not there")
 
     def benchmark(self, slug: str) -> Benchmark:
         """The benchmark called ``slug``; raises :class:`UnknownNameError` with the nearest name."""
@@ -407,8 +507,9 @@ def read_method(spec: str) -> Method:
     """The method that ``spec.toml`` declares, beside the module called ``spec``.
 
     It names code as ``"module:name"``, too: the ``params`` of benchmarks and commands, and what has
-    ``counted`` a claim. A preset that is not declared has the models' defaults; a check that names
-    no entry is the function of its name in ``checks``.
+    ``counted`` a claim. A preset that is not declared has the models' defaults, and ``gpu`` the
+    sizes of ``full`` on a GPU; a check that names no entry is the function of its name in
+    ``checks``.
     """
 
     def named(place: str) -> Any:
@@ -428,6 +529,8 @@ def read_method(spec: str) -> Method:
     for slug, one in declared["benchmarks"].items():
         model = named(one["params"])
         given = one.get("presets", {})
+        gpu = one.pop("gpu", None)
+        one["gpu"] = None if gpu is None else model.model_validate(gpu)
         offered = [name for name in PRESETS if name != "quick" or name in given]
         sizes = {name: model.model_validate(given.get(name, {})) for name in offered}
         one |= {"slug": slug, "params": model, "presets": sizes}

@@ -23,7 +23,7 @@ _short = partial(textwrap.shorten, width=60, placeholder=" …")
 _LEFT_OUT: Any = {
     **dict.fromkeys(("family", "commands", "example"), True),
     "claims": {"__all__": {"counted"}},
-    "benchmarks": {"__all__": {"params", "presets", "entry", "memory"}},
+    "benchmarks": {"__all__": {"params", "presets", "gpu", "entry", "memory"}},
 }
 
 
@@ -47,8 +47,8 @@ def as_dict(method: Method) -> dict[str, Any]:
     for claim, plain in zip(method.claims, described["claims"], strict=True):
         plain["counted"] = dataclasses.asdict(claim.counted()) if claim.counted else None
     for benchmark, plain in zip(method.benchmarks, described["benchmarks"], strict=True):
-        presets = benchmark.presets.items()
-        plain["presets"] = {name: preset.model_dump(mode="json") for name, preset in presets}
+        sizes = benchmark.sized_presets().items()
+        plain["presets"] = {name: preset.model_dump(mode="json") for name, preset in sizes}
         plain["parameters"] = benchmark.params.model_json_schema()
     return described
 
@@ -72,13 +72,13 @@ def in_words(method: Method) -> str:
 
 
 def _benchmark(method: Method, benchmark: Benchmark) -> str:
-    rows = []
+    rows, sizes = [], benchmark.sized_presets()
     for info in benchmark.parameters():
         unit = f" ({info.unit})" if info.unit else ""
-        presets = [_value(getattr(preset, info.name)) for preset in benchmark.presets.values()]
+        presets = [_value(getattr(preset, info.name)) for preset in sizes.values()]
         rows.append((info.name, info.help + unit, info.allowed(), *presets))
     title = f"{method.slug}.{benchmark.slug} — {benchmark.title}"
-    parameters = table(("parameter", "help", "allowed", *benchmark.presets), rows)
+    parameters = table(("parameter", "help", "allowed", *sizes), rows)
     return "\n".join([title, textwrap.fill(benchmark.description, _WIDTH), parameters])
 
 

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the benchmark, its parameters and where the events go."""
     parser.add_argument("name", metavar="METHOD.BENCHMARK")
     sizes = "; ".join(f"{name}: {what}" for name, what in PRESETS.items())
-    parser.add_argument("--preset", default="standard", help=f"{sizes} (default: standard)")
+    parser.add_argument("--preset", default="full", help=f"{sizes} (default: full)")
     parser.add_argument(
         "--set", metavar="K=V", action="append", default=[], help="a parameter; lists as 512,1024"
     )
@@ -55,6 +55,8 @@ def _measure(args: argparse.Namespace, first: Emit) -> int:
     # Here, not above: it imports torch, and wrong input is answered at once without it.
     from .. import runner  # noqa: PLC0415
 
+    if runner.choose_device(args.device, benchmark.devices) == "cuda":
+        params = benchmark.resolve(args.preset, settings(args.set), device="cuda")
     device = runner.prepare(method, benchmark, params, args.device)
     outputs = [first]  # and now files, so that a run that is refused makes no folder
     if args.json not in (None, "-"):

@@ -204,7 +204,7 @@ def refusal(job: protocol.Job) -> str:
     """Why this worker refuses a job, or "". It relies on no validation by the site."""
     try:
         _, benchmark = registry.find(f"{job.method}.{job.benchmark}")
-        benchmark.resolve("standard", job.params, models=SETTINGS.models)
+        benchmark.resolve("full", job.params, models=SETTINGS.models)
     except InputError as error:
         return str(error)
     if benchmark.version != job.version:

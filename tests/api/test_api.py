@@ -181,7 +181,7 @@ def test_the_methods_tell_their_parameters() -> None:
     latency = told["sparse_attention"]["benchmarks"][0]
     batch = next(one for one in latency["parameters"] if one["name"] == "batch")
     assert batch["allowed"] == "integer from 1 to 64"
-    assert batch["presets"]["full"] == 4
+    assert batch["presets"]["full on a GPU"] == 4
 
 
 def test_an_address_without_anything_is_a_problem_too() -> None:

@@ -12,7 +12,7 @@ from webapp.runs.models import Run
 pytestmark = pytest.mark.django_db
 
 
-def run(factor: float, preset: str = "standard", **settings: object) -> Run:
+def run(factor: float, preset: str = "full", **settings: object) -> Run:
     _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
     params = benchmark.resolve(preset, settings).model_dump(mode="json")
     return scenes.measured(factor=factor, preset=preset, params=params)

@@ -212,10 +212,10 @@ def test_a_count_is_credited_to_no_machine() -> None:
 
 
 def test_history_keeps_the_best_of_each_version_and_hardware() -> None:
-    scenes.measured(preset="standard", version=1, factor=2.0)
-    scenes.measured(preset="standard", version=2, factor=3.0)
-    scenes.measured(preset="standard", version=2, factor=4.0)
-    scenes.measured(preset="standard", version=2, hardware="NVIDIA H200")
+    scenes.measured(preset="full", version=1, factor=2.0)
+    scenes.measured(preset="full", version=2, factor=3.0)
+    scenes.measured(preset="full", version=2, factor=4.0)
+    scenes.measured(preset="full", version=2, hardware="NVIDIA H200")
     carried = Carried(registry.get(scenes.METHOD))
     assert len(carried.standing) == 3
     assert {(one.row.version, one.row.hardware) for one in carried.measurements} == {

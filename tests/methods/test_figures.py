@@ -81,8 +81,8 @@ ABLATED = {
 
 @pytest.mark.parametrize(
     ("file", "label", "variant", "begin"),
-    [("retrieval", *pair, "run seps.retrieval --preset standard") for pair in RETRIEVED.items()]
-    + [("ablations", *pair, "run seps.ablations --preset standard") for pair in ABLATED.items()],
+    [("retrieval", *pair, "run seps.retrieval --preset full") for pair in RETRIEVED.items()]
+    + [("ablations", *pair, "run seps.ablations --preset full") for pair in ABLATED.items()],
 )
 def test_the_sums_of_recalls(file: str, label: str, variant: str, begin: str) -> None:
     found = points(f"seps/{file}.jsonl", "rsum")[variant, "held out"].samples

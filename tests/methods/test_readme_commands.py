@@ -45,7 +45,7 @@ def test_there_are_commands() -> None:
 def test_a_documented_run_is_accepted(line: str) -> None:
     words = shlex.split(line, comments=True)
     _, benchmark = registry.find(words[0])
-    preset = words[words.index("--preset") + 1] if "--preset" in words else "standard"
+    preset = words[words.index("--preset") + 1] if "--preset" in words else "full"
     given = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
     benchmark.resolve(preset, settings(given))
 

@@ -14,7 +14,8 @@ from webapp.runs.submit import RunRequest
 
 def request(benchmark: str = "sleep", method: str = "trial", **more: object) -> RunRequest:
     """What a reader asks for; the trial method's sleep unless named otherwise."""
-    return RunRequest.model_validate({"method": method, "benchmark": benchmark, **more})
+    asked = {"method": method, "benchmark": benchmark, "preset": "smoke", **more}
+    return RunRequest.model_validate(asked)
 
 
 def ask(benchmark: str = "sleep", reader: User | None = None, **settings: object) -> Run:

@@ -58,7 +58,7 @@ def test_the_log_of_a_run_that_just_ended_may_still_grow() -> None:
 
 
 def test_old_runs_go_but_not_what_stands(settings: Settings) -> None:
-    stands = ended(days=400, preset="standard")
+    stands = ended(days=400, preset="full")
     old, new = ended(days=400), ended(days=3)
     published = ended(days=400)
     Run.objects.filter(pk=published.pk).update(imported=True)

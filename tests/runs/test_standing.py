@@ -11,7 +11,7 @@ from webapp.runs.models import Run, StandingMeasurement
 pytestmark = pytest.mark.django_db
 
 
-def measured(preset: str = "standard", hardware: str = "CPU, 2 cores", **settings: object) -> Run:
+def measured(preset: str = "full", hardware: str = "CPU, 2 cores", **settings: object) -> Run:
     _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
     params = benchmark.resolve(preset, settings).model_dump(mode="json")
     return scenes.measured(preset=preset, params=params, hardware=hardware)
@@ -67,12 +67,12 @@ def test_of_two_runs_of_a_preset_the_later_stands_with_fewer_points_too(monkeypa
 
 def test_a_run_that_is_not_public_never_stands() -> None:
     published = measured()
-    scenes.measured(preset="standard", params=published.params, hardware="GPU", public=False)
+    scenes.measured(preset="full", params=published.params, hardware="GPU", public=False)
     assert set(standing()) == {("forward", "CPU, 2 cores")}
 
 
 def test_a_newer_version_of_the_benchmark_stands_before_an_older() -> None:
-    newer = scenes.measured(preset="standard", params=measured().params, version=7)
+    newer = scenes.measured(preset="full", params=measured().params, version=7)
     hardware = newer.environment.hardware if newer.environment else ""
-    scenes.measured(preset="standard", params=newer.params, version=6)
+    scenes.measured(preset="full", params=newer.params, version=6)
     assert standing()["forward", hardware] == newer

@@ -55,7 +55,7 @@ def test_queued_with_all_that_repeats_it(reader: User) -> None:
     run.refresh_from_db()
     assert run.params == {"seconds": 0.25, "steps": 5, "words": ""}
     assert (run.state, run.seed, run.preset, run.version) == (State.QUEUED, 7, "smoke", 1)
-    assert run.charged_seconds == run.limit_seconds == 300
+    assert (run.charged_seconds, run.limit_seconds) == (30, 300)
 
 
 @pytest.mark.parametrize(
@@ -106,16 +106,32 @@ def test_at_most_four_at_a_time(reader: User) -> None:
 
 
 def test_device_minutes_are_reserved_and_settled(reader: User, settings) -> None:
-    settings.RUN_MINUTES_A_DAY = 11
-    runs = [submit.submit(reader, request()) for _ in range(2)]
+    settings.RUN_MINUTES_A_DAY = 5
+    quick = request(preset="quick")
+    runs = [submit.submit(reader, quick) for _ in range(2)]
     assert seconds_left(reader) == 60
-    with pytest.raises(QuotaError, match="1 min of today’s 11"):
-        submit.submit(reader, request())
+    with pytest.raises(QuotaError, match="1 min of today’s 5"):
+        submit.submit(reader, quick)
     submit.cancel(runs[0])
-    assert seconds_left(reader) == 360
+    assert seconds_left(reader) == 180
     yesterday = timezone.now().date() - timedelta(days=1)
     Run.objects.filter(pk=runs[1].pk).update(charged_on=yesterday)
-    assert seconds_left(reader) == 660
+    assert seconds_left(reader) == 300
+
+
+def test_what_is_reserved_is_what_such_runs_took(reader: User) -> None:
+    now = timezone.now()
+    took = {"started_at": now, "finished_at": now + timedelta(seconds=41)}
+    saying.queued(state=State.SUCCEEDED, preset="full", **took)
+    assert submit.submit(reader, request(preset="full")).charged_seconds == 41
+
+
+def test_quotas_do_not_bind_the_staff(settings) -> None:
+    settings.RUN_MINUTES_A_DAY = 1
+    staff = User.objects.create_user("operator", is_staff=True)
+    for _ in range(5):
+        submit.submit(staff, request(preset="full"))
+    assert Run.objects.count() == 5
 
 
 def test_a_method_kept_for_a_group(reader: User) -> None:

@@ -204,7 +204,7 @@ class Assay:
         self,
         method: str,
         benchmark: str,
-        preset: Literal["quick", "smoke", "standard", "full"] = "smoke",
+        preset: Literal["quick", "full"] = "quick",
         params: dict[str, Any] | None = None,
         device: Literal["cpu", "gpu"] = "cpu",
         key: str = "",

@@ -66,7 +66,7 @@ class BenchmarkSchema(Schema):
     @staticmethod
     def resolve_parameters(benchmark: Benchmark) -> list[dict[str, Any]]:
         """Each parameter with its value in every preset."""
-        presets = {name: p.model_dump(mode="json") for name, p in benchmark.presets.items()}
+        presets = {name: p.model_dump(mode="json") for name, p in benchmark.sized_presets().items()}
         return [
             {name: getattr(info, name) for name in ("name", "help", "unit", "allowed")}
             | {"presets": {name: values[info.name] for name, values in presets.items()}}

@@ -323,12 +323,11 @@ def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
 def rank_of(run: Run) -> StandingMeasurement.Rank:
     """The rank of a run, by its settings."""
     benchmark = benchmark_of(run)
-    preset = benchmark.presets.get(run.preset) if benchmark else None
-    if preset is None or run.preset == "smoke":
+    if benchmark is None or run.preset not in benchmark.presets or run.preset == "smoke":
         return StandingMeasurement.Rank.SMOKE
-    if run.preset == "quick":  # it measures less than the standard preset
+    if run.preset == "quick":  # it measures less than the full preset
         return StandingMeasurement.Rank.CHANGED
-    usual = preset.model_dump(mode="json")
+    usual = benchmark.preset(run.preset, run.device).model_dump(mode="json")
     # A parameter may be newer than the run: one that the run lacks is unchanged.
     changed = {**usual, **run.params} != usual
     return StandingMeasurement.Rank.CHANGED if changed else StandingMeasurement.Rank.PRESET

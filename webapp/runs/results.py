@@ -22,6 +22,7 @@ from webapp.runs.record import update_standing
 MEASURED_AS = ("method", "benchmark", "version", "params", "seed")
 DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
+FORMER_PRESETS = {"standard": "full"}
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
 KEPT = protocol.Series | protocol.Artefact  # beside logs and checks
 Bodies = tuple[protocol.Started, list[protocol.Strict], protocol.Result]  # first, middle, last
@@ -102,7 +103,7 @@ def _publish(key: uuid.UUID, bodies: Bodies) -> bool:
         defaults={
             "imported": True,
             **{name: getattr(started, name) for name in MEASURED_AS},
-            "preset": started.preset or "",
+            "preset": FORMER_PRESETS.get(started.preset or "", started.preset or ""),
             "device": Device.GPU if started.device == "cuda" else Device.CPU,
             "limit_seconds": ceil(result.duration),
             "state": State.SUCCEEDED,

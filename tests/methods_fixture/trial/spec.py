@@ -48,7 +48,7 @@ METHOD = Method(
             title="Sleep",
             description="The time that a sleep takes.",
             params=Sleep,
-            presets={"smoke": Sleep(), "standard": Sleep(), "full": Sleep()},
+            presets={"smoke": Sleep(), "quick": Sleep(), "full": Sleep()},
             entry="bench:sleep",
         ),
         Benchmark(
@@ -56,7 +56,7 @@ METHOD = Method(
             title="Misbehave",
             description="Fails in one of the ways that a benchmark can.",
             params=Misbehave,
-            presets={"smoke": Misbehave(), "standard": Misbehave(), "full": Misbehave()},
+            presets={"smoke": Misbehave(), "full": Misbehave()},
             entry="bench:misbehave",
             devices=("cpu",),
         ),

@@ -22,7 +22,7 @@ from webapp.runs.web.present import command
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/methods/sparse_attention/run/latency/"
-CHOSEN = {"preset": "smoke", "device": "cpu", "seed": "0", "key": "k1"}
+CHOSEN = {"preset": "quick", "device": "cpu", "seed": "0", "key": "k1"}
 
 
 def form(**data: str) -> RunForm:
@@ -43,7 +43,7 @@ def test_every_benchmark_of_every_method_has_a_form() -> None:
             fields = RunForm(method, benchmark).fields
             public = {info.name for info in benchmark.parameters() if not info.local | info.model}
             assert {PREFIX + name for name in public} == {n for n in fields if PREFIX in n}
-            empty = RunForm(method, benchmark, {**CHOSEN, "device": "cpu"})
+            empty = RunForm(method, benchmark, {**CHOSEN, "preset": "full"})
             assert empty.is_valid() or benchmark.devices == ("cuda",), empty.errors
 
 
@@ -102,7 +102,7 @@ def test_a_run_is_asked_for_once_however_often_it_is_sent(client: Client, reader
     second = client.post(ADDRESS, {**CHOSEN, "set-batch": "3"})
     run = Run.objects.get()
     assert first["Location"] == second["Location"] == reverse("runs:run", args=[run.pk])
-    assert (run.params["batch"], run.reader, run.preset) == (3, reader, "smoke")
+    assert (run.params["batch"], run.reader, run.preset) == (3, reader, "quick")
 
 
 def test_a_refused_form_keeps_what_was_written(client: Client, reader: User) -> None:
@@ -117,8 +117,8 @@ def test_a_refused_form_keeps_what_was_written(client: Client, reader: User) -> 
 
 def test_limits_are_told_on_the_form(client: Client, reader: User, settings) -> None:
     settings.RUN_MINUTES_A_DAY = 6
-    html = client.post(ADDRESS, {**CHOSEN, "preset": "standard"}).content.decode()
-    assert "This run may take up to 30 min" in html
+    html = client.post(ADDRESS, {**CHOSEN, "preset": "full"}).content.decode()
+    assert "This run takes about 30 min" in html
     settings.RUN_MINUTES_A_DAY = 600
     for _ in range(4):
         queued(reader)

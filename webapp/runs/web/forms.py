@@ -16,7 +16,7 @@ from django.forms.boundfield import BoundWidget
 from django.utils.translation import gettext, ngettext
 
 from assay_common.quantities import duration
-from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
+from methods.spec import OFFERED, PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
@@ -45,7 +45,7 @@ class RunForm(forms.Form):
         kwargs.setdefault("auto_id", f"run-{benchmark.slug}-%s")  # several forms on one page
         super().__init__(*args, **kwargs)
         self.method, self.benchmark = method, benchmark
-        self.fields["preset"] = _radios((name, name) for name in benchmark.presets)
+        self.fields["preset"] = _radios((name, name.capitalize()) for name in offered(benchmark))
         devices = [Device.CPU] if "cpu" in benchmark.devices else []
         devices += [Device.GPU] if "cuda" in benchmark.devices else []
         live = Counter(live_workers().values_list("device", flat=True))
@@ -54,7 +54,7 @@ class RunForm(forms.Form):
         self.fields["device"] = _radios(named)
         # Preselect a device that has a live worker.
         ready = next((device for device in devices if self.live[device]), devices[0])
-        self.initial.setdefault("preset", next(iter(benchmark.presets)))
+        self.initial.setdefault("preset", offered(benchmark)[0])
         self.initial.setdefault("device", ready.value)
         self.initial.setdefault("key", token_urlsafe(24))
         for info in benchmark.parameters():
@@ -67,7 +67,12 @@ class RunForm(forms.Form):
         data = super().clean() or {}
         if "preset" in data:
             try:
-                self.benchmark.resolve(data["preset"], self.settings, models=settings.RUN_MODELS)
+                self.benchmark.resolve(
+                    data["preset"],
+                    self.settings,
+                    models=settings.RUN_MODELS,
+                    device=data.get("device", "cpu"),
+                )
             except ParameterError as error:
                 for problem in error.problems:
                     name = PREFIX + problem.name
@@ -119,6 +124,11 @@ class RunForm(forms.Form):
         return {"name": name, "about": PRESETS[name], "limit": limit, "estimates": took}
 
 
+def offered(benchmark: Benchmark) -> list[str]:
+    """The presets that readers choose from, the quickest first."""
+    return [name for name in OFFERED if name in benchmark.presets]
+
+
 def _radios(choices: Iterable[tuple[str, str]]) -> forms.ChoiceField:
     return forms.ChoiceField(choices=list(choices), widget=forms.RadioSelect)
 
@@ -161,7 +171,9 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
 def _help(info: ParameterInfo, benchmark: Benchmark) -> str:
     """`Heads … Integer from 1 to 64. Presets: 8.`"""
     allowed = info.allowed(said) + (f", {info.unit}" if info.unit else "")
-    shown = {name: written(getattr(p, info.name)) for name, p in benchmark.presets.items()}
+    sizes = {name: benchmark.presets[name] for name in offered(benchmark)}
+    sizes |= {gettext("full on a GPU"): benchmark.gpu} if benchmark.gpu else {}
+    shown = {name: written(getattr(p, info.name)) for name, p in sizes.items()}
     if len(set(shown.values())) == 1:
         presets = gettext("All presets: %s") % next(iter(shown.values()))
     else:

@@ -75,8 +75,9 @@ def parameters_of(run: Run, preset: str = "") -> list[Parameter]:
     """The run's parameters; marked are those that differ from `preset`, by default its own."""
     benchmark = benchmark_of(run)
     infos = {info.name: info for info in benchmark.parameters()} if benchmark else {}
-    compared = benchmark.presets.get(preset or run.preset) if benchmark else None
-    usual = compared.model_dump(mode="json") if compared else {}
+    usual: dict[str, Any] = {}
+    if benchmark and (name := preset or run.preset) in benchmark.presets:
+        usual = benchmark.preset(name, run.device).model_dump(mode="json")
     return [
         Parameter(
             name=name,

@@ -28,7 +28,7 @@ from webapp.runs.models import WITH_WORKER, Run, State, Worker
 from webapp.runs.queries import live_workers, may_cancel, open_run, visible_runs, with_id
 from webapp.runs.web import export, present
 from webapp.runs.web.compare import CannotCompareError, compare_runs
-from webapp.runs.web.forms import PREFIX, RunForm
+from webapp.runs.web.forms import PREFIX, RunForm, offered
 from webapp.runs.web.listing import listed_run
 from webapp.runs.web.present import headline, parameters_of
 from webapp.ui import feed_http
@@ -112,14 +112,14 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
     run = with_id(runs, request.GET.get("like", ""))
     if run is None:
         return {}
-    preset = run.preset if run.preset in benchmark.presets else next(iter(benchmark.presets))
+    preset = run.preset if run.preset in offered(benchmark) else offered(benchmark)[0]
     changed = {PREFIX + p.name: p.value for p in parameters_of(run, preset) if p.changed}
     return {"preset": preset, "device": run.device, "seed": run.seed, **changed}
 
 
 def about_presets(benchmark: Benchmark) -> dict[str, str]:
     """The presets of a benchmark, each with what it is for."""
-    return {name: PRESETS[name] for name in benchmark.presets}
+    return {name: PRESETS[name] for name in offered(benchmark)}
 
 
 @for_readers("POST")

@@ -18,7 +18,7 @@ def timed() -> Benchmark:
         title="timed",
         description="A run in several processes.",
         params=TimedToyParams,
-        presets={"smoke": least, "standard": TimedToyParams(), "full": least},
+        presets={"smoke": least, "full": TimedToyParams()},
         entry="bench:timed",
     )
 
@@ -29,7 +29,7 @@ def benchmark(slug: str, **more: object) -> Benchmark:
         title=slug,
         description=f"A run that is {slug}.",
         params=ToyParams,
-        presets={"smoke": ToyParams(n=2), "standard": ToyParams(), "full": ToyParams(n=64)},
+        presets={"smoke": ToyParams(n=2), "full": ToyParams()},
         entry=f"bench:{slug}",
         **more,
     )
