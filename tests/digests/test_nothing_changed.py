@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
-from webapp.digests import batch
+from webapp.digests import batch, entries
 from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.daily import ask_for, build_asked
@@ -197,6 +198,32 @@ def test_chips_stay_when_a_day_is_built_anew() -> None:
     assert Digest.objects.get().changed_at > stamp
     assert store_chips({}) == 1
     assert DigestEntry.objects.get(paper=one).chips == []
+
+
+def test_chips_of_a_paper_in_many_digests_are_stored_in_short_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever is stopped half-way has stored whole batches, and the next goes on."""
+    monkeypatch.setattr(entries, "BATCH", 2)
+    one = paper(1)
+    announce(MONDAY, one)
+    build([MONDAY], many(5))
+    chips = [{"method": "seps", "name": "SEPS", "figure": "2×"}]
+
+    def third_update_fails(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith("UPDATE") and "chips" in sql:
+            updates.append(sql)
+            if len(updates) == 3:
+                raise OperationalError("the disk is full")
+        return execute(sql, *rest)
+
+    updates: list[str] = []
+    with connection.execute_wrapper(third_update_fails), pytest.raises(OperationalError):
+        store_chips({one.pk: chips})
+    assert [entry.chips == chips for entry in DigestEntry.objects.all()].count(True) == 4
+    assert store_chips({one.pk: chips}) == 1
+    assert all(entry.chips == chips for entry in DigestEntry.objects.all())
+    assert store_chips({one.pk: chips}) == 0
 
 
 def test_a_profile_that_changes_its_language_shows_gists_in_it(client: Client) -> None:

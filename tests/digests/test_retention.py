@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
@@ -130,9 +131,22 @@ def test_a_digest_that_two_tidy_up_at_once_keeps_its_entries() -> None:
     mine = profile("Mine", owner=factories.make_reader())
     build([MONDAY], [mine])
     digest = Digest.objects.get(profile=mine)
-    retention.pack(digest)
-    retention.pack(digest)  # by the second, who has looked for what to pack before
+    retention.pack([digest.pk])
+    retention.pack([digest.pk])  # by the second, who has looked for what to pack before
     assert len(FurtherMatches.objects.get(digest=digest).rows) == 2
+
+
+def test_a_hundred_digests_are_packed_by_few_queries() -> None:
+    announce(MONDAY, *(paper(n) for n in range(3)))
+    announce(MONDAY + timedelta(days=60), paper(90))
+    reader = factories.make_reader()
+    mine = [profile(f"Mine {n}", slug=f"mine-{n}", owner=reader) for n in range(100)]
+    build([MONDAY], mine)
+    build([MONDAY + timedelta(days=60)], mine[:1])
+    with CaptureQueriesContext(connection) as queries:
+        assert retention.pack_old() == 100
+    assert len(queries) <= 20
+    assert {len(further.rows) for further in FurtherMatches.objects.all()} == {3, 0}
 
 
 def test_a_packed_entry_takes_a_fraction_of_its_room() -> None:

@@ -3,7 +3,8 @@
 A gist is one sentence of a paper's summary, a chip a method with its best figure.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +15,8 @@ from django.utils import timezone
 
 from webapp.digests.models import Chips, Digest, DigestEntry, Profile
 from webapp.summaries.queries import shown_summaries
+
+BATCH = 500  # entries of a transaction
 
 
 def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
@@ -79,18 +82,50 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     }
     if not changed:
         return 0
+    # In short transactions, since a paper may be in thousands of digests. Its row in `Chips` comes
+    # last: whoever is stopped before starts again.
+    for keys in _in_batches(_stale(changed)):
+        with transaction.atomic():
+            _set_chips(keys, changed)
     with transaction.atomic():
         _lock_profiles(Profile.objects.all())
+        _set_chips(_stale(changed), changed)  # of digests that were built meanwhile
         Chips.objects.filter(paper_id__in=changed).delete()
         rows = [Chips(paper_id=key, chips=chips) for key, chips in changed.items() if chips]
         Chips.objects.bulk_create(rows)
-        shown = list(DigestEntry.objects.filter(paper__in=changed))
-        now = timezone.now()
-        for entry in shown:
-            entry.chips, entry.changed_at = changed[entry.paper_id], now
-        DigestEntry.objects.bulk_update(shown, ["chips", "changed_at"], batch_size=500)
-        _mark_changed({entry.digest_id for entry in shown})
     return len(changed)
+
+
+Stored = dict[int, list[dict[str, str]]]
+
+
+def _stale(chips: Stored) -> list[tuple[int, int, int]]:
+    """Entries that show other chips: (key, paper, digest), by paper."""
+    entries = DigestEntry.objects.filter(paper__in=chips).order_by("paper", "pk")
+    columns = entries.values_list("pk", "paper_id", "digest_id", "chips")
+    return [
+        (key, paper, digest)
+        for key, paper, digest, shown in columns.iterator()
+        if shown != chips[paper]
+    ]
+
+
+def _in_batches(entries: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    for start in range(0, len(entries), BATCH):
+        yield entries[start : start + BATCH]
+
+
+def _set_chips(entries: Iterable[tuple[int, int, int]], chips: Stored) -> None:
+    """Store the chips of these entries, and that their digests changed."""
+    keys_of: dict[int, list[int]] = defaultdict(list)
+    digests = set()
+    for key, paper, digest in entries:
+        keys_of[paper].append(key)
+        digests.add(digest)
+    now = timezone.now()
+    for paper, keys in keys_of.items():
+        DigestEntry.objects.filter(pk__in=keys).update(chips=chips[paper], changed_at=now)
+    _mark_changed(digests)
 
 
 def _lock_profiles(profiles: QuerySet[Profile]) -> None:

@@ -6,7 +6,10 @@ site has thousands a day, then stand in one compressed row each, a seventh of wh
 site's own stay whole.
 """
 
+from collections import defaultdict
+from collections.abc import Collection
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
@@ -16,7 +19,8 @@ from django.db.models.functions import Length
 from webapp.digests.models import Digest, DigestEntry, FurtherMatches, Profile
 from webapp.papers.queries import rows
 
-BATCH = 500  # digests of a transaction
+BATCH = 500  # digests that are looked up, or deleted in a transaction
+TOGETHER = 100  # digests that are packed in a transaction
 WHOLE_DAYS = 28  # before the latest digest, after which those of readers are packed
 DAYS_A_YEAR = 250  # on which arXiv announces papers
 PACKED = (  # of an entry
@@ -51,7 +55,7 @@ def delete_old() -> int:
 def pack_old() -> int:
     """Pack readers' digests WHOLE_DAYS older than the latest; how many. No page loses an entry.
 
-    Idempotent, one short transaction a digest; whoever is stopped goes on with the next.
+    Idempotent, a short transaction for TOGETHER digests; whoever is stopped goes on with the next.
     """
     latest = Digest.objects.aggregate(latest=Max("date"))["latest"]
     if latest is None:
@@ -60,25 +64,35 @@ def pack_old() -> int:
         digest__date__lt=latest - timedelta(days=WHOLE_DAYS), digest__profile__is_site=False
     )
     packed = 0
-    while keys := set(old.order_by().values_list("digest", flat=True)[: 30 * BATCH]):
-        for digest in Digest.objects.filter(pk__in=keys):
-            pack(digest)
+    while keys := list(old.order_by("digest").values_list("digest", flat=True).distinct()[:BATCH]):
+        for start in range(0, len(keys), TOGETHER):
+            pack(keys[start : start + TOGETHER])
         packed += len(keys)
     return packed
 
 
-def pack(digest: Digest) -> None:
-    """Its entries as one row; one that another process has packed meanwhile stays as it is."""
+def pack(digests: Collection[int]) -> None:
+    """Store the entries of each digest as one row, unless another process has done so meanwhile."""
     with transaction.atomic():
-        # As a builder of the profile does: it may be at work.
-        Profile.objects.select_for_update().filter(pk=digest.profile_id).first()
-        entries = list(digest.entries.values(*PACKED))
-        if not entries:
-            return
-        for entry in entries:
+        # As a builder of their profiles does: it may be at work.
+        list(
+            Profile.objects.filter(digests__in=digests)
+            .order_by("pk")
+            .select_for_update(of=("self",))
+            .values_list("pk")
+        )
+        rows_of: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        entries = DigestEntry.objects.filter(digest__in=digests).order_by("digest", "rank")
+        for entry in entries.values("digest", *PACKED):
             entry["marks"].pop("text", None)  # tells whether an entry's text changed
-        FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": entries})
-        digest.entries.all().delete()
+            rows_of[entry.pop("digest")].append(entry)
+        FurtherMatches.objects.bulk_create(
+            [FurtherMatches(digest_id=digest, rows=rows) for digest, rows in rows_of.items()],
+            update_conflicts=True,
+            unique_fields=["digest"],
+            update_fields=["rows"],
+        )
+        DigestEntry.objects.filter(digest__in=rows_of.keys()).delete()
 
 
 def bytes_a_year() -> tuple[int, int] | None:
