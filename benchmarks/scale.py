@@ -77,7 +77,7 @@ PAGES = (
             *("/runs.rss", "/methods/sparse_attention.rss", "/verdicts.rss", "/quantities/"),
         )
     ),
-    Page("intake", "/intake/", kept_ms=30.0),
+    Page("intake", "/intake/", kept_queries=2),
     _look("a run, nothing new", "{seen}", status=204),
     _look("a run that moved", "running.1..6.{heard}"),
     _look("a run with more log", "running.1..6.{before}"),

@@ -3,9 +3,13 @@
 from datetime import date
 
 import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests import factories
-from webapp.papers.models import Announcement, PaperVersion
+from webapp.papers.models import Announcement, Listing, PaperVersion
 
 pytestmark = pytest.mark.django_db
 
@@ -164,3 +168,13 @@ def test_search_finds_by_words_and_tells_when_nothing_fits(client):
 def test_no_query_breaks_the_search(client, query):
     factories.make_paper(1)
     assert client.get(f"/search?{query}").status_code == 200
+
+
+def test_the_audit_is_kept_until_arxiv_is_asked_again(client: Client) -> None:
+    listing = factories.make_listing("cs.CL")
+    first = client.get("/intake/")
+    with CaptureQueriesContext(connection) as queries:
+        again = client.get("/intake/", headers={"If-None-Match": first["ETag"]})
+    assert (again.status_code, len(queries)) == (304, 2)
+    Listing.objects.filter(pk=listing.pk).update(polls=7, polled_at=timezone.now())
+    assert '<span class="num">7</span>×' in client.get("/intake/").content.decode()

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -147,6 +148,13 @@ def fetch_now(request: HttpRequest, reader: User) -> HttpResponse:
 @require_safe
 def intake(request: HttpRequest) -> HttpResponse:
     """The audit: what was requested from arXiv for every day and category, and the outcome."""
+    # A poll that changed nothing raises no revision, but its time is shown.
+    polled_at = Listing.objects.aggregate(latest=Max("polled_at"))["latest"]
+    shown = (revision("listings", "sample", "failures"), polled_at)
+    return respond(request, shown, lambda: _intake_page(request))
+
+
+def _intake_page(request: HttpRequest) -> HttpResponse:
     dates = list(Listing.objects.order_by("-date").values_list("date", flat=True).distinct())
     wanted = request.GET.get("date", "")
     dates_shown = [day for day in dates if day.isoformat() == wanted] if wanted else dates
