@@ -1,6 +1,7 @@
 """All URLs of the site."""
 
 from importlib import import_module
+from importlib.util import find_spec
 
 from django.conf import settings
 from django.contrib import admin
@@ -19,7 +20,7 @@ def _of(app: str) -> URLResolver:
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    *map(_of, settings.ROOMS),
+    *(_of(app) for app in settings.ROOMS if find_spec(f"webapp.{app}.urls")),
     path("api/v1/", api.urls),  # outside the namespace `api`: ninja reverses from the root
     path("admin/", admin.site.urls),
 ]

@@ -1,7 +1,7 @@
 """What the pages of a paper, a day, a method and a run show, the API gives.
 
 The pages are read as a reader sees them, by their elements; `test_tables.py` does the same for
-tables and quantities.
+tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables and quantities: the API and its tools give what the pages show."""
+"""Tables: the API and its tools give what the pages show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from webapp.summaries import fulltext
 pytestmark = pytest.mark.django_db
 
 FORMS = (Path(__file__).parents[1] / "claims/tables/forms.html").read_text()
-QUANTITY = {"benchmark": "GSM8K", "metric": "accuracy"}
 
 
 def add(number: str, title: str, page: str = FORMS) -> Paper:
@@ -30,12 +29,6 @@ def add(number: str, title: str, page: str = FORMS) -> Paper:
     return paper
 
 
-@pytest.fixture
-def two() -> None:
-    add("2512.00002", "Heron: chosen blocks")
-    add("2512.00003", "Lark: nests", FORMS.replace("41.2", "40.1"))
-
-
 def page_of(client: Client, address: str, **query: str) -> str:
     return unescape(client.get(address, query).content.decode())
 
@@ -44,8 +37,8 @@ def told(client: Client, path: str, **query: str) -> Any:
     return client.get(f"/api/v1{path}", query).json()
 
 
-@pytest.mark.usefixtures("two")
 def test_every_number_of_a_papers_tables_is_given_with_its_cell(client: Client) -> None:
+    add("2512.00002", "Heron: chosen blocks")
     answer = told(client, "/papers/2512.00002/tables")
     page = page_of(client, "/papers/2512.00002/")
     assert answer["paper"] == "2512.00002"
@@ -55,45 +48,11 @@ def test_every_number_of_a_papers_tables_is_given_with_its_cell(client: Client) 
             cell = re.search(rf'<td[^>]*id="{value["cell"]}".*?</td>', page, re.S)
             assert cell
             assert value["text"] in cell[0]
-            asked = value["quantity"]
-            assert ("/quantities/?" in cell[0]) == (asked is not None)
     (best,) = [v for v in answer["tables"][0]["values"] if v["text"] == "43.5±0.2"]
     assert best["row_label"] == ["with a chosen budget", "Heron (ours)"]
     assert (best["own"], best["best"]) == (True, True)
-    named = {"subject": "Heron (ours)", "setting": "with a chosen budget, 0-shot"}
-    assert best["quantity"] == QUANTITY | named
     assert best["link"].startswith("https://arxiv.org/html/2512.00002v1#")
     assert '<tr class="own">' in page
-
-
-@pytest.mark.usefixtures("two")
-def test_quantities_are_listed_and_filtered_as_on_their_page(client: Client) -> None:
-    listed = told(client, "/quantities")
-    page = page_of(client, "/quantities/")
-    assert listed["count"] == page.count("<td>accuracy</td>") == 2
-    assert told(client, "/quantities", q="gsm")["items"] == [QUANTITY | {"papers": 2, "values": 12}]
-    for query in ({}, {"own": "1"}, {"order": "best"}, {"q": "dense"}, {"q": "dense", "own": "1"}):
-        asked = {"own_only" if name == "own" else name: value for name, value in query.items()}
-        values = told(client, "/quantities/values", **QUANTITY, **asked)
-        shown = page_of(client, "/quantities/", **QUANTITY, **query)
-        cells = re.findall(
-            r'<td class="num">\s*<a href="/papers/([\d.]+)/#([\w-]+)">([^<]+)', shown
-        )
-        given = [(v["paper"]["id"], v["cell"], v["text"]) for v in values["items"]]
-        assert given == cells
-        assert values["count"] == len(cells)
-    assert told(client, "/quantities/values", **QUANTITY, q="zebra")["items"] == []
-    assert client.get("/api/v1/quantities/values?benchmark=GSM8K").status_code == 422
-
-
-@pytest.mark.usefixtures("two")
-def test_a_baseline_reported_differently_names_the_other_papers_cell(client: Client) -> None:
-    values = told(client, "/quantities/values", **QUANTITY, q="dense")["items"]
-    here = next(v for v in values if v["text"] == "41.2")
-    assert here["elsewhere"] == [{"text": "40.1", "paper": "2512.00003", "cell": "table-1-2-1"}]
-    page = page_of(client, "/quantities/", **QUANTITY)
-    assert '<a href="/papers/2512.00003/#table-1-2-1">40.1</a>' in page
-    assert 'id="table-1-2-1"' in page_of(client, "/papers/2512.00003/")
 
 
 def test_a_repository_that_only_the_full_text_names_is_seen_everywhere(
@@ -141,3 +100,26 @@ def test_the_best_of_a_column_where_it_is_known_which_way_is_better(client: Clie
     assert {v["text"] for v in table["values"] if v["best"]} == {"4.0", "2.0"}
     page = page_of(client, "/papers/2512.00011/")
     assert re.findall(r'class="best">\s*<\w+>([\d.]+)', page) == ["4.0", "2.0"]
+
+
+def test_a_value_whose_row_is_not_sure_is_given_without_words(client: Client) -> None:
+    rows = (("Method", "A", "B"), ("Wren", "1.5", "2.5"), ("", "3.5", "4.5"), ("Tit", "5.5", "6.5"))
+    body = "".join(
+        f"<tr class='ltx_tr'>{''.join(f'<td class=ltx_td>{text}</td>' for text in row)}</tr>"
+        for row in rows
+    )
+    add("2512.00012", "Nests", f"<table class='ltx_tabular'>{body}</table>")
+    (table,) = told(client, "/papers/2512.00012/tables")["tables"]
+    labels = {value["text"]: (value["row_label"], value["head_path"]) for value in table["values"]}
+    assert labels["1.5"] == (["Wren"], ["A"])
+    assert labels["3.5"] == labels["4.5"] == ([], [])
+
+
+def test_a_note_stands_raised_beside_its_number(client: Client) -> None:
+    marks = Path(__file__).parents[1] / "claims/tables/marks.html"
+    add("2512.00013", "Nests", marks.read_text())
+    page = page_of(client, "/papers/2512.00013/")
+    assert re.search(r">85 <sup>1</sup></span>", page)
+    assert "851" not in page
+    assert '<b class="coloured">88.1</b>' in page
+    assert "[rgb]" not in page

@@ -48,7 +48,6 @@ PAGES = [
     Page("library:library", "/library/?show=left", signed_in=True),
     Page("library:import", "/library/import/", signed_in=True),
     Page("library:zotero", "/library/zotero/", signed_in=True),
-    Page("claims:quantities", "/quantities/"),
     Page("pages:first-steps", "/first-steps/", signed_in=True),
     Page("operate:connections", "/connections/", signed_in=True, status=403),
     Page("mail:account", "/account/mail/", signed_in=True),
@@ -107,7 +106,6 @@ NOT_PAGES = {
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
     *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
     "catalog:all-verdicts",
-    *("claims:quantity-csv", "claims:quantity-feed"),  # files
     "summaries:tables",  # a POST
     *("summaries:again", "summaries:cancel"),  # POSTs
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST
@@ -117,7 +115,7 @@ NOT_PAGES = {
     *("api-1:api-root", "api-1:cancel", "api-1:create", "api-1:latest", "api-1:methods"),
     *("api-1:openapi-json", "api-1:results", "api-1:status"),
     *("api-1:papers", "api-1:paper", "api-1:profiles", "api-1:digest", "api-1:claims"),
-    *("api-1:tables", "api-1:quantities", "api-1:quantity_values"),
+    "api-1:tables",
     *("api-1:library", "api-1:change", "ui:robots"),
     *("operate:healthz", "operate:readyz", "operate:metrics"),
 }

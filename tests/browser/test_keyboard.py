@@ -50,7 +50,7 @@ FOCUSED = """() => {
 PAGES = (
     *("/", "/papers/2603.00049/", "/methods/sparse_attention/", "/search?q=attention", "/runs/"),
     *("/library/", "/library/import/", "/lists/kept-by-the-reader/", "/feeds/long-context/"),
-    *("/first-steps/", "/account/mail/", "/account/tokens/", "/quantities/"),
+    *("/first-steps/", "/account/mail/", "/account/tokens/"),
 )
 
 

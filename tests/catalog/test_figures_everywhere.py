@@ -93,7 +93,6 @@ def _asked(tools: Assay) -> Iterator[tuple[str, Any]]:
     yield "digest", tools.digest()
     yield "digest of mine", tools.digest("mine")
     yield "search", tools.search("has:measured")
-    yield "quantities", tools.quantities()
     for paper in Paper.objects.values_list("arxiv_id", flat=True):
         yield f"paper {paper}", tools.paper(paper)
         yield f"tables {paper}", tools.tables(paper)
@@ -149,7 +148,6 @@ def test_no_figure_of_ours_stands_without_its_fields(
             assert not list(incomplete(json.loads(body))), address
     assert len(visited) > 60
     assert compared >= 3, "page, digest and feed of the measured mechanism show its figure"
-    assert any(address.startswith("/quantities") for address in visited)
     told = 0
     for tool, answer in assistants_answers():
         assert not bare_figures(words(json.dumps(answer, ensure_ascii=False)), known), tool

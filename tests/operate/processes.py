@@ -28,7 +28,7 @@ from tests import machine
 from tests.servers.stores import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("/", "/methods/", "/search?q=attention", "/runs/", "/quantities/", "/intake/", "/readyz")
+PAGES = ("/", "/methods/", "/search?q=attention", "/runs/", "/intake/", "/readyz")
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from io import StringIO
 from typing import Any
 
@@ -124,7 +123,7 @@ def _profiles(reader: Any, paper: Any) -> None:
 
 def _readings(paper: Any) -> None:
     from webapp.catalog.models import LinkingState, MethodLink
-    from webapp.claims.models import PaperTable, ReportedValue, TableReading
+    from webapp.claims.models import PaperTable, TableReading
     from webapp.learning.models import PaperVector
 
     MethodLink.objects.create(
@@ -132,22 +131,9 @@ def _readings(paper: Any) -> None:
     )
     LinkingState.objects.create(linked_until=NOW, fingerprint="f")
     reading = TableReading.objects.create(paper=paper, version=3)
-    table = PaperTable.objects.create(
+    PaperTable.objects.create(
         reading=reading, position=0, caption=ODD, cells=[[ODD, 0, 0, 1, 1, "", "h"]]
     )
-    for value in ("0.123456789012", "175000000000", "-3.5", "0"):
-        ReportedValue.objects.create(
-            table=table,
-            paper=paper,
-            benchmark="MMLU",
-            metric="accuracy",
-            better="higher",
-            subject="Ours",
-            value=Decimal(value),
-            text=value,
-            row=1,
-            column=1,
-        )
     PaperVector.objects.create(paper=paper, encoder="e", version=3, values=bytes(range(256)))
 
 

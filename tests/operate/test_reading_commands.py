@@ -32,16 +32,14 @@ OF_ANY_SITE = {
 OF_A_SITE = {
     "digest": [],
     "dumpdata": ["papers.listing"],
-    "ground": ["--help"],
     "mcp": ["--help"],
-    "quantities": [],
     "score": ["--help"],
     "up": ["--help"],
     "worker_key": ["--help"],
 }
 # What they write is what they are for; their help is for reading.
 WRITING = {
-    *("backup", "export", "extract_claims", "fetch", "import", "import_profile", "import_results"),
+    *("backup", "export", "fetch", "import", "import_profile", "import_results"),
     *("link_papers", "restore", "sign_in_link", "summarise", "tidy"),
 }
 MAY_FAIL = {"digest", "doctor", "findstatic"}  # it finds nothing, or has a problem to tell

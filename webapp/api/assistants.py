@@ -146,25 +146,6 @@ class Assay:
         link to its cell, and whether it is of the paper's own method."""
         return dict(marked(self._ask(f"/papers/{_identifier(arxiv_id)}/tables")))
 
-    def quantities(self, q: str = "", page: int = 1) -> Answer:
-        """What tables of stored papers report: each benchmark with a metric, commonest first."""
-        return dict(marked(self._ask("/quantities", q=q, page=page)))
-
-    def reported(  # noqa: PLR0917 - each is a parameter of the tool
-        self,
-        benchmark: str,
-        metric: str,
-        q: str = "",
-        own: bool = False,
-        order: Literal["newest", "best"] = "newest",
-        page: int = 1,
-    ) -> Answer:
-        """What stored papers report of a metric on a benchmark, and where two of them differ on
-        the same subject. `q`: a word of subject or setting; `own`: only the papers' methods."""
-        asked: dict[str, Any] = {"benchmark": benchmark, "metric": metric, "q": q}
-        asked |= {"own_only": own, "order": order, "page": page}
-        return dict(marked(self._ask("/quantities/values", **asked)))
-
     def methods(self) -> Answer:
         """The methods that can be measured here, with benchmarks, parameters and presets."""
         return {"methods": self._ask("/methods")}

@@ -17,7 +17,6 @@ from webapp.api.problems import ProblemError
 from webapp.api.tokens import Bearer, reader_of, visitor_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
-from webapp.claims import queries as reported
 from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.core.limits import spend, visitor
 from webapp.digests.lookup import find_digest, find_paper, find_profile
@@ -28,7 +27,7 @@ from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, SearchResults, search
 from webapp.papers.search.query import QueryError
 
-A_PAGE = 50  # papers of a library, or quantities, on a page
+A_PAGE = 50  # papers of a library on a page
 papers_router = Router(tags=["papers"])
 public_router = Router()
 library_router = Router(tags=["library"], auth=Bearer("library"))
@@ -75,10 +74,11 @@ def tables(request: HttpRequest, arxiv_id: Name) -> dict[str, Any]:
 def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
     """A table as TableSchema describes it."""
     page = shown.link.partition("#")[0]
-    own = ("row_label", "head_path", "cell", "value", "unit", "spread", "note")
     values = [
-        {name: getattr(value, name) for name in own}
+        {name: getattr(value, name) for name in ("value", "unit", "spread", "note")}
         | {
+            "row_label": value.row_label if value.is_sure else (),
+            "head_path": value.head_path if value.is_sure else (),
             "text": value.cell.text,
             "row": value.cell.row,
             "column": value.cell.column,
@@ -86,7 +86,6 @@ def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
             "best": shown.is_best(value.cell),
             "cell": f"{shown.cell_id}-{value.cell.row}-{value.cell.column}",
             "link": f"{page}#{value.cell.anchor}" if value.cell.anchor else shown.link,
-            "quantity": shown.reported(value.cell),
         }
         for value in shown.table.values
     ]
@@ -108,43 +107,6 @@ def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number in its summary with its quote and whether it was found."""
     return find_paper(arxiv_id)
-
-
-@public_router.get(
-    "/quantities", response=schemas.QuantityPage, tags=["quantities"], summary="All quantities"
-)
-def quantities(
-    request: HttpRequest, q: Annotated[str, Query(max_length=80)] = "", page: PageNumber = 1
-) -> dict[str, Any]:
-    """What the tables of stored papers report: each benchmark with a metric, commonest first."""
-    return _page(reported.quantities(q), page)
-
-
-@public_router.get(
-    "/quantities/values",
-    response=schemas.ReportedPage,
-    tags=["quantities"],
-    summary="What papers report of one quantity",
-)
-def quantity_values(  # noqa: PLR0917 - each is a parameter of the address
-    request: HttpRequest,
-    benchmark: Annotated[str, Query(min_length=1, max_length=80)],
-    metric: Annotated[str, Query(min_length=1, max_length=80)],
-    q: Annotated[str, Query(max_length=80)] = "",
-    own_only: bool = False,
-    order: Literal["newest", "best"] = "newest",
-    page: PageNumber = 1,
-) -> dict[str, Any]:
-    """Every value with its paper, table and cell. `q`: a word of subject or setting; `own_only`:
-    only of the papers' own methods."""
-    values = reported.reported(benchmark, metric, order, own=own_only, text=q)
-    told = _page(values, page)
-    return told | {
-        "benchmark": benchmark,
-        "metric": metric,
-        "papers": values.values("paper").distinct().count(),
-        "items": reported.lines(told["items"]),
-    }
 
 
 def _page(rows: QuerySet[Any], page: int) -> dict[str, Any]:

@@ -228,25 +228,11 @@ class WholePaper(PaperSchema):
         return [other for _, other in similar(paper)]
 
 
-class QuantityName(Schema):
-    """A benchmark and the metric on it."""
-
-    benchmark: str
-    metric: str
-
-
-class ReportedName(QuantityName):
-    """What a number measures: whose, on what, by what, and in which setting."""
-
-    subject: str
-    setting: str
-
-
 class TableValue(Schema):
     """A number of a table, in the words of the table."""
 
-    row_label: list[str]
-    head_path: list[str]
+    row_label: list[str] = Field(description="From the outermost; empty where it is not sure.")
+    head_path: list[str] = Field(description="From the outermost; empty where it is not sure.")
     text: str
     value: Decimal
     unit: str
@@ -258,9 +244,6 @@ class TableValue(Schema):
     column: int
     cell: str = Field(description="The fragment of its cell on the paper's page here.")
     link: str = Field(description="Its cell on arXiv's page.")
-    quantity: ReportedName | None = Field(
-        None, description="What it measures, where its own table names every field."
-    )
 
 
 class TableSchema(Schema):
@@ -285,57 +268,11 @@ class PaperTables(Schema):
     tables: list[TableSchema]
 
 
-class QuantitySchema(QuantityName):
-    """A quantity that tables of stored papers report."""
-
-    papers: int = Field(description="How many papers report it.")
-    values: int = Field(alias="count")
-
-
 class ListPage(Schema):
     """A page of a list; `next` is the number of the page after this one."""
 
     count: int
     next: int | None
-
-
-class QuantityPage(ListPage):
-    """Quantities, the commonest first."""
-
-    items: list[QuantitySchema]
-
-
-class ElsewhereSchema(Schema):
-    """A number that another paper gives the same subject, in the same setting and unit."""
-
-    text: str
-    paper: str = Field(alias="arxiv_id")
-    cell: str
-
-
-class ReportedSchema(Schema):
-    """A number that a paper's table reports of a quantity."""
-
-    subject: str = Field(alias="value.subject")
-    setting: str = Field(alias="value.setting")
-    text: str = Field(alias="value.text")
-    value: Decimal = Field(alias="value.value")
-    unit: str = Field(alias="value.unit")
-    own: bool = Field(alias="value.is_own")
-    paper: NamedPaper = Field(alias="value.paper")
-    announced_on: Date | None = Field(alias="value.paper.announced_on")
-    table: str = Field(alias="value.table.number")
-    cell: str = Field(description="The fragment of its cell on the paper's page here.")
-    elsewhere: list[ElsewhereSchema] = Field(
-        description="What other papers give the same subject, in the same setting and unit."
-    )
-
-
-class ReportedPage(ListPage, QuantityName):
-    """What stored papers report of a quantity."""
-
-    papers: int
-    items: list[ReportedSchema]
 
 
 class ProfileSchema(Schema):

@@ -1,4 +1,4 @@
-"""The tables of a paper as its HTML has them, and the values in them that are sure."""
+"""The tables of a paper as its HTML has them."""
 
 from django.db import models
 
@@ -40,27 +40,3 @@ class PaperTable(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number or self.position}: {self.caption[:60]}"
-
-
-class ReportedValue(models.Model):
-    """A value of a table with subject, benchmark and metric, each named by the table itself."""
-
-    table = models.ForeignKey(PaperTable, on_delete=models.CASCADE, related_name="reported")
-    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="reported_values")
-    benchmark = models.CharField(max_length=80)
-    metric = models.CharField(max_length=80)
-    better = models.CharField(max_length=6)  # higher or lower
-    subject = models.CharField(max_length=300)  # whose number it is, in the table's words
-    setting = models.CharField(max_length=300, blank=True)
-    value = models.DecimalField(max_digits=30, decimal_places=12)
-    text = models.CharField(max_length=60)  # as it is written
-    unit = models.CharField(max_length=8, blank=True)
-    row = models.PositiveSmallIntegerField()
-    column = models.PositiveSmallIntegerField()
-    is_own = models.BooleanField(default=False)  # in the row of the paper's own method
-
-    class Meta:
-        indexes = [models.Index(fields=["benchmark", "metric", "paper"])]
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.metric} on {self.benchmark} {self.text}"

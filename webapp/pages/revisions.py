@@ -8,7 +8,6 @@ profile:mine      a profile and its digests, by its slug; `profile:` is the site
 methods           links from papers to methods, and what stands measured
 run:0198c0de…     a run, by its id without hyphens
 results           the public runs that succeeded
-quantities        what tables of papers report
 gists             what cards, mail and feeds show of summaries
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
@@ -127,7 +126,6 @@ WATCHES = [
         "claims_papertable",
         "SELECT 'paper:' || paper_id AS scope FROM claims_tablereading WHERE id = {row}.reading_id",
     ),
-    Watch("claims_reportedvalue", f"{_OF_PAPER} UNION SELECT 'quantities'"),
     Watch("learning_papervector", "SELECT 'vectors' AS scope", key="paper_id"),
     # Of a profile that is deleted only the row itself is left.
     Watch(

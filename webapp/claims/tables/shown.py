@@ -5,21 +5,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import urlencode
 
-from webapp.claims.models import PaperTable, ReportedValue, TableReading
+from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.models import Paper
 
 from .grid import Cell
-from .names import (
-    direction,
-    direction_of_caption,
-    is_attribute,
-    is_difference,
-    is_own,
-    is_own_head,
-    names_of,
-)
+from .metrics import direction, direction_of_caption
+from .own import is_attribute, is_difference, is_own, is_own_head, names_of
 from .reading import Table, Value
 from .store import unpacked
 
@@ -70,19 +62,6 @@ class ShownTable:
     def title(self) -> str:
         """What the paper calls it: "Table 3"."""
         return self.stored.number
-
-    @cached_property
-    def _reported(self) -> dict[tuple[int, int], ReportedValue]:
-        return {(value.row, value.column): value for value in self.stored.reported.all()}
-
-    def reported(self, cell: Cell) -> ReportedValue | None:
-        """What a cell reports, where its table names every field; else None."""
-        return self._reported.get((cell.row, cell.column))
-
-    def quantity(self, cell: Cell) -> str:
-        """The query string of the page of the quantity that a cell reports, or ""."""
-        value = self.reported(cell)
-        return urlencode({"benchmark": value.benchmark, "metric": value.metric}) if value else ""
 
     def is_own(self, value: Value) -> bool:
         """Whether a value stands in the row or column of the paper's own method."""
@@ -270,7 +249,7 @@ def tables_of(paper: Paper) -> ShownTables:
             names,
             f"{page}#{stored.anchor}" if stored.anchor else page,
         )
-        for stored in reading.tables.prefetch_related("reported")
+        for stored in reading.tables.all()
     ]
     results = [table for table in shown if table.is_result]
     main = max(results, key=lambda table: table.weight, default=None)

@@ -1,21 +1,16 @@
 """Tables of a paper in the database: read once for each version, replaced whole."""
 
 from collections.abc import Iterable
-from decimal import Decimal
 
 from django.db import transaction
 from lxml.etree import ParserError
 
-from webapp.claims.models import PaperTable, ReportedValue, TableReading
+from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.latexml import parse
 from webapp.papers.models import Paper
 
 from .grid import Cell, Grid, grids_of
-from .names import Reported, is_own, is_own_head, names_of, reported
 from .reading import Table
-
-MAX_VALUES = 3000  # of one paper
-_LARGEST = Decimal(10) ** 17  # what the column of values holds
 
 
 def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
@@ -28,12 +23,10 @@ def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
         reason = "" if tables else "its HTML has no table"
     except (ParserError, ValueError):
         tables, reason = [], "its HTML could not be parsed"
-    names = names_of(paper.title, paper.abstract)
-    results = [reported(table) for table in tables]
     with transaction.atomic():
         TableReading.objects.filter(paper=paper, version__lt=version).delete()
         reading = without_tables(paper, version, reason)
-        rows = PaperTable.objects.bulk_create(
+        PaperTable.objects.bulk_create(
             PaperTable(
                 reading=reading,
                 position=position,
@@ -44,11 +37,6 @@ def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
             )
             for position, table in enumerate(tables)
         )
-        pairs = (
-            (row, result) for row, found in zip(rows, results, strict=True) for result in found
-        )
-        values = [_row(paper, names, table, result) for table, result in pairs]
-        ReportedValue.objects.bulk_create(values[:MAX_VALUES], batch_size=500)
     return reading
 
 
@@ -59,25 +47,6 @@ def without_tables(paper: Paper, version: int, reason: str) -> TableReading:
     )
     reading.tables.all().delete()
     return reading
-
-
-def _row(paper: Paper, names: list[str], table: PaperTable, result: Reported) -> ReportedValue:
-    cell = result.value.cell
-    return ReportedValue(
-        table=table,
-        paper=paper,
-        benchmark=result.benchmark,
-        metric=result.metric.name,
-        better=result.metric.better,
-        subject=result.subject[:300],
-        setting=result.setting[:300],
-        value=max(-_LARGEST, min(_LARGEST, round(result.value.value, 12))),
-        text=cell.text[:60],
-        unit=result.value.unit,
-        row=cell.row,
-        column=cell.column,
-        is_own=is_own(result.value.row_label, names) or is_own_head(result.value.head_path, names),
-    )
 
 
 _MARKS = "hbucl"

@@ -40,12 +40,6 @@ def tables_of_paper(paper: Paper) -> ShownTables:
 
 
 @register.filter
-def quantity(shown: ShownTable, cell: Cell) -> str:
-    """The query string of the quantity that a cell reports, or ""."""
-    return shown.quantity(cell)
-
-
-@register.filter
 def css_class(shown: ShownTable, cell: Cell) -> str:
     """The classes of a cell of the body: a row's label, in the own column, best of its column."""
     names = (
@@ -65,6 +59,8 @@ def spans(cell: Cell) -> SafeString:
 
 @register.filter
 def marked(cell: Cell) -> SafeString:
-    """The text of a cell, bold or underlined as the paper has it."""
+    """The text of a cell with its note, bold, underlined or coloured as the paper has it."""
     tag = "b" if cell.is_bold else "u" if cell.is_underlined else "span"
-    return format_html("<{0}>{1}</{0}>", tag, cell.text)
+    note = format_html(" <sup>{}</sup>", cell.note) if cell.note else ""
+    css = mark_safe(' class="coloured"') if cell.is_coloured else ""
+    return format_html("<{0}{1}>{2}{3}</{0}>", tag, css, cell.text, note)

@@ -1,0 +1,86 @@
+"""Metrics and benchmarks by the names that tables give them, and which way is better."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from webapp.core.tables import table
+
+_DATA = table(__file__, "metrics.toml")
+_DECORATION = re.compile(r"\s*(?:[↑↓†‡*]|\(\s*[↑↓%]\s*\)|\((?:%|ms|s|GB|MB|M|G|T)\)|\[[^\]]*\])\s*")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric by its usual name, and which way is better."""
+
+    name: str
+    better: str
+
+
+@cache
+def is_benchmark(text: str) -> bool:
+    """Whether a text is the name of a well-known benchmark, decorations apart."""
+    return undecorated(text).casefold() in _BENCHMARKS
+
+
+_BENCHMARKS = frozenset(name.casefold() for name in _DATA["benchmarks"])
+
+
+@cache
+def metric(text: str) -> Metric | None:
+    """The metric that a head or label names; None for any other text."""
+    bare = undecorated(text).replace(" @", "@")
+    return _metrics().get(bare) or _metrics().get(bare.casefold())
+
+
+def direction(head_path: Sequence[str]) -> str:
+    """Which way is better under heads: "higher" or "lower" by arrow or metric, "" if unknown."""
+    arrows = {better for sign, better in _ARROWS.items() if any(sign in text for text in head_path)}
+    return _only(arrows or {m.better for text in head_path if (m := metric(text))})
+
+
+def direction_of_caption(caption: str) -> str:
+    """Which way is better of all values of a table, where its first sentence tells; else ""."""
+    first = re.split(r"(?<=[^.]{3})\.\s", caption)[0]
+    arrows = {better for sign, better in _ARROWS.items() if sign in first}
+    named = {_metrics()[name].better for name in _in_caption(first, tuple(_metrics()))}
+    return _only(arrows | named)
+
+
+_ARROWS = {"↑": "higher", "↓": "lower"}
+
+
+@cache
+def _metrics() -> dict[str, Metric]:
+    known: dict[str, Metric] = {}
+    for entry in _DATA["metrics"]:
+        for written in entry["written"]:
+            # An abbreviation in capitals is another word in small letters: SR, ASR, EM.
+            key = written if written.isupper() and len(written) < 4 else written.casefold()
+            known[key] = known[written] = Metric(entry["name"], entry["better"])
+    return known
+
+
+def undecorated(text: str) -> str:
+    """A head without arrows, units in brackets and marks."""
+    return " ".join(_DECORATION.sub(" ", text).split())
+
+
+def _in_caption(caption: str, names: Sequence[str]) -> set[str]:
+    """Those of the names that a caption holds as whole words; abbreviations as they are written."""
+    return {
+        name
+        for name in names
+        if re.search(
+            rf"(?<![\w-]){re.escape(name)}(?![\w+-])",
+            caption,
+            0 if name.isupper() and len(name) < 4 else re.IGNORECASE,
+        )
+    }
+
+
+def _only(names: set[str]) -> str:
+    """The only member of a set, or ""."""
+    return next(iter(names)) if len(names) == 1 else ""

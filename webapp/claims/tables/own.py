@@ -1,0 +1,134 @@
+"""Which rows and columns are of the paper's own method, and which are only beside the methods."""
+
+import re
+from collections.abc import Sequence
+
+from .metrics import is_benchmark, undecorated
+
+# A whole head that tells what was varied, not what came out.
+_ATTRIBUTE = re.compile(
+    r"#.*|(?:params?|parameters|(?:model )?size|steps?|epochs?|NFE|dim\.?|dimension|shots?|year|"
+    r"venue|layers?|heads?|samples|tokens|batch(?: size)?|lr|ratio|rank|budget|cost|k|n|h)\.?",
+    re.IGNORECASE,
+)
+_DIFFERENCE = re.compile(
+    r"(?:Δ|↑|↓|(?:(?:abs(?:olute|\.)?|rel(?:ative|\.)?) )?"
+    r"(?:improv(?:ements?|\.)?|gains?|diff(?:erences?|\.)?|decrease|increase|delta)(?![-\w])).*",
+    re.IGNORECASE,
+)
+_OURS = re.compile(
+    r"\b[Oo]urs\b|\bOURS\b|\b(?:[Oo]ur|[Pp]roposed) (?:full )?(?:method|model|approach|framework)\b"
+)
+# A baseline that the authors ran or changed themselves.
+_RERUN = re.compile(
+    r"\b(?:our )?(?:re-?(?:implement\w*|produc\w*|run|trained|eval\w*)|impl\w*\.?|baselines?)\b",
+    re.IGNORECASE,
+)
+_VERBS = "propose|introduce|present|develop|design|call|name|describe"
+_PROPOSED = re.compile(
+    rf"\b(?:we|this (?:paper|work)) (?:{_VERBS})s?\b[^.;]{{0,160}}", re.IGNORECASE
+)
+_NAME = re.compile(
+    r"\b(?:[A-Z][A-Za-z]*[A-Z0-9][\w+\-]*|[A-Z]{2,}[\w+\-]*|[A-Z][a-z]+(?:-[A-Z]\w*)+)"
+)
+# "We introduce Heron, a …": what stands between verb and comma is a name whatever its letters.
+_INTRODUCED = re.compile(
+    rf"\b[Ww]e (?:{_VERBS}) (?:the )?(?P<name>[A-Z][\w.+-]*(?: [\d.]+\w?)?)"
+    r"(?=,| \(|:| —| –| \bas\b| which\b| that\b)"
+)
+_CALLED = re.compile(
+    r"\b(?:called|named|dubbed|termed|coined|namely)\s+[\"“']?(?P<name>[A-Z][\w+-]*[A-Z0-9]\w*|[A-Z]{2,})"
+)
+_ABLATED = re.compile(
+    r"\bw/o\b|\bwithout\b|(?:^|\s)[-−–—]\s?(?=\w)|\bno[- ]|-no[a-z]"
+    r"|\b(?:minus|ablat\w+|removed?|replac\w+|only)\b"
+)
+# What a paper proposes that is no method and has no row among them.
+_NO_METHOD = re.compile(
+    r"\w*(?:[Bb]ench(?:mark)?|[Dd]ata ?[Ss]et|[Cc]orpus|Arena|Eval)(?:-\w+)?|\w+-?\d+[KMB]"
+)
+_IS_DATA = re.compile(
+    r"\W+(?:\([^)]*\)\W+)?(?:a|an|the|the first)\s(?:[\w,-]+\s){0,6}?"
+    r"(?:benchmarks?|data ?sets?|corpus|corpora|test ?bed|suite|taxonomy|survey|leaderboard)\b",
+    re.IGNORECASE,
+)
+_ACHIEVES = (
+    r"\s(?:\w+ly )?(?:achieves?|outperforms?|improves?|reaches|surpasses|reduces|attains|exceeds|"
+    r"delivers|yields|obtains|consistently)\b"
+)
+_COMMON = {"LLM", "LLMs", "VLM", "VLMs", "MLLM", "MLLMs", "RL", "AI", "NLP", "GPU", "CPU", "API"}
+_COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "3D", "2D", "QA"}
+
+
+def names_of(title: str, abstract: str) -> list[str]:
+    """What a paper calls its own method.
+
+    The title, where it is a name or has one before a colon or dash; what the abstract says that it
+    proposes: a name in capitals, or any between "we introduce" and a comma or bracket; and a name
+    of the title that the abstract says to achieve something. Data sets and benchmarks are none.
+    """
+    names: list[str] = []
+    head, separator, _ = _partition(title)
+    if (separator or not re.search(r"\s[a-z]", title)) and len(head.split()) <= 3:
+        names.append(head.strip())
+    for match in _INTRODUCED.finditer(abstract):
+        names.append(match["name"])
+    for sentence in _PROPOSED.findall(abstract):
+        names += [name for name in _NAME.findall(sentence) if name not in _COMMON][:1]
+    names += [match["name"] for match in _CALLED.finditer(abstract)]
+    names += [
+        name
+        for name in dict.fromkeys(_NAME.findall(title))
+        if re.search(rf"(?<!than )(?<![\w-]){re.escape(name)}{_ACHIEVES}", abstract)
+    ]
+    methods = [name for name in dict.fromkeys(names) if _may_be_a_method(name, abstract)]
+    return methods[:4]
+
+
+def _may_be_a_method(name: str, abstract: str) -> bool:
+    if len(name) < 2 or name in _COMMON or is_benchmark(name) or _NO_METHOD.fullmatch(name):
+        return False
+    place = abstract.find(name)
+    return place < 0 or not _IS_DATA.match(abstract, place + len(name))
+
+
+def _partition(title: str) -> tuple[str, str, str]:
+    """A title at its first colon or dash between spaces."""
+    match = re.search(r":\s|\s[-–—]+\s", title)
+    if match is None:
+        return title, "", ""
+    return title[: match.start()], match[0], title[match.end() :]
+
+
+def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a row label (or head path) is of the paper's own method.
+
+    "w/o X" is its ablation and "our X baseline" another's method; "+ X" and "A + X" are its own.
+    """
+    text = " ".join(label)
+    if _ABLATED.search(text) or _RERUN.search(text):
+        return False
+    last = label[-1] if label else ""
+    if _OURS.search(text) or last in {"Proposed", "This work", "This paper"}:
+        return True
+    return any(
+        re.match(
+            rf"(?:[\w.-]+/|[Oo]ur |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}(?!\w)", last, re.I
+        )
+        for name in names
+    )
+
+
+def is_own_head(head_path: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether the heads over a column, groups and all, are of the paper's own method."""
+    return any(is_own([text], names) for text in head_path)
+
+
+def is_difference(texts: Sequence[str]) -> bool:
+    """Whether a label or head path says a difference: "Δ", "Improvement"; "Diff-3B" is a model."""
+    return any(_DIFFERENCE.fullmatch(text.strip()) for text in texts)
+
+
+def is_attribute(head_path: Sequence[str]) -> bool:
+    """Whether heads tell what was varied or given, not what came out."""
+    return any(_ATTRIBUTE.fullmatch(undecorated(text)) for text in head_path[-1:])
