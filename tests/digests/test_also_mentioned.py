@@ -49,7 +49,7 @@ def test_the_page_folds_them_behind_the_list_with_their_number(
     assert f'id="p-{ABOUT}"' in listed
     assert f'id="p-{MENTION}"' not in listed
     assert re.search(
-        r'id="also-mentioned"> <summary> Also mentioned <span class="num">1</span>', folded
+        r'id="lower-matches"> <summary>Lower matches <span class="num">1</span>', folded
     )
     assert f'id="p-{MENTION}"' in folded
     assert "2603.00003" not in page
@@ -59,8 +59,8 @@ def test_a_day_of_mentions_alone_says_so_and_opens_them(client: Client, site: Pr
     announce(TUESDAY, paper(7, "Birds", abstract="Sparse feathers."))
     build([TUESDAY], [site])
     page = text(client.get(f"/p/{site.slug}/"))
-    assert "No paper of this day is about what the profile looks for." in page
-    assert 'id="also-mentioned" open' in page
+    assert "No close match today." in page
+    assert 'id="lower-matches" open' in page
 
 
 def test_a_filter_narrows_both(client: Client, site: Profile) -> None:
@@ -72,9 +72,13 @@ def test_a_filter_narrows_both(client: Client, site: Profile) -> None:
 
 def test_feeds_and_the_api_mark_them(client: Client, site: Profile) -> None:
     items = client.get(f"/p/{site.slug}.json").json()["items"]
-    assert ["(Also mentioned. " in item["summary"] for item in items] == [False, True]
+    assert [item["summary"] for item in items] == [
+        "We study language models. (sparse)",
+        "Lower matches: 1",
+    ]
+    assert f"/papers/{MENTION}/" in items[1]["content_html"]
     for suffix in ("rss", "atom"):
-        assert text(client.get(f"/p/{site.slug}.{suffix}")).count("Also mentioned. Score") >= 1
+        assert "Lower matches: 1" in text(client.get(f"/p/{site.slug}.{suffix}"))
     entries = client.get(f"/api/v1/digests/{site.slug}").json()["entries"]
     marks = {entry["paper"]["id"]: entry["also_mentioned"] for entry in entries}
     assert marks == {ABOUT: False, MENTION: True}
@@ -85,8 +89,8 @@ def test_feeds_and_the_api_mark_them(client: Client, site: Profile) -> None:
 def test_texts_name_them_at_their_end() -> None:
     out = StringIO()
     call_command("digest", profile="mine", stdout=out)
-    assert "1 of 2 that matched" in out.getvalue()
-    assert out.getvalue().index("Also mentioned in 1:") < out.getvalue().index("Cats in pictures")
+    assert "1 of 3 announced papers." in out.getvalue()
+    assert out.getvalue().index("Lower matches (1):") < out.getvalue().index("Cats in pictures")
     out = StringIO()
     call_command("digest", profile="mine", format="json", stdout=out)
     assert [one["also_mentioned"] for one in json.loads(out.getvalue())["entries"]] == [False, True]
@@ -110,8 +114,8 @@ def test_a_mail_names_them_below_and_is_not_sent_for_them_alone(
     assert mail["Subject"] == "Mine: 1 paper, 2 March"
     for kind in ("plain", "html"):
         body = " ".join(mail.get_body([kind]).get_content().split())
-        assert body.index("On sparse attention") < body.index("Also mentioned")
-        assert body.index("Also mentioned") < body.index("Cats in pictures")
+        assert body.index("On sparse attention") < body.index("Lower matches")
+        assert body.index("Lower matches") < body.index("Cats in pictures")
     Delivery.objects.update(**yesterday)
     Digest.objects.get().entries.filter(also_mentioned=False).delete()
     assert deliver.deliver_due() == 0
@@ -126,4 +130,4 @@ def test_a_preview_counts_what_the_list_shows(client: Client, site: Profile) -> 
         "matching": "rarity", "min_score": "0", "size": "5", "language": "en",
     }  # fmt: skip
     preview = text(client.post(f"/feeds/{site.slug}/", asked))
-    assert '<span class="num">1 → 1</span> papers (1 more mentions a keyword)' in preview
+    assert '<span class="num">1 → 1</span> papers (1 lower match)' in preview

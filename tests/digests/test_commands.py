@@ -128,9 +128,9 @@ def days() -> Profile:
 
 def test_a_day_is_printed(days: Profile) -> None:
     text = printed("--profile", "mine", "--date", "2026-03-02")
-    assert text.startswith("Mine, Monday 2 March 2026\n2 of 2 that matched, of 2 announced.\n")
+    assert text.startswith("Mine, Monday 2 March 2026\n2 of 2 announced papers.\n")
     assert "  1. Sparse models [x]" in text
-    assert "3 = sparse +1.5, models +1.5" in text
+    assert "sparse, models" in text
     assert "https://arxiv.org/abs/2603.00001v1" in text
     assert "\x1b" not in text
     assert "2603.00003" in printed("--profile", "Mine")  # by name, the latest

@@ -33,7 +33,7 @@ def test_today_shows_every_card_with_its_reasons(client):
     page = text(client.get("/"))
     assert "Thursday, 12 March 2026" in page
     assert page.count('<article class="card"') == 5
-    assert "<b>+1.5</b>" in page
+    assert 'aria-label="Why it is here"' in page
     assert '<mark data-k="' in page
     assert "cs.LG complete" in page
 
@@ -392,7 +392,7 @@ def test_a_category_that_a_profile_has_just_asked_for_is_being_fetched(client):
     assert "no such category" in text(client.get("/category/cs.XX/"))
 
 
-def test_a_row_says_how_many_reasons_it_has_no_room_for_and_what_they_add_up_to(client):
+def test_a_row_has_the_two_strongest_reasons_and_says_how_many_more_there_are(client):
     entry = factories.make_day(1).entries.get()
     points = [2.0, 1.5, 4.0, -0.5]
     entry.matches = [
@@ -401,12 +401,14 @@ def test_a_row_says_how_many_reasons_it_has_no_room_for_and_what_they_add_up_to(
     ]
     entry.save()
     page = text(client.get("/"))
-    assert re.search(r"\+2 more <b>\+3\.5</b>", page)
-    assert all(f"word{number}" in page for number in range(4)), "the others are folded, not lost"
+    chips = page[page.index('class="chips"') :]
+    chips = chips[: chips.index("</ul>")]
+    assert re.findall(r"<span>(word\d)</span>", chips) == ["word2", "word0"]
+    assert "2 more" in chips
     Digest.objects.update(fingerprint="another")
     entry.matches = entry.matches[:2]
     entry.save()
-    assert "more <b>" not in text(client.get("/"))
+    assert "#why" not in text(client.get("/"))
 
 
 def test_a_row_links_to_the_authors_code(client):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from webapp.digests.scoring.scorer import FURTHER, Candidate, Keyword, Rules, Scorer, select
+from webapp.digests.scoring.scorer import NEAREST, Candidate, Keyword, Rules, Scorer, select
 from webapp.learning import preferences as learned
 from webapp.learning.linear import Linear
 from webapp.learning.numbered import Vectors
@@ -31,6 +31,7 @@ def model(seed: int = 1, refused: int = 0) -> Learned:
     return Learned(
         Linear(-0.5, {term: chance.gauss(0, 1) for term in chance.sample(TERMS, 100)}),
         tuple(sorted(chance.gauss(-0.5, 0.3) for _ in range(50))),
+        0.5,
         packed_examples(examples),
         8 - refused,
         f"model {seed}",
@@ -95,31 +96,25 @@ def test_examples_with_words_that_no_vocabulary_has_any_more_are_read() -> None:
 
 
 @pytest.mark.parametrize("keywords", [(), (Keyword(TERMS[0]), Keyword(TERMS[5]))])
-@pytest.mark.parametrize("share", [0.0, 60.0])
 @pytest.mark.parametrize("refused", [0, 4])
 def test_a_digest_is_the_same_of_the_closest_as_of_all(
-    keywords: tuple[Keyword, ...], share: float, refused: int
+    keywords: tuple[Keyword, ...], refused: int
 ) -> None:
     """Whichever papers were shown before, and with ties: every paper stands there twice."""
     chance, size, spare = random.Random(7), 3, 6
-    texts = [text(chance) for _ in range(60)] * 2
+    texts = [text(chance) for _ in range(120)] * 2
     papers = [
         Candidate(f"{at:03d}", *paper, categories=("cs.AI" if at % 9 else "cs.CL",))
         for at, paper in enumerate(texts)
     ]
     rules = Rules(
-        keywords,
-        size=size,
-        learned=model(8, refused),
-        min_share=share,
-        categories=("cs.AI",),
-        exclude=(TERMS[9],),
+        keywords, size=size, learned=model(8, refused), categories=("cs.AI",), exclude=(TERMS[9],)
     )
     other = Rules((Keyword(TERMS[2]),), exclude=(TERMS[0],))
     whole, few = (Scorer([rules, other]).kept(papers, number)[0] for number in (None, spare))
     assert len(few) < len(whole)
     assert {paper.at for paper in few} <= {paper.at for paper in whole}
-    assert len(few) >= (2 + FURTHER) * size + spare or len(few) == len(whole)
+    assert len(few) >= 2 * size + NEAREST + spare or len(few) == len(whole)
     closest = sorted(whole, key=lambda paper: -paper.log_odds)
     for before in [set(), {paper.at for paper in closest[:spare]}, {closest[0].at, closest[7].at}]:
         of_whole, of_few = (

@@ -22,13 +22,14 @@ from webapp.digests.models import Profile
 from webapp.learning.tfidf import vocabulary
 from webapp.library import feedback
 from webapp.library.models import LibraryEntry, Star
-from webapp.papers.models import Paper
+from webapp.papers.models import Announcement, Paper
 
 pytestmark = pytest.mark.django_db
 
 TOPIC = ("lip", "reading", "speech", "audio", "visual", "mouth", "speaker", "acoustic")
 WORDS = sorted(word for word in vocabulary() if " " not in word and word not in TOPIC)
 OF_TOPIC = range(0, 60, 6)  # every sixth paper of a day
+OF_TOPIC_ON_WEDNESDAY = [200 + number for number in OF_TOPIC]
 
 
 def text(number: int) -> tuple[str, str]:
@@ -36,7 +37,8 @@ def text(number: int) -> tuple[str, str]:
     chance = random.Random(number)
     words = chance.sample(WORDS, 40)
     if number % 100 in OF_TOPIC:
-        words[1], words[12], words[25] = chance.sample(TOPIC, 3)
+        for place, word in zip((0, 1, 4, 8, 12, 18, 25, 30), chance.sample(TOPIC, 8), strict=True):
+            words[place] = word
     return " ".join(words[:6]), " ".join(words[6:]) + "."
 
 
@@ -75,8 +77,8 @@ def page(client: Client, slug: str = "mine", date: Any = WEDNESDAY) -> str:
 
 
 def cards(of: str) -> list[str]:
-    """The identifiers of the papers on a page, in order."""
-    return re.findall(r'id="p-([\d.]+)"', of)
+    """The identifiers of the papers that are listed on a page, in order, without folded ones."""
+    return re.findall(r'id="p-([\d.]+)"', of.partition("<details")[0])
 
 
 def on_topic(identifiers: list[str]) -> int:
@@ -90,31 +92,63 @@ def digest(client: Client, slug: str = "mine") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ranking", ["learned", "both"])
-def test_five_saved_papers_fill_the_next_days_with_the_closest(
+def test_five_saved_papers_list_what_is_close_and_fold_the_nearest_of_the_rest(
     client: Client, reader: User, ranking: str
 ) -> None:
     mine = profile("Mine", owner=reader, ranking=ranking, words=["no such word"])
     save(reader, 5)
     build([TUESDAY, WEDNESDAY], [mine])
     shown = page(client)
-    assert len(cards(shown)) == 30
-    assert on_topic(cards(shown)[:10]) >= 8
-    assert "Nothing is learned yet" not in shown
-    assert "closest to the 5 papers" in " ".join(shown.split())
+    listed = cards(shown)
+    assert on_topic(listed) == 10
+    assert len(listed) <= 13
+    assert len(re.findall(r'id="p-', shown.partition('id="nearest"')[2])) == 30
+    assert "Learned from 5 saved papers" in " ".join(shown.split())
+    assert "page=2" not in shown
+
+
+def test_a_day_without_anything_close_says_so(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader, ranking="learned", words=[])
+    save(reader, 5)
+    kept = [f"2603.{number:05d}" for number in OF_TOPIC_ON_WEDNESDAY]
+    Announcement.objects.filter(listing__date=WEDNESDAY, paper__arxiv_id__in=kept).delete()
+    build([WEDNESDAY], [mine])
+    shown = page(client)
+    assert cards(shown) == []
+    assert "Nothing close today." in shown
+    entries = digest(client)["entries"]
+    assert len(entries) == 30
+    assert all(one["also_mentioned"] for one in entries)
+    assert {one["matches"][0]["closeness"] for one in entries} == {"further"}
+    feed = client.get(f"/p/mine.json?key={mine.feed_key}").json()["items"]
+    assert [item["summary"] for item in feed] == ["Nothing close today. Nearest of the rest: 30"]
+
+
+def test_a_saved_paper_is_no_news(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader, ranking="both", words=[text(212)[1].split()[3]])
+    save(reader, 5)
+    build([WEDNESDAY], [mine])
+    assert "2603.00212" in cards(page(client))
+    Star.objects.create(reader=reader, paper=Paper.objects.get(arxiv_id="2603.00212"))
+    feedback.learn(reader.pk)
+    assert 'id="p-2603.00212"' not in page(client)
+    assert len(cards(page(client))) >= 8
 
 
 def test_a_list_is_as_long_as_the_profile_says_and_the_order_is_that_of_closeness(
     client: Client, reader: User
 ) -> None:
-    mine = profile("Mine", owner=reader, ranking="learned", words=[], size=12)
+    mine = profile("Mine", owner=reader, ranking="learned", words=[], size=7)
     save(reader, 5)
     build([WEDNESDAY], [mine])
     entries = digest(client)["entries"]
-    assert len(entries) == 12
-    shares = [one["matches"][0]["share"] for one in entries]
-    assert shares == sorted(shares, reverse=True)
-    assert all(0 < share < 100 for share in shares)
-    assert [one["score"] for one in entries] == shares
+    listed = [one for one in entries if not one["also_mentioned"]]
+    assert len(listed) == 7
+    scores = [one["score"] for one in listed]
+    assert scores == sorted(scores, reverse=True)
+    words = [one["matches"][0]["closeness"] for one in listed]
+    assert words == sorted(words, reverse=True)  # "very close" before "close"
+    assert set(words) <= {"very close", "close"}
 
 
 def test_two_saved_papers_are_a_guess_and_say_so(client: Client, reader: User) -> None:
@@ -122,16 +156,14 @@ def test_two_saved_papers_are_a_guess_and_say_so(client: Client, reader: User) -
     save(reader, 2)
     build([WEDNESDAY], [mine])
     shown = " ".join(page(client).split())
-    assert len(cards(shown)) == 30
-    assert "A guess from 2 saved papers" in shown
-    assert "Nothing is learned yet" not in shown
+    assert "Learned from 2 saved papers. Save 5 for good recommendations." in shown
 
 
 def test_without_two_saved_papers_the_page_says_what_to_do(client: Client, reader: User) -> None:
     mine = profile("Mine", owner=reader, ranking="both", words=["no such word"])
     save(reader, 1)
     build([WEDNESDAY], [mine])
-    assert "Nothing is learned yet" in page(client)
+    assert "and this feed learns from them" in page(client)
 
 
 def test_each_row_says_which_saved_paper_is_near(client: Client, reader: User) -> None:
@@ -143,7 +175,6 @@ def test_each_row_says_which_saved_paper_is_near(client: Client, reader: User) -
     assert first["near"] in saved
     shown = unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page(client))))
     assert f"close to {first['near']}" in shown
-    assert f"closer than {first['share']:g} % of recent papers" in shown
 
 
 @pytest.mark.parametrize("size", [4, 30])
@@ -173,7 +204,8 @@ def test_not_for_me_pushes_down_and_says_so(client: Client, reader: User) -> Non
     entry = next(e for e in digest(client)["entries"] if e["paper"]["id"] == "2603.00212")
     down = [one for one in entry["matches"] if one["points"] < 0]
     assert [one["near"] for one in down] == [text(212)[0]]
-    assert "not for you" in shown
+    why = client.get("/papers/2603.00212/").content.decode()
+    assert "like a paper that is not for you" in why
 
 
 def titles_by_day(preview: str) -> list[list[str]]:

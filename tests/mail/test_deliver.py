@@ -78,7 +78,7 @@ def test_a_day_is_mailed_once_in_text_and_html(inbox: Inbox, reader: User) -> No
     text, html = (mail.get_body([kind]).get_content() for kind in ("plain", "html"))
     assert "Sparse <attention> on Tuesday" in text
     assert "https://site.example/papers/2603.00002/" in text
-    assert "sparse +1.5" in text
+    assert "3 March, sparse" in text
     assert "Sparse &lt;attention&gt; on Tuesday" in html
     assert "Monday" not in text + html
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from datetime import date as Date
 from datetime import datetime, time
 from html import escape
+from itertools import groupby
 from urllib.parse import quote, urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from webapp.core.limits import spend, visitor
@@ -21,7 +23,7 @@ from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.queries import digest_entries
 from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
-from webapp.digests.text_formats import method_texts, score_terms
+from webapp.digests.text_formats import Parts, method_texts, parted, reasons
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
 from webapp.papers.queries import categories
@@ -65,7 +67,7 @@ def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
     return FeedSource(
         f"digest/{profile.slug}{f'/{date}' if date else ''}",
         f"{name}{day}",
-        f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
+        f"arXiv papers in “{name}”{day}, each with why it is there.",
         day_address(profile, date) if date else profile_address(profile),
         lambda site: _digest_items(site, digests, profile.language),
         max((digest.changed_at for digest in digests), default=profile.created_at or NEVER),
@@ -75,24 +77,58 @@ def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
 
 def _digest_items(site: Site, digests: list[Digest], language: str) -> list[Item]:
     ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
-    entries = list(with_gists(ordered.select_related("paper", "digest")))
+    entries = list(with_gists(ordered.select_related("paper", "digest__profile")))
     if not entries and len(digests) == 1:  # a day weeks past
         entries = digest_entries(digests[0])
     summarised = [entry.paper_id for entry in entries if entry.gist]
     written = shown_summaries().filter(paper__in=summarised, language=language)
     # The last of each paper.
-    told = {summary.paper_id: details(summary) for summary in written.reverse().defer("content")}
-    return _without_duplicates(
-        paper_item(
-            site,
-            entry,
-            "Also mentioned. " * entry.also_mentioned
-            + f"Score {entry.score:g}: {score_terms(entry)}",
-            entry.digest.date,
-            told.get(entry.paper_id, ""),
-        )
-        for entry in entries
+    details_of = {
+        summary.paper_id: details(summary) for summary in written.reverse().defer("content")
+    }
+    items: list[Item] = []
+    for digest, of_day in groupby(entries, key=lambda entry: entry.digest):
+        parts = parted(of_day)
+        for entry in parts.listed:
+            text = details_of.get(entry.paper_id, "")
+            items.append(paper_item(site, entry, reasons(entry), digest.date, text))
+        if parts.lower or parts.nearest:
+            items.append(_folded_item(site, digest, parts))
+    return _without_duplicates(items)
+
+
+def _folded_item(site: Site, digest: Digest, parts: Parts) -> Item:
+    """Return one item for the papers of a day that are folded."""
+    headings = {
+        gettext("Lower matches"): parts.lower,
+        gettext("Nearest of the rest"): parts.nearest,
+    }
+    counts = ", ".join(f"{name}: {len(papers)}" for name, papers in headings.items() if papers)
+    if not parts.listed:
+        nothing = gettext("Nothing close today") if digest.liked else gettext("No match today")
+        counts = f"{nothing}. {counts}"
+    lists = "".join(
+        f"<h2>{escape(heading)}</h2><ul>{''.join(_link(site, entry) for entry in papers)}</ul>"
+        for heading, papers in headings.items()
+        if papers
     )
+    return Item(
+        site.tag(f"digest/{digest.profile.slug}/{digest.date}/folded"),
+        site.base + day_address(digest.profile, digest.date),
+        site.base + day_address(digest.profile, digest.date),
+        f"{counts} ({digest.date})",
+        counts,
+        lists,
+        ["Assay"],
+        [],
+        datetime.combine(digest.date, time(), EASTERN),
+        digest.changed_at,
+    )
+
+
+def _link(site: Site, entry: DigestEntry) -> str:
+    address = site.base + reverse("papers:paper", args=[entry.paper.arxiv_id])
+    return f'<li><a href="{escape(address)}">{escape(plain(entry.paper.marked_title))}</a></li>'
 
 
 @require_safe

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from webapp.claims.extraction.quotes import Quote, headline
 from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
+from webapp.learning.preferences import LEARNED
 from webapp.papers.models import Paper
 from webapp.papers.proposal import informative_sentence
 from webapp.ui.markup import plain
@@ -138,12 +139,12 @@ class DigestEntry(models.Model):
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="digest_entries")
     rank = models.PositiveSmallIntegerField()
     score = models.FloatField()
-    # It has what is sought, but is not about it: it stands folded behind the list.
+    # A lower match, or the nearest of the rest: it stands folded behind the list.
     also_mentioned = models.BooleanField(default=False)
     announce_type = models.CharField(max_length=13)
     version = models.PositiveSmallIntegerField()
     # [{"keyword", "where": ["title", "abstract", "authors"], "points", "place", "rarity"}]
-    # (`scoring.scorer.Match`); one that is learned also has "share", "near" and "near_id"
+    # (`scoring.scorer.Match`); one that is learned also has "closeness", "near" and "near_id"
     # (`learning.preferences`)
     matches = models.JSONField(default=list)
     # Which text of the paper it shows, whether keywords are substrings, and the matches in its HTML
@@ -163,6 +164,13 @@ class DigestEntry(models.Model):
             UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
             UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
         ]
+
+    @property
+    def is_nearest(self) -> bool:
+        """Return whether it is folded without a keyword: the nearest of the rest."""
+        return self.also_mentioned and all(
+            match["keyword"].startswith(LEARNED) for match in self.matches
+        )
 
     @property
     def sentence(self) -> str:
@@ -222,6 +230,7 @@ class LearnedModel(models.Model):
     intercept = models.FloatField()
     weights = models.JSONField()  # {word or pair of words: weight}, the largest
     reference = models.JSONField(default=list)  # log-odds of recent papers, ascending
+    margin = models.FloatField(default=0.0)  # of saved papers left out of training
     # The papers it was learned from, the latest first (`learning.preferences.packed_examples`).
     examples = models.JSONField(default=dict)
     liked = models.PositiveIntegerField()  # papers it was learned from

@@ -3,6 +3,7 @@
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from assay_common.text import one_line
@@ -20,22 +21,24 @@ _OF_PAPER = ("title", "withdrawn", "categories", "abstract")
 
 def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Plain text, wrapped."""
-    listed, mentioned = parted(entries)
-    parts = [f"{_heading(digest)}\n{_summary(digest, listed)}"]
-    for entry in listed:
+    shown = parted(entries)
+    parts = [f"{_heading(digest)}\n{_summary(digest, shown.listed)}"]
+    for entry in shown.listed:
         paper = entry.paper
         lines = (
             _one_line(paper.marked_title),
             authors(paper),
             f"{paper.primary_category} · {entry.announce_type} · {_address(entry)}",
-            f"{entry.score:g} = {score_terms(entry)}",
+            reasons(entry),
         )
         wrapped = "\n".join(textwrap.fill(line, _WIDTH - 5) for line in lines)
         parts.append(f"{entry.rank:3}. {textwrap.indent(wrapped, ' ' * 5).lstrip()}")
-    if mentioned:
-        titles = (f"{_one_line(e.paper.marked_title)} ({_address(e)})" for e in mentioned)
-        filled = (textwrap.fill(title, _WIDTH, subsequent_indent="     ") for title in titles)
-        parts.append("\n".join([f"Also mentioned in {len(mentioned)}:", *filled]))
+    headings = {"Lower matches": shown.lower, "Nearest of the rest": shown.nearest}
+    for heading, folded in headings.items():
+        titles = (f"{_one_line(e.paper.marked_title)} ({_address(e)})" for e in folded)
+        filled = [textwrap.fill(title, _WIDTH, subsequent_indent="     ") for title in titles]
+        if filled:
+            parts.append("\n".join([f"{heading} ({len(filled)}):", *filled]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -63,30 +66,44 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     )
 
 
-def parted(entries: Iterable[DigestEntry]) -> tuple[list[DigestEntry], list[DigestEntry]]:
-    """The papers that are about what the profile seeks, and those that only mention it."""
-    listed: list[DigestEntry] = []
-    mentioned: list[DigestEntry] = []
+@dataclass(frozen=True)
+class Parts:
+    """The entries of a digest by how they stand."""
+
+    listed: list[DigestEntry]
+    lower: list[DigestEntry]  # lower matches
+    nearest: list[DigestEntry]  # of the rest, to what the reader saved
+
+
+def parted(entries: Iterable[DigestEntry]) -> Parts:
+    """Separate the papers that are listed from those that are folded."""
+    parts = Parts([], [], [])
     for entry in entries:
-        (mentioned if entry.also_mentioned else listed).append(entry)
-    return listed, mentioned
+        if entry.is_nearest:
+            parts.nearest.append(entry)
+        else:
+            (parts.lower if entry.also_mentioned else parts.listed).append(entry)
+    return parts
 
 
 FORMATS = {"text": as_text, "json": as_json}
 
 
-def score_terms(entry: DigestEntry) -> str:
-    """The terms of the score: `Sparse +1.5, Attention +1`."""
-    return ", ".join(f"{_reason(match)} {match['points']:+g}" for match in entry.matches)
+def reasons(entry: DigestEntry) -> str:
+    """Return why a paper is there: `sparse attention, close to “Saved title”`."""
+    return ", ".join(_reason(match) for match in _by_points(entry))
 
 
 def first_reason(entry: DigestEntry) -> str:
-    """The reason with the most points, and how many more there are: `Sparse +1.5 (1 more)`."""
+    """Return the strongest reason, and how many more there are: `sparse attention (1 more)`."""
     if not entry.matches:
-        return f"{entry.score:g}"
-    match = max(entry.matches, key=lambda match: match["points"])
+        return ""
     others = len(entry.matches) - 1
-    return f"{_reason(match)} {match['points']:+g}" + (f" ({others} more)" if others else "")
+    return _reason(_by_points(entry)[0]) + (f" ({others} more)" if others else "")
+
+
+def _by_points(entry: DigestEntry) -> list[dict[str, Any]]:
+    return sorted(entry.matches, key=lambda match: -match["points"])
 
 
 def method_texts(entry: DigestEntry) -> list[str]:
@@ -98,13 +115,14 @@ def method_texts(entry: DigestEntry) -> list[str]:
 
 
 def _reason(match: dict[str, Any]) -> str:
-    """What earned the points: the keyword, or the saved paper that is nearest."""
-    name = keyword_name(match["keyword"])
-    if near := match.get("near"):
-        name = f"{name}: “{_one_line(near)}”"
-    if share := match.get("share"):
-        name = f"{name} (closer than {share:g} % of recent papers)"
-    return name
+    """Return the words that matched, or the saved paper that is nearest."""
+    near = f"“{_one_line(match['near'])}”" if match.get("near") else ""
+    if closeness := match.get("closeness"):
+        preposition = "from" if closeness == "further" else "to"
+        return f"{closeness} {preposition} {near or 'what was saved'}"
+    if near:
+        return f"like {near}, which is not for you"
+    return match.get("text") or keyword_name(match["keyword"])
 
 
 def authors(paper: Paper) -> str:
@@ -125,8 +143,9 @@ def _heading(digest: Digest) -> str:
 
 def _summary(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     if not entries:
-        return f"Nothing of {digest.considered} papers matched."
-    return f"{len(entries)} of {digest.matched} that matched, of {digest.considered} announced."
+        nothing = "Nothing close" if digest.liked else "No match"
+        return f"{nothing} among {digest.considered} announced papers."
+    return f"{len(entries)} of {digest.considered} announced papers."
 
 
 def _one_line(text: str) -> str:

@@ -88,10 +88,14 @@ class Vectors:
 
     @classmethod
     def of(cls, texts: Iterable[tuple[str, str]]) -> Vectors:
-        """The vectors of papers with these titles and abstracts."""
+        """Return the vectors of papers with these titles and abstracts."""
+        return cls.of_numbered([numbered_vector(*text) for text in texts])
+
+    @classmethod
+    def of_numbered(cls, each: Sequence[Numbered]) -> Vectors:
+        """Join the vectors of papers."""
         import numpy as np  # noqa: PLC0415
 
-        each = [numbered_vector(*text) for text in texts]
         numbers = [np.zeros(0, np.int32), *(numbers for numbers, _ in each)]
         values = [np.zeros(0), *(values for _, values in each)]
         counts = [len(numbers) for numbers, _ in each]

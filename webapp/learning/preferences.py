@@ -1,9 +1,15 @@
-"""How close a paper is to what a reader saved: its rank among recent papers, and the nearest one.
+"""Closeness of a paper to what a reader saved, and the nearest saved paper.
 
-Pure functions: no database. A model orders papers; the sign of its margin says nothing, since few
-examples leave nearly every unseen paper on the far side. So the margin is read as a share: "closer
-to what was saved than 99 % of recent papers". In points, that is -ln of the share that is at least
-as close: one paper in a hundred earns ln 100 = 4.6, as a keyword does that is that rare.
+Pure functions: no database. A linear model gives each paper a margin; its sign says nothing, since
+few examples leave nearly every unseen paper on the far side. Two readings of the margin are used.
+
+Closeness says whether a paper is on topic. Let m be the margin above that of an average recent
+paper, and M the same of saved papers that the model was not trained on (cross-validation). Alone, m
+depends on how many papers were saved, and m / M on how alike they are; closeness is their geometric
+mean, m / √M. Papers from CLOSE on are listed, and the others are folded.
+
+Points order papers beside keywords: -ln of the share of recent papers that are at least as close.
+One paper in a hundred earns ln 100 = 4.6, as a keyword does that is that rare.
 
 A site has thousands of models, and a day 1,500 papers: numpy multiplies all of them by a model.
 """
@@ -34,12 +40,15 @@ if TYPE_CHECKING:
 
     from webapp.learning.numbered import Floats
 
-CLOSE = "learned:close to what was saved"  # as keywords in stored matches
-UNLIKE = "learned:close to what is not for the reader"
-SURE = 5  # liked papers from which an order is more than a guess
+LEARNED = "learned:"  # begins what stands as a keyword in stored matches
+SAVED = f"{LEARNED}close to what was saved"
+UNLIKE = f"{LEARNED}close to what is not for the reader"
+SURE = 5  # saved papers from which an order is more than a guess
+VERY_CLOSE, CLOSE = 0.6, 0.36  # closeness; chosen on May 2025 (`benchmarks.reader_days`)
+LEAST_MARGIN = 0.1  # of saved papers: fewer or unlike ones give no scale
 MAX_POINTS = 10.0  # of closeness: one paper in 22,000
 PUSH = 10.0  # points that a paper loses if it equals one that is not for the reader
-NEAR = 0.05  # cosine below which two papers share only common words
+NEAR = 0.1  # cosine below which two papers share only common words
 NEAR_REFUSED = 0.2  # the same for a paper that is not for the reader: what it costs must be plain
 TERMS = 40  # of an example, the strongest, by which it is compared
 _UNIT = 10_000  # parts of 1 in which the values of examples are stored
@@ -55,8 +64,10 @@ class LearnedPaper(NamedTuple):
     terms: Vector
 
 
-def packed_examples(papers: Sequence[LearnedPaper]) -> dict[str, Any]:
-    """Examples as they are stored: a site reads thousands of models for each day.
+def packed_examples(papers: Sequence[LearnedPaper], saved: Sequence[str] = ()) -> dict[str, Any]:
+    """Pack examples to be stored: a site reads thousands of models for each day.
+
+    `saved` are the identifiers of the papers that the reader saved, which are no news to them.
 
     Terms are numbered as they first come, since vocabularies change; their numbers in the present
     one stand beside them. Numbers, and values in ten-thousandths, are 16 bits each, in base64.
@@ -67,6 +78,7 @@ def packed_examples(papers: Sequence[LearnedPaper]) -> dict[str, Any]:
     return {
         "papers": [[paper.title, paper.arxiv_id, paper.liked] for paper in papers],
         "counts": [len(paper.terms) for paper in papers],
+        "saved": list(saved),
         "vocabulary": "\n".join(vocabulary),
         "numbers": _packed([term_numbers().get(term, UNKNOWN) for term in vocabulary]),
         "numbered_by": vocabulary_hash(),
@@ -142,6 +154,7 @@ class Learned:
 
     model: Linear
     reference: tuple[float, ...]  # log-odds of recent papers, ascending
+    margin: float  # of saved papers above the average of the reference, by cross-validation
     examples: Mapping[str, Any]  # packed
     liked: int  # papers it was learned from
     fingerprint: str
@@ -149,6 +162,19 @@ class Learned:
     def __repr__(self) -> str:
         """What digests depend on; the weights would take longer to write than a day to score."""
         return f"Learned({self.fingerprint})"
+
+    @cached_property
+    def _average(self) -> float:
+        return sum(self.reference) / len(self.reference) if self.reference else 0.0
+
+    def closeness(self, log_odds: float) -> float:
+        """Return 0 for an average recent paper, and about 0.7 for one like the saved papers."""
+        return (log_odds - self._average) / math.sqrt(max(self.margin, LEAST_MARGIN))
+
+    @cached_property
+    def saved_papers(self) -> frozenset[str]:
+        """Identifiers of papers that the reader saved."""
+        return frozenset(self.examples.get("saved", ()))
 
     def share(self, log_odds: float) -> float:
         """The share of recent papers that are less close, above 0 and below 1.
@@ -192,12 +218,15 @@ class Learned:
         """Of each of the papers, that it is closer than others."""
         return papers.products(*numbered(self.model.weights)) + self.model.intercept
 
-    def push(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
-        """The points, 0 or less, for being nearer to a refused paper than to any saved one."""
+    def refusal(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
+        """Return the cosine with a refused paper, and its title and identifier.
+
+        0 unless it is nearer than any saved paper. Closeness is less by as much.
+        """
         if self.refuses:
             cosine, refused = self.refused.nearest(title, abstract)
             if cosine >= NEAR_REFUSED and cosine >= self.saved.nearest(title, abstract)[0]:
-                return round(-PUSH * cosine, 1), refused
+                return cosine, refused
         return 0.0, ("", "")
 
 
@@ -206,6 +235,8 @@ def points(share: float) -> float:
     return min(MAX_POINTS, round(-math.log1p(-share), 1)) if share < 1 else MAX_POINTS
 
 
-def percent(share: float) -> float:
-    """A share as a percentage with one decimal, never 100: there is always a closer paper."""
-    return min(99.9, math.floor(1000 * share) / 10)
+def closeness_in_words(closeness: float) -> str:
+    """Return "very close", "close" or "further"."""
+    if closeness >= VERY_CLOSE:
+        return "very close"
+    return "close" if closeness >= CLOSE else "further"

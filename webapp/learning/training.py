@@ -13,20 +13,22 @@ from functools import lru_cache
 from hashlib import sha256
 
 from webapp.learning.linear import pruned
-from webapp.learning.numbered import Vectors, numbered_vector, paper_vector
+from webapp.learning.numbered import Vectors, numbered, numbered_vector, paper_vector
 from webapp.learning.preferences import TERMS as COMPARED
 from webapp.learning.preferences import Learned, LearnedPaper, packed_examples
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import Vector
 from webapp.papers.models import Paper
 
-FORMAT = 3  # part of fingerprints: raise it when models are trained or stored differently
+FORMAT = 4  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 2  # liked papers before anything is learned: a guess until there are `preferences.SURE`
 READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
 BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, drawn from so many recent ones
 CALIBRATED = 1_000  # further ones, among which a paper's closeness is a share
 NAMED = 300  # examples that may be named as the nearest, the latest
+FOLDS = 5  # of cross-validation
+CROSS_VALIDATED = 100  # saved papers at most, for their margin
 TERMS = 1_000  # weights stored, the largest: the same order as all, in a tenth of the time
 Text = tuple[str, str]  # title and abstract
 
@@ -64,7 +66,10 @@ class Signals:
 
 
 def train(feedback: Signals) -> Learned | None:
-    """A model of feedback, not stored; None for too few liked papers, or none to compare with."""
+    """Train a model of feedback, not stored.
+
+    None for too few liked papers, or none to compare with.
+    """
     if feedback.count < LEAST:
         return None
     papers = Paper.objects.filter(pk__in=feedback.weights)
@@ -80,11 +85,13 @@ def train(feedback: Signals) -> Learned | None:
         Example(numbered_vector(title, abstract), weight > 0, abs(weight))
         for _, title, abstract, weight in [*rated, *more]
     ]
+    saved = [name for name, _, _, weight in rated if weight > READ]
     background, reference = _others(set(feedback.weights))
     if not background and all(example.liked for example in examples):
         return None
     others = [Example(numbered_vector(*text), False) for text in background]
     model = pruned(fit([*examples, *others]), TERMS)
+    compared = Vectors.of(reference or background)
     named = [
         LearnedPaper(title, identifier, weight > 0, _strongest(title, abstract))
         for identifier, title, abstract, weight in [*rated, *more][:NAMED]
@@ -92,12 +99,30 @@ def train(feedback: Signals) -> Learned | None:
     learned = Learned(
         model,
         (),
-        packed_examples(named),
+        _saved_margin(examples, others, compared),
+        packed_examples(named, saved),
         len(rated) - feedback.disliked + len(more),
         feedback.fingerprint,
     )
-    odds = learned.log_odds(Vectors.of(reference or background)).round(4).tolist()
+    odds = learned.log_odds(compared).round(4).tolist()
     return replace(learned, reference=tuple(sorted(odds)))
+
+
+def _saved_margin(examples: list[Example], others: list[Example], compared: Vectors) -> float:
+    """Return the mean log-odds of saved papers left out of training, above those of `compared`."""
+    liked = [example for example in examples if example.liked][:CROSS_VALIDATED]
+    refused = [example for example in examples if not example.liked]
+    margins: list[float] = []
+    for fold in range(min(FOLDS, len(liked))):
+        rest = [example for number, example in enumerate(liked) if number % FOLDS != fold]
+        if not rest or not (others or refused):
+            continue
+        model = fit([*rest, *refused, *others])
+        weights = numbered(model.weights)
+        average = float(compared.products(*weights).mean())
+        left_out = Vectors.of_numbered([example.vector for example in liked[fold::FOLDS]])
+        margins += (left_out.products(*weights) - average).tolist()
+    return round(sum(margins) / len(margins), 4) if margins else 0.0
 
 
 @lru_cache(2_000)  # a star adds one to what a reader had

@@ -161,6 +161,7 @@ def _learn_from(reader: User, source: str) -> bool:
             "intercept": trained.model.intercept,
             "weights": trained.model.weights,
             "reference": trained.reference,
+            "margin": trained.margin,
             "examples": trained.examples,
             "liked": trained.liked,
             "disliked": feedback.disliked,

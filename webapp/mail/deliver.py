@@ -6,7 +6,7 @@ from datetime import date as Date
 from datetime import timedelta
 from email.utils import parseaddr
 from smtplib import SMTPException, SMTPServerDisconnected
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from django.contrib.auth.models import User
 from django.core import signing
@@ -53,7 +53,7 @@ class MailLine(TypedDict):
     quote: Quote | None  # what the abstract reports, in its own words
     methods: str  # those of ours that it concerns, or ""
     links: list[tuple[str, str]]  # (name, address)
-    also_mentioned: bool  # it has a keyword, but is about something else
+    folded: Literal["", "lower", "nearest"]  # which list behind the papers it stands in
 
 
 def deliver_due() -> int:
@@ -112,7 +112,7 @@ def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBacke
     """Send what is new, if anything is, and record how far it has been; whether it was sent."""
     with translation.override(Preference.language_of(delivery.reader)):
         until, lines = _new_lines(delivery, delivery.sent_until)
-        if listed := any(not line["also_mentioned"] for line in lines):
+        if listed := any(not line["folded"] for line in lines):
             # Whoever was stopped meanwhile leaves it to the worker that has it now, or had it.
             if not leases.renew(held.filter(sent_until=delivery.sent_until), LEASE):
                 return False
@@ -202,7 +202,7 @@ def _line(reader: User, entry: DigestEntry, day: Date | None, reason: str) -> Ma
         (gettext("Save"), save_address(reader, paper.arxiv_id)),
     ]
     return {
-        "also_mentioned": entry.also_mentioned,
+        "folded": "nearest" if entry.is_nearest else "lower" if entry.also_mentioned else "",
         "title": (gettext("Withdrawn.") + " ") * paper.withdrawn + plain(paper.title),
         "address": page_address("papers:paper", paper.arxiv_id),
         "authors": authors(paper),
@@ -228,11 +228,12 @@ def _send(
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
     sender = parseaddr(connections.current().mail_from)[1]
-    listed = [line for line in lines if not line["also_mentioned"]]
+    listed = [line for line in lines if not line["folded"]]
     context = {
         "delivery": delivery,
         "lines": listed,
-        "mentioned": [line for line in lines if line["also_mentioned"]],
+        "lower": [line for line in lines if line["folded"] == "lower"],
+        "nearest": [line for line in lines if line["folded"] == "nearest"],
         "until": until,
         "end": end,
     }

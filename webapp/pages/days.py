@@ -13,6 +13,7 @@ from webapp.digests.daily import categories_to_fetch
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import DayToBuild
+from webapp.digests.text_formats import parted
 from webapp.learning.preferences import SURE
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date, now
@@ -53,14 +54,14 @@ def _render_digest(
     entries = [*first, *queries.further_matches(digest, first)]
     filters = Filters.read(request.GET)
     filtered = filters.apply(entries)
-    listed = [entry for entry in filtered if not entry.also_mentioned]
-    # What is learned may add papers to those of the profile's size: they stay on the first page.
+    parts = parted(filtered)
+    # What is learned may add papers to those of the feed's size: they stay on the first page.
     a_page = max(digest.profile.size, sum(not entry.also_mentioned for entry in first))
-    page = Paginator(listed, a_page).get_page(request.GET.get("page"))
+    page = Paginator(parts.listed, a_page).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     # At the end of the list, folded.
-    mentioned = [] if page.has_next() else [entry for entry in filtered if entry.also_mentioned]
-    queries.load_texts([*shown, *mentioned])
+    lower = [] if page.has_next() else parts.lower
+    queries.load_texts([*shown, *lower, *parts.nearest])
     # Only the latest day says what is missing after it.
     shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
     listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
@@ -74,7 +75,10 @@ def _render_digest(
         "page": page,
         "shown": shown,
         "found": len(filtered),
-        "mentioned": mentioned,
+        "number_listed": len(parts.listed),
+        "lower": lower,
+        "nearest": parts.nearest,
+        "nothing_listed": not parts.listed,
         "filters": filters,
         "facets": facets(request.GET, filters, entries),
         "orders": ORDERS.items(),

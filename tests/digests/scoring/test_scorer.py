@@ -283,6 +283,7 @@ def test_a_rare_keyword_earns_more_and_its_points_add_up() -> None:
             "keyword": "speculative decoding",
             "where": ["title", "abstract"],
             "points": 8.1,
+            "text": "Speculative-decoding",
             "rarity": "rare",
         },
         {"keyword": "attention", "where": ["abstract"], "points": 1.6, "rarity": "common"},

@@ -168,6 +168,7 @@ def learned_of(model: LearnedModel) -> Learned:
     return Learned(
         Linear(model.intercept, model.weights),
         tuple(model.reference),
+        model.margin,
         model.examples or packed_examples(()),
         model.liked,
         model.fingerprint,

@@ -14,9 +14,10 @@ minimum score; others that have a keyword stand apart, as papers that also menti
 A keyword with a sign only moves papers that have another one: `+LLM` adds its weight to them, and
 `-patient` takes it from them.
 
-A model learned from the reader (`learned`) ranks and admits, and refuses nothing: the papers that
-are closest to what they saved stand in the list with those that the keywords find (`select`). Only
-a paper marked "Not for me" takes points, from papers that are like it.
+A model learned from the reader (`learned`) ranks and admits, and refuses nothing: papers that are
+close to what they saved stand in the list with those that the keywords find, and the nearest of the
+rest are folded (`select`). A paper marked "Not for me" takes points from papers that are like it,
+and a paper that was saved is no news.
 
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
@@ -36,7 +37,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, term
+from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, keyword_name, term
 from webapp.digests.scoring.texts import FoldedText
 from webapp.learning import preferences as learned
 from webapp.learning.numbered import Vectors
@@ -51,12 +52,13 @@ if TYPE_CHECKING:
 PaperField = Literal["title", "abstract", "authors"]
 Place = Literal["title", "proposal", "repeated", "mention"]
 Sought = int | str  # the number of a term, or an author's name as authors are compared
+MAX_TEXT = 60  # characters of a match
 A_DAY = 2_000  # papers of which it is remembered what is in their texts
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
 MENTION = 0.5  # of a keyword's points: a single mention, by place
 BESIDE = 3  # this part of a digest's size is room for the closest papers beside keywords' matches
-FURTHER = 2  # times a digest's size: the closest papers of its further pages
+NEAREST = 30  # papers of a digest that are folded, the nearest of the rest
 UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -130,9 +132,10 @@ class Match(TypedDict):
     keyword: str
     where: list[PaperField]
     points: float
+    text: NotRequired[str]  # the words that matched, where the keyword says others
     place: NotRequired[Place]  # by place: the weightiest
     rarity: NotRequired[str]  # by rarity: rare, uncommon or common; or learned
-    share: NotRequired[float]  # percentage of recent papers that are less close
+    closeness: NotRequired[str]  # "very close", "close" or "further"
     near: NotRequired[str]  # title of the nearest paper that was saved, or refused
     near_id: NotRequired[str]  # its identifier; "" where the site lacks it
 
@@ -143,12 +146,13 @@ class Standing(IntEnum):
     ABOUT = 0
     BELOW = 1  # it is about it, below the minimum score
     MENTIONS = 2  # it only has single mentions
+    NEAREST = 3  # it has no keyword and is not close, but closer than the others
 
 
 class Kept(NamedTuple):
-    """A candidate that rules keep: its place in the sequence scored, its score, and whence it is.
+    """A candidate that rules keep: its place in the sequence scored, and its score.
 
-    `by_rules` has its points without those of closeness, `log_odds` its closeness.
+    `by_rules` are its points without those of closeness.
     """
 
     at: int
@@ -156,6 +160,7 @@ class Kept(NamedTuple):
     matches: bool = True  # the rules alone keep it
     by_rules: float = 0.0
     log_odds: float = 0.0
+    closeness: float = 0.0
     standing: Standing = Standing.ABOUT
 
 
@@ -225,11 +230,11 @@ class Scorer:
         self._find = lru_cache(A_DAY)(self._found_in)
 
     def kept(self, candidates: Iterable[Candidate], spare: int | None = None) -> list[list[Kept]]:
-        """Which of `candidates` each set of rules keeps, in their order.
+        """Return which of `candidates` each set of rules keeps, in their order.
 
-        Rules that learn keep nearly every paper. With `spare`, they keep of those without a match
-        only the closest, so many that `select` makes the same of them, whichever `spare` papers are
-        left out before.
+        Rules that learn keep nearly every paper, but none that the reader saved. With `spare`, they
+        keep of those without a match only the closest, so many that `select` makes the same of
+        them, whichever `spare` papers are left out before.
         """
         keeping: list[list[Kept]] = [[] for _ in self.rules]
         read = _Read()
@@ -242,6 +247,9 @@ class Scorer:
             if not admitted:
                 continue
             found = self._points_by_rule(candidate)
+            for rule, known in self._learned.items():
+                if candidate.id in known.saved_papers:
+                    found.excluded.add(rule)
             for rule, points in found.points.items():
                 if points >= self._least[rule] and rule in admitted and rule not in found.excluded:
                     standing = self._standing(rule, found)
@@ -268,30 +276,36 @@ class Scorer:
     ) -> list[Kept]:
         """What a rule that learns keeps: what it matches, and the closest."""
         known, size = self._learned[rule], self.rules[rule].size
-        by_rules = {paper.at: paper for paper in matching}
+        matches_by_place = {paper.at: paper for paper in matching}
         considered = read.considered(rule)
         if spare is not None:
-            # Of a digest by its rules, then of papers beside them, then of its further pages.
-            most = 2 * size + FURTHER * size + spare
+            # Of a digest by its rules, then of papers beside them, then of those that are folded.
+            most = 2 * size + NEAREST + spare
             open_odds = odds[considered]
             if len(open_odds) > most:
                 open_odds.partition(-most)
                 considered &= odds >= open_odds[-most]
-                considered[list(by_rules)] = True
+                considered[list(matches_by_place)] = True
         kept = []
         for at in considered.nonzero()[0].tolist():
-            log_odds, matched = float(odds[at]), by_rules.get(at)
-            share = known.share(log_odds)
-            of_rules = matched.score if matched else 0.0
-            of_rules += known.push(*read.texts[at])[0]
-            score = round(of_rules + self._earned(rule, share), 6)
-            standing = matched.standing if matched else Standing.ABOUT
-            kept.append(Kept(at, score, bool(matched), of_rules, log_odds, standing))
+            log_odds, matched = float(odds[at]), matches_by_place.get(at)
+            refusal = known.refusal(*read.texts[at])[0]
+            points = self._closeness_points(rule, log_odds, refusal)
+            by_rules = (matched.score if matched else 0.0) + points.refusal
+            score = round(by_rules + points.closeness, 6)
+            closeness = known.closeness(log_odds) - refusal
+            standing = matched.standing if matched else Standing.NEAREST
+            kept.append(Kept(at, score, bool(matched), by_rules, log_odds, closeness, standing))
         return kept
 
-    def _earned(self, rule: int, share: float) -> float:
-        """Points for closeness: where nothing else counts, the percentage itself."""
-        return learned.points(share) if self.rules[rule].keywords else learned.percent(share)
+    def _closeness_points(self, rule: int, log_odds: float, refusal: float) -> _ClosenessPoints:
+        """Points for closeness, and lost by a refusal: in hundredths where nothing else counts."""
+        known = self._learned[rule]
+        if self.rules[rule].keywords:
+            points, lost = learned.points(known.share(log_odds)), learned.PUSH * refusal
+        else:
+            points, lost = max(0.0, 100 * known.closeness(log_odds)), 100 * refusal
+        return _ClosenessPoints(round(points, 1), -round(lost, 1))
 
     def matches(
         self, rule: int, candidate: Candidate, log_odds: float | None = None, *, near: bool = True
@@ -321,6 +335,9 @@ class Scorer:
             if points := asked.points.at(place):
                 has_own |= not asked.has_sign
                 match = _match(asked.keyword, where, points / _UNIT, asked.rarity)
+                words = _first_text(self._terms[sought], paper) if isinstance(sought, int) else ""
+                if words.casefold() not in {"", keyword_name(asked.keyword).casefold()}:
+                    match["text"] = words
                 if by_place:
                     match["place"] = place
                 found.append(match)
@@ -338,18 +355,21 @@ class Scorer:
     def _learned_matches(
         self, rule: int, known: Learned, candidate: Candidate, log_odds: float, names_near: bool
     ) -> Iterator[Match]:
-        """How close a candidate is, and to what; then what speaks against it."""
-        text, share = (candidate.title, candidate.abstract), known.share(log_odds)
-        close = _match(learned.CLOSE, [], self._earned(rule, share), "learned")
-        close["share"] = learned.percent(share)
-        cosine, (title, identifier) = known.saved.nearest(*text) if names_near else (0.0, ("", ""))
-        if cosine >= learned.NEAR:
-            close |= {"near": title, "near_id": identifier}
+        """Yield how close a candidate is, and to what; then what speaks against it."""
+        text = candidate.title, candidate.abstract
+        refusal, refused = known.refusal(*text)
+        closeness = known.closeness(log_odds) - refusal
+        points = self._closeness_points(rule, log_odds, refusal)
+        close = _match(learned.SAVED, [], points.closeness, "learned")
+        close["closeness"] = learned.closeness_in_words(closeness)
+        if names_near and closeness >= learned.CLOSE:
+            cosine, (title, identifier) = known.saved.nearest(*text)
+            if cosine >= learned.NEAR:
+                close |= {"near": title, "near_id": identifier}
         yield close
-        lost, (title, identifier) = known.push(*text)
-        if lost:
-            unlike = _match(learned.UNLIKE, [], lost, "learned")
-            yield unlike | {"near": title, "near_id": identifier}
+        if refusal:
+            unlike = _match(learned.UNLIKE, [], points.refusal, "learned")
+            yield unlike | {"near": refused[0], "near_id": refused[1]}
 
     def _asks(self, keyword: Keyword, rules: Rules) -> _Asked:
         """What a keyword of these rules asks for, and what it earns."""
@@ -411,6 +431,13 @@ class Scorer:
         return _ByRule(points, about, excluded)
 
 
+class _ClosenessPoints(NamedTuple):
+    """What a paper earns by what it is close to."""
+
+    closeness: float
+    refusal: float  # 0 or less
+
+
 class _Points(NamedTuple):
     """What a keyword earns outside the title, in it, and mentioned once, in millionths."""
 
@@ -457,6 +484,14 @@ class _Paper:
 
 
 _paper = lru_cache(A_DAY)(_Paper)  # the same for every profile of a day
+
+
+def _first_text(sought: Term, paper: _Paper) -> str:
+    """Return the words of the title, else of the abstract, that a term matches."""
+    for text in (paper.title.plain, paper.abstract.plain):
+        for start, end in sought.spans(text):
+            return text[start:end][:MAX_TEXT]
+    return ""
 
 
 def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "") -> Match:
@@ -559,9 +594,9 @@ def select(
     """The papers of a digest, and those of its further pages, each in reading order.
 
     A digest has as many papers as its size that are about what is sought, and behind them at most
-    as many that only mention it. With what is learned, a digest has all that it has by the rules
-    alone, and beside that the closest papers: they fill it up, and are at least a third of its
-    size.
+    as many lower matches. With what is learned, a digest has all that it has by the rules alone,
+    and beside that the papers that are close: they fill it up, and may be a third of its size.
+    Behind them stand the lower matches and the nearest of the rest, and it has no further pages.
     """
     ordered, size = in_order(rules, kept, candidates), rules.size
     if rules.learned is None:
@@ -569,15 +604,15 @@ def select(
     matching = [p._replace(score=p.by_rules, log_odds=0.0) for p in ordered if p.matches]
     about = [paper for paper in matching if paper.standing is Standing.ABOUT]
     chosen = {paper.at for paper in in_order(rules, about, candidates)[:size]}
-    others = sorted((p for p in ordered if p.at not in chosen), key=lambda paper: -paper.log_odds)
+    others = sorted((p for p in ordered if p.at not in chosen), key=lambda paper: -paper.closeness)
     room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
-    chosen |= {paper.at for paper in others[:room]}
-    further = {paper.at for paper in others[room : room + FURTHER * size]}
+    chosen |= {paper.at for paper in others[:room] if paper.closeness >= learned.CLOSE}
     listed = [paper._replace(standing=Standing.ABOUT) for paper in ordered if paper.at in chosen]
-    rest = [p for p in ordered if p.at not in chosen and (p.matches or p.at in further)]
-    apart, beyond = _cut([paper for paper in rest if paper.standing is not Standing.ABOUT], size)
-    more = [paper for paper in rest if paper.standing is Standing.ABOUT]
-    return in_order(rules, listed, candidates) + apart, more + beyond
+    rest = [paper for paper in ordered if paper.at not in chosen]
+    lower = [p._replace(standing=max(p.standing, Standing.BELOW)) for p in rest if p.matches]
+    folded = in_order(rules, lower, candidates)[:size]
+    nearest = [paper for paper in others if paper.at not in chosen and not paper.matches][:NEAREST]
+    return in_order(rules, listed, candidates) + folded + nearest, []
 
 
 def _cut(ordered: list[Kept], size: int) -> tuple[list[Kept], list[Kept]]:

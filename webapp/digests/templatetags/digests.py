@@ -17,12 +17,12 @@ from webapp.papers.proposal import informative_sentence
 
 register = template.Library()
 SCORES = 3  # of one paper, on its page
-REASONS = 2  # shown in a row of the list; the style sheet hides the others there
+REASONS = 2  # shown in a row of the list
 
 
 @register.inclusion_tag("digests/why.html", takes_context=True)
 def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
-    """The scores of a paper in the site's digests and in the reader's own, with their reasons."""
+    """Show the reasons for a paper in the site's digests and in the reader's own."""
     whose = Q(digest__profile__is_site=True)
     if context["user"].is_authenticated:
         whose |= Q(digest__profile__owner=context["user"])
@@ -31,15 +31,26 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
     return {"paper": paper, "entries": latest.defer("marks")[:SCORES]}
 
 
-register.filter(keyword_name)
 register.filter(informative_sentence)
 
 
 @register.filter
-def folded_reasons(matches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How many of an entry's reasons a row has no room for, and their points together."""
-    folded = matches[REASONS:]
-    return {"count": len(folded), "points": sum(match["points"] for match in folded)}
+def matched_text(match: Mapping[str, Any]) -> str:
+    """Return the words of the paper that matched, else the keyword."""
+    return match.get("text") or keyword_name(match["keyword"])
+
+
+@register.filter
+def strongest(matches: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Return the matches with the most points, each with its number."""
+    ranked = sorted(enumerate(matches), key=lambda numbered: -numbered[1]["points"])
+    return ranked[:REASONS]
+
+
+@register.filter
+def number_of_weaker(matches: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many reasons a row has no room for."""
+    return max(0, len(matches) - REASONS)
 
 
 @register.filter

@@ -10,10 +10,9 @@ from pydantic import BaseModel, StringConstraints
 from assay_common.terminal import table
 from webapp.core.json_lines import read_lines
 from webapp.digests.lookup import NotFoundError, find_profile
-from webapp.digests.models import DigestEntry
 from webapp.digests.profiles.validation import ProfileError, rules_of
 from webapp.digests.scoring.scorer import Candidate, Scorer, Standing, total
-from webapp.digests.text_formats import score_terms
+from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import AnnounceType
 
 
@@ -76,7 +75,7 @@ def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
 
 
 def _cells(scored: dict[str, Any]) -> tuple[str, ...]:
-    why = score_terms(DigestEntry(matches=scored["matches"]))
+    why = ", ".join(f"{keyword_name(m['keyword'])} {m['points']:+g}" for m in scored["matches"])
     name = "".join(char if char.isprintable() else "�" for char in scored["id"])
     return (
         f"{scored['score']:g}",
