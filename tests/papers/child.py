@@ -17,7 +17,7 @@ Say = Callable[[Any], None]
 def ask(say: Say, count: int) -> None:
     """Take the place in the queue so often."""
     for _ in range(count):
-        with limiter.slot(patience=60):
+        with limiter.slot(timeout=60):
             began = time.monotonic()
             time.sleep(0.02)
             say((began, time.monotonic()))
@@ -25,7 +25,7 @@ def ask(say: Say, count: int) -> None:
 
 def hold(say: Say) -> None:
     """Take it and keep it."""
-    with limiter.slot(patience=60):
+    with limiter.slot(timeout=60):
         say("held")
         time.sleep(60)
 

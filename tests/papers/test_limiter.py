@@ -43,7 +43,7 @@ def test_a_request_keeps_its_place_and_a_killed_holder_loses_it(
 def test_the_place_is_leased_for_less_than_a_restart_may_take(settings: Settings) -> None:
     assert limiter.LEASE <= 10  # see BACK_WITHIN in tests/faults/test_up.py
     settings.ARXIV_SECONDS = 3
-    with limiter.slot(patience=0):
+    with limiter.slot(timeout=0):
         row = ArxivSlot.objects.annotate(now=Now()).get()
         assert row.lease
         lease = (row.leased_until - row.now).total_seconds()
@@ -59,7 +59,7 @@ def test_a_pause_holds_everybody_back_and_is_never_shortened(settings: Settings)
     limiter.pause(30)
     limiter.pause(1)
     began = time.monotonic()
-    with pytest.raises(limiter.SlotTakenError) as busy, limiter.slot(patience=5):
+    with pytest.raises(limiter.SlotTakenError) as busy, limiter.slot(timeout=5):
         pytest.fail("the place was given away")
     assert time.monotonic() - began < 4  # it is known at once that 5 s do not suffice
     assert 28 < busy.value.seconds <= 30
@@ -68,16 +68,16 @@ def test_a_pause_holds_everybody_back_and_is_never_shortened(settings: Settings)
 @pytest.mark.django_db
 def test_an_error_in_the_request_gives_the_place_back(settings: Settings) -> None:
     settings.ARXIV_SECONDS = 0
-    with pytest.raises(RuntimeError), limiter.slot(patience=0):
+    with pytest.raises(RuntimeError), limiter.slot(timeout=0):
         raise RuntimeError
-    with limiter.slot(patience=1):
+    with limiter.slot(timeout=1):
         pass
 
 
 @pytest.mark.django_db
 def test_a_place_that_was_lost_is_not_given_back_twice(settings: Settings) -> None:
     settings.ARXIV_SECONDS = 0
-    with limiter.slot(patience=0):
+    with limiter.slot(timeout=0):
         ArxivSlot.objects.update(lease="another", leased_until=Now() + timedelta(seconds=50))
     assert ArxivSlot.objects.get().lease == "another"
     assert connection.in_atomic_block  # the test's own transaction, nothing of the limiter's

@@ -3,8 +3,8 @@
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
+from webapp.papers.audit_messages import translate_reason
 from webapp.papers.models import Listing
-from webapp.papers.reasons import translated_reason
 
 
 def sample(request: HttpRequest) -> dict[str, object]:
@@ -19,4 +19,4 @@ def _sample() -> dict[str, str] | None:
     if not Listing.objects.filter(source=Listing.Source.SAMPLE).exists():
         return None
     failed = Listing.objects.filter(state=Listing.State.FAILED).order_by("-polled_at").first()
-    return {"reason": translated_reason(failed.reason.rstrip(".") + ".") if failed else ""}
+    return {"reason": translate_reason(failed.reason.rstrip(".") + ".") if failed else ""}

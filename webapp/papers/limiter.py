@@ -35,12 +35,12 @@ class SlotTakenError(Exception):
 
 
 @contextmanager
-def slot(patience: float) -> Iterator[None]:
+def slot(timeout: float) -> Iterator[None]:
     """Hold the slot during a request.
 
-    Waits at most `patience` seconds, then raises BusyError; at once if it is known to take longer.
+    Waits at most `timeout` seconds, then raises BusyError; at once if it is known to take longer.
     """
-    held = ArxivSlot.objects.filter(pk=_SLOT, lease=_take(patience))
+    held = ArxivSlot.objects.filter(pk=_SLOT, lease=_take(timeout))
     try:
         with renewed(lambda: leases.renew(held, LEASE), LEASE):
             yield
@@ -54,10 +54,10 @@ def pause(seconds: float) -> None:
     ArxivSlot.objects.filter(pk=_SLOT).update(free_at=_later(seconds))
 
 
-def _take(patience: float) -> str:
+def _take(timeout: float) -> str:
     """The token of the lease. Raises BusyError."""
     _make_row()
-    give_up = time.monotonic() + patience
+    give_up = time.monotonic() + timeout
     row = ArxivSlot.objects.filter(pk=_SLOT)
     free, soonest = row.filter(free_at__lte=Now()), from_now(settings.ARXIV_SECONDS)
     while not (token := leases.take(free, LEASE, free_at=soonest)):

@@ -39,7 +39,7 @@ compile_catalogues()
 env.data_directory()  # what a worker or the beat writes there is for its user alone
 app = Celery(
     "assay",
-    include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],
+    include=["workers.site.tasks", "workers.site.beat", "workers.site.queue_health"],
     task_cls="assay_common.acknowledgement:Task",
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")

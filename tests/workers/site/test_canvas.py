@@ -9,7 +9,7 @@ from celery.canvas import Signature
 
 from assay_common.acknowledgement import Request
 from workers.site.app import app
-from workers.site.proof import store_token
+from workers.site.queue_health import store_token
 
 pytestmark = pytest.mark.django_db
 

@@ -104,7 +104,7 @@ def test_a_sign_in_link_waits_for_no_look_up_in_the_same_worker(
         reader: User = factories.make_reader("patient")
         User.objects.filter(pk=reader.pk).update(email="patient@home.example")
         rig.start("small", *site, *pool, "-Q", "quick,arxiv")
-        with slot(patience=60):
+        with slot(timeout=60):
             for number in range(30):
                 tasks.send("site.save_named", [reader.pk, [f"2511.{number:05d}"]], lost="nothing")
             tasks.send("site.mail_link", ["patient@home.example"], lost="nothing")

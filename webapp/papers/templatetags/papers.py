@@ -2,7 +2,7 @@
 
 from django import template
 
-from webapp.papers.reasons import translated_reason
+from webapp.papers.audit_messages import translate_reason
 
 register = template.Library()
-register.filter(translated_reason)
+register.filter(translate_reason)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.processes import forked, wait_for
 from webapp.operate.models import Heartbeat
-from workers.site import proof
+from workers.site import queue_health
 
 SILENCE = timedelta(seconds=4)
 ASKED = SimpleNamespace(delivery_info={"routing_key": "q"})
@@ -26,10 +26,10 @@ def heard() -> bool:
 def test_a_long_task_is_heard_of_until_its_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proof, "SILENCE", SILENCE)
+    monkeypatch.setattr(queue_health, "SILENCE", SILENCE)
 
     def work() -> None:
-        proof._begin(LONG)
+        queue_health._begin(LONG)
         time.sleep(60)
 
     worker = forked(work)
@@ -45,10 +45,10 @@ def test_a_long_task_is_heard_of_until_its_worker_is_killed(
 def test_the_end_of_a_long_task_is_heard_of_and_nothing_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proof, "SILENCE", timedelta(seconds=0.3))
-    proof._begin(LONG)
+    monkeypatch.setattr(queue_health, "SILENCE", timedelta(seconds=0.3))
+    queue_health._begin(LONG)
     began = Heartbeat.objects.get(name="q").at
-    proof._end()
+    queue_health._end()
     ended = Heartbeat.objects.get(name="q").at
     time.sleep(0.5)
     assert began < ended == Heartbeat.objects.get(name="q").at

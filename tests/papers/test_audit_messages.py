@@ -12,7 +12,7 @@ from django.utils import translation
 
 from tests.digests.days import listing
 from webapp.papers import fetch, polling
-from webapp.papers.reasons import translated_reason
+from webapp.papers.audit_messages import translate_reason
 from webapp.papers.sample import load_sample
 
 OFFLINE = "rss.arxiv.org cannot be reached: its name is not found (this machine may be offline)"
@@ -37,15 +37,15 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
     ],
 )
 def test_a_reason_is_in_the_readers_language(reason: str, words: str) -> None:
-    assert translated_reason(reason) == reason
+    assert translate_reason(reason) == reason
     with translation.override("zh-hans"):
-        assert words in translated_reason(reason)
+        assert words in translate_reason(reason)
 
 
 def test_what_has_no_known_form_stays_as_it_is() -> None:
     with translation.override("zh-hans"):
         for reason in ("", "failed", "who knows; %(host)s\n<b>", "; "):
-            assert translated_reason(reason) == reason
+            assert translate_reason(reason) == reason
 
 
 def test_what_the_code_says_has_a_known_form(db: None) -> None:
@@ -63,7 +63,7 @@ def test_what_the_code_says_has_a_known_form(db: None) -> None:
         polling._empty_reason(date(2026, 3, 6)),
     ]
     with translation.override("zh-hans"):
-        assert [reason for reason in said if not CHINESE.search(translated_reason(reason))] == []
+        assert [reason for reason in said if not CHINESE.search(translate_reason(reason))] == []
 
 
 def test_a_page_without_arxiv_is_in_one_language(client: Client, db: None) -> None:

@@ -1,4 +1,4 @@
-"""The audit's reasons in a reader's language: stored in English, as a worker or a log says them."""
+"""Messages of the audit in a reader's language: stored in English, as logs have them."""
 
 import re
 from functools import cache
@@ -27,8 +27,8 @@ KNOWN = (
 _SOURCE = re.compile(r"((?:RSS|Atom|API): )?(.*?)(\.?)", re.DOTALL)
 
 
-def translated_reason(reason: str) -> str:
-    """A stored reason in the current language; what is of no known form stays as it is."""
+def translate_reason(reason: str) -> str:
+    """Translate a stored reason; a text of no known form stays as it is."""
     return "; ".join(_translated(part) for part in reason.split("; "))
 
 
