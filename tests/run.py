@@ -35,6 +35,8 @@ def main(arguments: list[str]) -> int:
     elif not named or "--install" in arguments:
         machine.install()
     arguments = [argument for argument in arguments if argument not in {"--fast", "--install"}]
+    if not named:
+        arguments = ["--durations=50", "--durations-min=1", *arguments]
     os.chdir(ROOT)
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)  # tests/conftest.py says why
     # Tests start Assay's commands, which are to find this environment and make no other.
