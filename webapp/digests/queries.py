@@ -125,6 +125,13 @@ def months(profile: Profile) -> list[Month]:
     ]
 
 
+def first_feed(reader: User | AnonymousUser) -> Profile | None:
+    """Return the feed that a reader created first: their home page."""
+    if reader.pk is None:
+        return None
+    return Profile.objects.filter(owner=reader.pk).order_by("created_at", "pk").first()
+
+
 def profiles(visitor: User | AnonymousUser) -> QuerySet[Profile]:
     """Every profile that a visitor may see, with the date of its latest digest.
 

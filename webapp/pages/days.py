@@ -5,6 +5,7 @@ from datetime import date as Date
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.core.revisions import revision
@@ -28,20 +29,26 @@ INTAKE = ("site.poll", "site.enrich", "site.build")  # the tasks without which n
 
 @require_safe
 def digest(request: HttpRequest, slug: str | None = None, date: Date | None = None) -> HttpResponse:
-    """The digest of a day, or the latest, of a profile or the site's own.
+    """Show a day of a feed, or the latest.
 
-    Anonymous readers get it from memory until something on it changes.
+    Without a slug, the latest is the reader's first feed, or the site's for those without one; a
+    dated day is the site's. Anonymous readers get it from memory until something on it changes.
     """
     reader = reader_of(request)
+    address = ""
     if slug:
         profile_at(slug, reader)  # 404 where it is another's own
+    elif date is None and (home := queries.first_feed(reader)):
+        slug, address = home.slug, reverse("digests:profile", args=[home.slug])
     listings = f"listings:{date}" if date else "listings"
     scopes = (f"profile:{slug or ''}", listings, "sample", "gists", "failures")
     revisions = revision(*scopes)
     shown = (revisions, Server.configured() is not None)
     # Where no task has ever failed nothing is looked up.
     has_failed = any(scope == "failures" for scope, _token in revisions) and not date
-    return respond_shared(request, shown, lambda: _render_digest(request, slug, date, has_failed))
+    return respond_shared(
+        request, shown, lambda: _render_digest(request, slug, date, has_failed), address
+    )
 
 
 def _render_digest(

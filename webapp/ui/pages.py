@@ -184,12 +184,12 @@ def respond(
 
 
 def respond_shared(
-    request: HttpRequest, shown: Hashable, render: Callable[[], HttpResponse]
+    request: HttpRequest, shown: Hashable, render: Callable[[], HttpResponse], address: str = ""
 ) -> HttpResponse:
     """As `respond`, but rendered once for signed-in readers too; personal fragments are filled in.
 
     Only `{% personal %}` fragments (`webapp.ui.personal`) may depend on the reader, unless `shown`
-    differs between readers.
+    differs between readers. `address`: of the page that this one equals, if it has another.
     """
 
     def render_for_all() -> HttpResponse:
@@ -198,7 +198,7 @@ def respond_shared(
 
     def whole() -> HttpResponse:
         try:
-            page = kept_page(f"shared {_key(request)}", shown, "", render_for_all)
+            page = kept_page(f"shared {_key(request, address)}", shown, "", render_for_all)
             response = HttpResponse(page.body)
         except _NotKeptError as error:
             response = error.response
@@ -227,9 +227,11 @@ def respond_public(
     return response
 
 
-def _key(request: HttpRequest) -> str:
-    """The cache key: the language and the address."""
-    return f"{get_language()} {request.get_full_path()}"
+def _key(request: HttpRequest, address: str = "") -> str:
+    """Return the cache key: the language and the address, with its query."""
+    query = request.META.get("QUERY_STRING", "")
+    path = f"{address}{'?' if query else ''}{query}" if address else request.get_full_path()
+    return f"{get_language()} {path}"
 
 
 def _compressed(request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -124,7 +124,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         saved = _save(reader, profile, form)
         message = _("“%(name)s” is saved.")
         messages.success(request, message % {"name": saved.name})
-        return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
+        return redirect("digests:profile", saved.slug)
     changes = []
     if valid:
         asked = form.profile_settings

@@ -34,6 +34,18 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
 register.filter(informative_sentence)
 
 
+@register.simple_tag(takes_context=True)
+def readers_feeds(context: RequestContext) -> list[tuple[Profile, bool]]:
+    """Return the reader's feeds and then the site's, each with whether the page shows it."""
+    mine = Q(owner=context["user"].pk)
+    feeds = list(Profile.objects.filter(mine | Q(is_site=True)).order_by("is_site", "created_at"))
+    match = context["request"].resolver_match
+    slug = match.kwargs.get("slug") if match else None
+    if slug is None and feeds:
+        slug = feeds[-1 if match and "date" in match.kwargs else 0].slug
+    return [(feed, feed.slug == slug) for feed in feeds]
+
+
 @register.filter
 def matched_text(match: Mapping[str, Any]) -> str:
     """Return the words of the paper that matched, else the keyword."""
@@ -55,9 +67,7 @@ def number_of_weaker(matches: Sequence[Mapping[str, Any]]) -> int:
 
 @register.filter
 def profile_address(profile: Profile) -> str:
-    """The URL of a profile's latest day."""
-    if profile.is_site:
-        return reverse("digests:today")
+    """Return the URL of a feed's latest day."""
     return reverse("digests:profile", args=[profile.slug])
 
 
