@@ -50,7 +50,8 @@ class _Run(NamedTuple):
         bias = torch.zeros(self.seen.shape, dtype=self.q.dtype).masked_fill(~self.seen, -math.inf)
         shape = self.q.shape[:3]
         keys, values = (x.expand(*shape, *x.shape[3:]).flatten(1, 3) for x in self[3:5])
-        return self.q.flatten(1, 3), keys, values, bias[:, 0, 0]
+        q, keys, values = map(_by_channel, (self.q.flatten(1, 3), keys, values))
+        return q, keys, values, bias[:, 0, 0]
 
     def write(self, x: Tensor, part: Tensor) -> None:
         """The way back: put a part shaped like q into (batch, heads, n_q, d)."""
@@ -67,6 +68,11 @@ class _Run(NamedTuple):
         index = torch.unflatten(self.at, 1, into_heads).flatten(2)[..., None]
         part = torch.unflatten(part.squeeze(2), 1, into_heads).flatten(2, 4)
         into.scatter_add_(2, index.expand_as(part), part)
+
+
+def _by_channel(x: Tensor) -> Tensor:
+    """Return x with its channels side by side: the flash kernel reads them so, unasked."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _runs(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern) -> Iterator[_Run]:
@@ -196,7 +202,8 @@ def backward(
         if flash and saved and bool(run.seen.any(-1).all()):
             *qkv, bias = run.flat()
             dout, out, lse = (x[:, run.heads, run.rows] for x in (grad, *saved))
-            given = dout.to(dtype), *qkv, out.to(dtype), lse.contiguous(), 0.0, False
+            dout, out = (_by_channel(x.to(dtype)) for x in (dout, out))
+            given = dout, *qkv, out, lse.contiguous(), 0.0, False
             results = flash[1](*given, attn_mask=bias, scale=scoring.scale)
             dq[:, run.heads, run.rows] = results[0]
             for total, part in zip((dk, dv), results[1:], strict=True):
