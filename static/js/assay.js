@@ -67,7 +67,8 @@ const fit = () => {
   for (const abstract of document.querySelectorAll(".abstract")) {
     const text = abstract.querySelector(".text");
     const open = abstract.querySelector("input").checked;
-    abstract.classList.toggle("short", !open && text.scrollHeight <= text.clientHeight + 1);
+    const isCut = text.querySelector(".before") || text.scrollHeight > text.clientHeight + 1;
+    abstract.classList.toggle("short", !open && !isCut);
   }
   // What scrolls can be reached by the keyboard.
   for (const formula of document.querySelectorAll("math")) {
@@ -152,7 +153,10 @@ const actions = {
   j: () => go(1),
   k: () => go(-1),
   o: () => current()?.querySelector(".abstract input")?.click(),
-  v: () => paper()?.querySelector("a.view")?.click(),
+  v: () => {
+    const id = current()?.id.slice(2) ?? document.querySelector("[name=citation_arxiv_id]")?.content;
+    if (id) location.href = `https://arxiv.org/abs/${id}`;
+  },
   s: () => paper()?.querySelector("button.star")?.click(),
   n: () => paper()?.querySelector("button.leave")?.click(),
   x: () => current()?.querySelector("[name=chosen]")?.click(),

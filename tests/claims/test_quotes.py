@@ -85,7 +85,7 @@ def test_every_number_stands_in_one_quote_word_for_word() -> None:
     spans = [(n.start, n.end) for quote in found for n in quote.numbers]
     assert spans == [(n.start, n.end) for n in reported_numbers(abstract)]
     for quote in found:
-        assert "".join(piece for piece, _ in quote.pieces) in abstract
+        assert quote.clause == abstract[quote.start : quote.start + len(quote.clause)]
 
 
 def test_a_number_in_a_formula_is_marked_whole() -> None:
@@ -94,6 +94,12 @@ def test_a_number_in_a_formula_is_marked_whole() -> None:
     assert quote.html.startswith("Heron is <b><math")
     assert quote.html.count("<b>") == 1
     assert "<script" not in quotes("We are 3x faster than <script>alert(1)</script> ones.")[0].html
+
+
+def test_a_number_in_a_group_of_tex_is_bold_and_plain() -> None:
+    (quote,) = quotes("We are \\textbf{40% faster} than \\emph{dense} attention.")
+    assert quote.html == "We are <strong><b>40%</b> faster</strong> than <em>dense</em> attention."
+    assert quote.parts == [("We are 40% faster than dense attention.", False)]
 
 
 def test_a_row_shows_the_first_quote_that_fits() -> None:

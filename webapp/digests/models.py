@@ -15,7 +15,7 @@ from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
 from webapp.learning.preferences import LEARNED
 from webapp.papers.models import Paper
-from webapp.papers.proposal import informative_sentence
+from webapp.papers.proposal import what_it_did
 from webapp.ui.markup import plain
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class DigestEntry(models.Model):
     @property
     def sentence(self) -> str:
         """What a row says of the paper, as plain text: the gist, else a sentence of its own."""
-        return self.gist or plain(informative_sentence(self.paper.abstract))
+        return self.gist or plain(what_it_did(self.paper.abstract))
 
     @property
     def quote(self) -> Quote | None:

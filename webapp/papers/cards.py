@@ -10,7 +10,7 @@ class Card:
     took a tenth of a page's time.
     """
 
-    title_html = abstract_html = gist_html = announce_type = ""
+    title_html = abstract_html = gist = gist_html = announce_type = ""
     rank: int | None = None
     version: int | None = None
     chips: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""The sentence of an abstract that says what the paper proposes or studies."""
+"""The sentence of an abstract that tells what the paper proposes or studies."""
 
 import re
 
@@ -20,6 +20,20 @@ _FINDS = re.compile(
     r"|\b(?i:(?:results?|experiments?|findings?)\b.{0,40}\b(?:show|suggest|demonstrat|reveal))"
     r"|\b(?i:outperform|achiev|improv|reduc|surpass|attain)(?:es|s|ed)\b"
 )
+# "To address these challenges, we …", "In this paper, we …": the same words in front of any paper.
+_RUN_UP = re.compile(
+    r"^(?:(?:however|therefore|thus|hence|accordingly|consequently|in response|to this end"
+    r"|to th(?:at|ose) end|to do so|for this purpose|here|in light of (?:this|these)[^,]{0,60}"
+    r"|(?:motivated|inspired|driven) by (?:this|these|such)[^,]{0,60}"
+    r"|(?:based|building) (?:up)?on (?:this|these|such)[^,]{0,60}"
+    r"|to (?:address|tackle|overcome|mitigate|resolve|solve|bridge|fill|close|remedy|alleviate"
+    r"|handle|meet|answer|explore|investigate) (?:all |both )?"
+    r"(?:this|these|those|the above|the aforementioned|such|it\b)[^,]{0,60}"
+    r"|in (?:this|the present) (?:paper|work|study|article|report|manuscript|contribution)),? )+"
+    r"(?=(?:we|our|this|the)\b)",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[,;:—](?=\s)| [–-]{1,3} ")
 
 
 def proposing_sentence(abstract: str) -> str:
@@ -28,7 +42,7 @@ def proposing_sentence(abstract: str) -> str:
 
 
 def informative_sentence(abstract: str) -> str:
-    """What a row or a mail says of a paper without a summary, rarely its opening commonplace.
+    """Return the sentence that tells most of a paper, rarely its opening commonplace.
 
     The sentence in which the authors say what they do, else the first in which something is done
     or found, else the second: the first tells what everybody knows.
@@ -36,3 +50,15 @@ def informative_sentence(abstract: str) -> str:
     sentences = SENTENCE_END.split(abstract.strip())
     telling = (proposing_sentence(abstract), *filter(_FINDS.search, sentences), *sentences[1:2])
     return next(filter(None, telling), sentences[0])
+
+
+def what_it_did(abstract: str) -> str:
+    """Return that sentence without a run-up that says nothing of this paper."""
+    sentence = informative_sentence(abstract)
+    told = _RUN_UP.sub("", sentence)
+    return told[:1].upper() + told[1:]
+
+
+def first_clause(text: str) -> str:
+    """Return a sentence up to its first comma, semicolon, colon or dash."""
+    return _CLAUSE_END.split(text, maxsplit=1)[0]

@@ -54,6 +54,7 @@ _PROPOSED = re.compile(
     rf"(?:[^.;]{{0,120}}?(?:\(|, |called |dubbed |named |termed ))?{_NAME}"
 )
 
+_MARK = '<mark data-k="0">'
 # Formulas that are no more than a number.
 _SIGNS = {r"\times": "×", r"\%": "%", r"\pm": "±", r"\sim": "~", r"\approx": "≈", r"\le": "≤"}
 _SIGNS |= {r"\leq": "≤", r"\geq": "≥", r"\ge": "≥", r"\,": " ", r"\to": "→", r"\rightarrow": "→"}
@@ -67,26 +68,42 @@ _FORMULA = re.compile(
 class Quote:
     """A clause of an abstract, and the numbers in it that the abstract reports."""
 
-    pieces: tuple[tuple[str, bool], ...]  # as the abstract has them; True for a number
+    clause: str  # as the abstract has it, with TeX
+    start: int  # in the abstract
     numbers: tuple[AbstractNumber, ...]
+
+    @property
+    def _places(self) -> list[tuple[int, int]]:
+        """The places of the numbers in the clause."""
+        return [(n.start - self.start, n.end - self.start) for n in self.numbers]
 
     @property
     def text(self) -> str:
         """The clause as plain text."""
-        return "".join(words for words, _ in self.parts).strip()
-
-    @property
-    def parts(self) -> list[tuple[str, bool]]:
-        """The pieces as plain text."""
-        return [(_plain(piece), is_number) for piece, is_number in self.pieces]
+        return "".join(words for words, _ in self.parts)
 
     @property
     def html(self) -> str:
         """The clause as sanitised HTML, its numbers bold."""
-        return "".join(
-            f"<b>{render(piece)}</b>" if is_number else render(piece)
-            for piece, is_number in self.pieces
-        )
+        marks = [(start, end, 0) for start, end in self._places]
+        return render(self.clause, marks).replace(_MARK, "<b>").replace("</mark>", "</b>")
+
+    @property
+    def parts(self) -> list[tuple[str, bool]]:
+        """The clause as plain text in pieces; True for a number.
+
+        One piece where a number stands in a group of TeX with other words.
+        """
+        pieces, written = [], 0
+        for start, end in self._places:
+            begins, ends = _with_formula(self.clause, start, end)
+            if begins >= written:  # else it stands in the formula of the one before
+                pieces += [(self.clause[written:begins], False), (self.clause[begins:ends], True)]
+                written = ends
+        pieces.append((self.clause[written:], False))
+        if any(piece.count("{") != piece.count("}") for piece, _ in pieces):
+            pieces = [(self.clause, False)]
+        return [(_plain(piece), is_number) for piece, is_number in pieces if piece]
 
 
 @lru_cache(maxsize=4096)
@@ -161,16 +178,8 @@ def _quote(
     """Return a clause of the folded text as the abstract writes it."""
     first = folded.places[start - 1][1] if start else 0
     last = folded.places[end][0] if end < len(folded.places) else len(abstract)
-    pieces, written = [], first
-    for number in numbers:
-        begins, ends = _with_formula(abstract, number)
-        if begins >= written:  # else it stands in the formula of the one before
-            pieces += [(abstract[written:begins], False), (abstract[begins:ends], True)]
-            written = ends
-    pieces.append((abstract[written:last], False))
-    pieces[0] = pieces[0][0].lstrip(), pieces[0][1]
-    pieces[-1] = pieces[-1][0].rstrip(), pieces[-1][1]
-    return Quote(tuple(piece for piece in pieces if piece[0]), tuple(numbers))
+    clause = abstract[first:last]
+    return Quote(clause.strip(), last - len(clause.lstrip()), tuple(numbers))
 
 
 def _plain(piece: str) -> str:
@@ -184,11 +193,11 @@ def _sign(found: re.Match[str]) -> str:
     return _SIGNS[found[0].strip()]
 
 
-def _with_formula(abstract: str, number: AbstractNumber) -> tuple[int, int]:
+def _with_formula(clause: str, start: int, end: int) -> tuple[int, int]:
     """Return where a number stands, with the whole formula that it is a part of."""
-    dollars = [found.start() for found in re.finditer(r"(?<!\\)\$", abstract)]
-    opened = sum(dollar < number.start for dollar in dollars)
-    closed = sum(dollar < number.end for dollar in dollars)
-    begins = dollars[opened - 1] if opened % 2 else number.start
-    ends = dollars[closed] + 1 if closed % 2 and closed < len(dollars) else number.end
+    dollars = [found.start() for found in re.finditer(r"(?<!\\)\$", clause)]
+    opened = sum(dollar < start for dollar in dollars)
+    closed = sum(dollar < end for dollar in dollars)
+    begins = dollars[opened - 1] if opened % 2 else start
+    ends = dollars[closed] + 1 if closed % 2 and closed < len(dollars) else end
     return begins, ends

@@ -1,5 +1,6 @@
 """Template tags about digests, for templates of any app."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import lru_cache
@@ -9,15 +10,17 @@ from django import template
 from django.db.models import Q
 from django.template.context import RequestContext
 from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
 
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import Paper
-from webapp.papers.proposal import informative_sentence
+from webapp.papers.proposal import first_clause, informative_sentence, what_it_did
 
 register = template.Library()
 SCORES = 3  # of one paper, on its page
 REASONS = 2  # shown in a row of the list
+A_CLAUSE = 150  # characters that two lines of a row hold for sure
 
 
 @register.inclusion_tag("digests/why.html", takes_context=True)
@@ -31,7 +34,7 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
     return {"paper": paper, "entries": latest.defer("marks")[:SCORES]}
 
 
-register.filter(informative_sentence)
+register.filter(what_it_did)
 
 
 @register.simple_tag(takes_context=True)
@@ -63,6 +66,24 @@ def strongest(matches: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[s
 def number_of_weaker(matches: Sequence[Mapping[str, Any]]) -> int:
     """Return how many reasons a row has no room for."""
     return max(0, len(matches) - REASONS)
+
+
+@register.filter
+def needs_room(sentence: str) -> bool:
+    """Return whether the first clause of a sentence may be longer than two lines of a row."""
+    return len(first_clause(sentence)) > A_CLAUSE
+
+
+@register.filter
+def from_proposal(html: str, abstract: str) -> SafeString:
+    """Return an abstract's HTML with what stands before its informative sentence in a span."""
+    words = re.split(r"\s+|[-\\$&<>\"'{}]", informative_sentence(abstract), maxsplit=5)[:5]
+    opening = re.compile(r"(?:\s|<[^>]*>)+".join(map(re.escape, filter(None, words[:-1]))))
+    found = opening.search(html) if len(words) > 3 else None
+    before = html[: found.start()] if found else ""
+    if not before.strip() or len(re.findall(r"<\w", before)) != before.count("</"):
+        return mark_safe(html)  # noqa: S308 - sanitised before
+    return mark_safe(f'<span class="before">{before}</span>{html[len(before) :]}')  # noqa: S308
 
 
 @register.filter
