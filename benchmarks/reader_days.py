@@ -222,7 +222,7 @@ class Reader:
         """Create a profile in First steps; the address of its page."""
         form = self.client.get("/first-steps/").text
         (token,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)) or {""}
-        asked = {"categories": "cs.LG", "keywords": "\n".join(keywords), "liked": " ".join(liked)}
+        asked = {"categories": "cs.LG", "interests": "\n".join([*keywords, *liked])}
         asked["csrfmiddlewaretoken"] = token
         began = time.perf_counter()
         self.client.post("/first-steps/", data=asked | {"preview": "1"})

@@ -57,8 +57,8 @@ def test_two_stars_change_the_next_day_and_add_to_what_keywords_find(reader: Use
     mine = learned_profile(reader, "both")
     build([TUESDAY], [mine])
     assert shown(mine, TUESDAY) == ["2603.00050"]
-    star(reader, 1)
     assert not feedback.learn(reader.pk)
+    star(reader, 1)
     monday = Paper.objects.filter(title__startswith="robot").exclude(arxiv_id="2603.00051")
     another = monday.order_by("-pk")[0]
     Star.objects.create(reader=reader, paper=another)

@@ -151,17 +151,19 @@ def test_a_list_is_as_long_as_the_profile_says_and_the_order_is_that_of_closenes
     assert set(words) <= {"very close", "close"}
 
 
-def test_two_saved_papers_are_a_guess_and_say_so(client: Client, reader: User) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_saved_papers_are_a_guess_and_say_so(client: Client, reader: User, count: int) -> None:
     mine = profile("Mine", owner=reader, ranking="learned", words=[])
-    save(reader, 2)
+    save(reader, count)
     build([WEDNESDAY], [mine])
     shown = " ".join(page(client).split())
-    assert "Learned from 2 saved papers. Save 5 for good recommendations." in shown
+    papers = "paper" if count == 1 else "papers"
+    assert f"Learned from {count} saved {papers}. Save 5 for good recommendations." in shown
+    assert len(cards(page(client))) > 0
 
 
-def test_without_two_saved_papers_the_page_says_what_to_do(client: Client, reader: User) -> None:
+def test_without_a_saved_paper_the_page_says_what_to_do(client: Client, reader: User) -> None:
     mine = profile("Mine", owner=reader, ranking="both", words=["no such word"])
-    save(reader, 1)
     build([WEDNESDAY], [mine])
     assert "and this feed learns from them" in page(client)
 
@@ -212,12 +214,12 @@ def titles_by_day(preview: str) -> list[list[str]]:
     return [re.findall(r'href="/papers/([\d.]+)/"', day) for day in preview.split("<summary>")[1:]]
 
 
-@pytest.mark.parametrize("words", ["", "no such word"])
+@pytest.mark.parametrize("words", ["", "nosuchword"])
 def test_first_steps_preview_what_the_first_page_then_holds(
     client: Client, reader: User, words: str
 ) -> None:
     liked = " ".join(f"2603.{number:05d}" for number in list(OF_TOPIC)[:5])
-    asked = {"categories": "cs.CL", "keywords": words, "liked": liked}
+    asked = {"categories": "cs.CL", "interests": f"{words}\n{liked}"}
     preview = client.post("/first-steps/", asked | {"preview": "1"}).content.decode()
     assert not Star.objects.exists()
     wednesday, tuesday, _monday = titles_by_day(preview)

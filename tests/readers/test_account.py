@@ -135,24 +135,24 @@ def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> Non
     ada = factories.make_reader("ada")
     client.force_login(ada)
     factories.make_day(12)
-    wrong = client.post("/first-steps/", {"categories": "nowhere", "keywords": "", "liked": ""})
+    wrong = client.post("/first-steps/", {"categories": "nowhere", "interests": ""})
     assert wrong.status_code == 422
     announce(MONDAY, paper(99))
-    asked = {"categories": "cs.LG cs.CL", "keywords": "sparse", "liked": "", "preview": "1"}
+    asked = {"categories": "cs.LG cs.CL", "interests": "sparse", "preview": "1"}
     page = client.post("/first-steps/", asked).content.decode()
     assert "Effect on the last days" in page
     assert 'class="come"' in page
     assert not Profile.objects.filter(owner=ada).exists()
     liked = " ".join(f"2603.{n:05d}" for n in range(1, 6))
     done = client.post(
-        "/first-steps/", {"categories": "cs.LG cs.CL", "keywords": "sparse", "liked": liked}
+        "/first-steps/", {"categories": "cs.LG cs.CL", "interests": f"sparse\n{liked}"}
     )
     made = Profile.objects.get(owner=ada)
     assert done["Location"] == f"/p/{made.slug}/"
     assert made.ranking == "both"
     page = client.get(done["Location"]).content.decode()
-    assert "closest to the 5 papers that its reader saved" in " ".join(page.split())
-    alone = {"categories": "cs.LG", "keywords": "", "liked": liked}
+    assert "Learned from 5 saved papers" in " ".join(page.split())
+    alone = {"categories": "cs.LG", "interests": liked}
     client.post("/first-steps/", alone)
     assert Profile.objects.filter(owner=ada, ranking="learned").exists()
 

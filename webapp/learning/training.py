@@ -21,7 +21,7 @@ from webapp.learning.tfidf import Vector
 from webapp.papers.models import Paper
 
 FORMAT = 4  # part of fingerprints: raise it when models are trained or stored differently
-LEAST = 2  # liked papers before anything is learned: a guess until there are `preferences.SURE`
+LEAST = 1  # liked papers before anything is learned: a guess until there are `preferences.SURE`
 READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
 BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, drawn from so many recent ones

@@ -71,6 +71,17 @@ def decoded(body: bytes) -> str:
         return body.decode("cp1252", "replace")
 
 
+def is_export(text: str) -> bool:
+    """Return whether a text is BibTeX, RIS, EndNote or CSL-JSON, and not words or identifiers."""
+    start = text[:MAX_TEXT].lstrip("\ufeff \t\r\n")
+    return bool(
+        _ENDNOTE_TYPE.match(start)
+        or _RIS_TYPE.search(start)
+        or _BIBTEX_ENTRY.search(start)
+        or (start.startswith(("[", "{")) and _csl_items(start))
+    )
+
+
 def references(text: str) -> list[Reference]:
     """At most MAX_REFERENCES papers in a text of any of the formats. Raises TooMuchError."""
     text = text[:MAX_TEXT].replace("\ufeff", "").replace("\x00", "")

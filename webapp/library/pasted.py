@@ -1,0 +1,251 @@
+"""What a reader pastes to say what they read: words, papers, authors, sentences, references.
+
+    understand("LLM agents, RAG\n2603.12201\nZ. Zhang")
+
+Each part is understood as one thing and answered; nothing is dropped in silence. The number of
+parts and of searches is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+from webapp.digests.profiles.keyword_frequencies import count_frequencies
+from webapp.digests.scoring.scorer import wrote
+from webapp.digests.scoring.terms import AUTHOR, PatternError, term
+from webapp.library.importing import named_in
+from webapp.library.references import is_export
+from webapp.papers.identifiers import identifiers_in, parse_identifier
+from webapp.papers.models import Paper
+from webapp.papers.search import search
+
+MAX_PARTS = 100
+SEARCHES = 40  # of one text
+LIST_WORDS = 4  # of a part between commas, at most: longer ones are a sentence
+SENTENCE_WORDS = 7  # from which a line is a described interest
+DESCRIBED = 3  # papers that a described interest brings
+HOMONYMS = 12  # names that are listed
+LATEST = 10  # papers of an author that count as liked
+
+Kind = Literal["words", "papers", "author", "interest", "missing", "refused"]
+_SPLIT = re.compile(r"[,;\t、，；]")
+_BULLET = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)](?=\s))\s*")
+_INITIALS = re.compile(r"(?:\w\.?[\s-]*){1,3}(?<=\.)\s*\S+", re.UNICODE)
+_WORD = re.compile(r"\w+")
+_ZOTERO = re.compile(r"\bzotero\.org/", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Author:
+    """Somebody of this name, by the papers here."""
+
+    name: str
+    papers: int
+    categories: tuple[str, ...]
+    coauthors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the text, and how it was understood.
+
+    `papers` are here and count as liked; `unknown` are identifiers that arXiv is asked for;
+    `frequency`: of 1,000 recent papers, how many have these words.
+    """
+
+    text: str
+    kind: Kind
+    papers: tuple[Paper, ...] = ()
+    unknown: tuple[str, ...] = ()
+    authors: tuple[Author, ...] = ()
+    frequency: float | None = None
+    problem: str = ""
+
+
+@dataclass
+class Understood:
+    """The parts of a text; `texts` are references without a paper here: abstracts by title."""
+
+    parts: list[Part] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    is_cut: bool = False  # it has more parts than are read
+    is_zotero: bool = False  # it names a Zotero library, which is connected elsewhere
+
+    @property
+    def keywords(self) -> list[str]:
+        """The words and phrases, as keywords of a feed."""
+        return [part.text for part in self.parts if part.kind == "words"]
+
+    @property
+    def papers(self) -> list[Paper]:
+        """The papers that count as liked, each once."""
+        return list({paper.pk: paper for part in self.parts for paper in part.papers}.values())
+
+    @property
+    def unknown(self) -> list[str]:
+        """Identifiers of papers that arXiv is asked for."""
+        return list(dict.fromkeys(name for part in self.parts for name in part.unknown))
+
+    @property
+    def authors(self) -> list[Author]:
+        """Everybody whose name was given, and homonyms."""
+        return [author for part in self.parts for author in part.authors]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing in it can make a feed."""
+        return not (self.keywords or self.papers or self.unknown or self.authors or self.texts)
+
+
+def understand(text: str) -> Understood:
+    """Read what was pasted. Raises TooMuchError for an export that takes too long."""
+    found = Understood(is_zotero=bool(_ZOTERO.search(text)))
+    if is_export(text):
+        named = named_in(text)
+        found.texts = named.texts
+        found.parts.append(Part("", "papers", tuple(named.papers), tuple(named.unknown)))
+        return found
+    reader = _Reader()
+    parts = list(islice(reader.parts(text), MAX_PARTS + 1))
+    found.is_cut = len(parts) > MAX_PARTS
+    found.parts = parts[:MAX_PARTS]
+    for part in found.parts:
+        if part.kind == "interest":
+            found.texts[part.text[:500]] = ""
+    words = [part.text for part in found.parts if part.kind == "words"]
+    frequencies = count_frequencies(words)
+    found.parts = [
+        Part(part.text, "words", frequency=frequencies.get(part.text))
+        if part.kind == "words"
+        else part
+        for part in found.parts
+    ]
+    return found
+
+
+class _Reader:
+    """Understands one part after the other, with a bounded number of searches."""
+
+    def __init__(self) -> None:
+        self._searches = SEARCHES
+
+    def parts(self, text: str) -> Iterator[Part]:
+        """Yield the parts of a text: its lines, and what stands between commas in lists."""
+        seen: set[str] = set()
+        for line in text.splitlines():
+            bare = _bare(_BULLET.sub("", line))
+            listed = [_bare(part).rstrip(".") for part in _SPLIT.split(bare)]
+            is_list = len(listed) > 1 and all(len(part.split()) <= LIST_WORDS for part in listed)
+            if is_list and (paper := self._titled(bare)):
+                yield Part(bare, "papers", (paper,))
+                continue
+            for piece in listed if is_list else [bare]:
+                if piece and piece.casefold() not in seen:
+                    seen.add(piece.casefold())
+                    yield self.read(piece)
+
+    def read(self, piece: str) -> Part:
+        """Return how a part is understood."""
+        if names := _identifiers(piece):
+            return _papers(piece, names)
+        if piece.casefold().startswith(AUTHOR):
+            return self._author(piece[len(AUTHOR) :].strip()) or Part(piece, "missing")
+        if paper := self._titled(piece):
+            return Part(piece, "papers", (paper,))
+        if len(piece.split()) >= SENTENCE_WORDS:
+            return self._interest(piece)
+        if len(piece.split()) <= LIST_WORDS and (author := self._author(piece)):
+            return author
+        return Part(piece, "missing") if _INITIALS.fullmatch(piece) else _words(piece)
+
+    def _search(self, text: str) -> list[Paper]:
+        if self._searches <= 0:
+            return []
+        self._searches -= 1
+        return search(text, relax=False).papers
+
+    def _titled(self, piece: str) -> Paper | None:
+        """Return the paper with this title."""
+        words = re.findall(r"\w+", piece.casefold())
+        if len(words) < 3:
+            return None
+        for paper in self._search(" ".join(f"title:{word}" for word in words[:12])):
+            if re.findall(r"\w+", paper.title.casefold()) == words:
+                return paper
+        return None
+
+    def _author(self, name: str) -> Part | None:
+        """Return who has this full name, or this one with initials; None for nobody here."""
+        words = [word for word in _WORD.findall(name) if len(word) > 1]
+        if len(_WORD.findall(name)) < 2:  # a surname alone is a word like others
+            return None
+        papers = self._search(" ".join(f"author:{word}" for word in words)) if words else []
+        theirs = [paper for paper in papers if wrote(name, paper.author_names)]
+        if not theirs:
+            return None
+        authors = _homonyms(name, theirs)
+        latest = theirs[:LATEST] if len(authors) == 1 else []
+        return Part(name, "author", tuple(latest), authors=authors)
+
+    def _interest(self, piece: str) -> Part:
+        """Return a described interest, with the papers that fit it best."""
+        if self._searches <= 0:
+            return Part(piece, "interest")
+        self._searches -= 1
+        return Part(piece, "interest", tuple(search(piece).papers[:DESCRIBED]))
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.strip(" \t\"'“”‘’«»").split())
+
+
+def _words(piece: str) -> Part:
+    try:
+        term(piece)
+    except PatternError as error:
+        return Part(piece, "refused", problem=str(error))
+    return Part(piece, "words")
+
+
+def _identifiers(piece: str) -> list[str]:
+    try:
+        return [parse_identifier(piece)[0]]
+    except ValueError:
+        return identifiers_in(piece)
+
+
+def _papers(piece: str, names: list[str]) -> Part:
+    here = Paper.objects.in_bulk(names, field_name="arxiv_id")
+    unknown = tuple(name for name in names if name not in here)
+    return Part(piece, "papers", tuple(here[name] for name in names if name in here), unknown)
+
+
+def _homonyms(name: str, papers: Iterable[Paper]) -> tuple[Author, ...]:
+    """Return the people of a name: each full name, with categories and co-authors."""
+    by_name: dict[str, list[Paper]] = {}
+    for paper in papers:
+        for author in paper.author_names:
+            if wrote(name, [author]):
+                by_name.setdefault(author, []).append(paper)
+    people = []
+    for full, theirs in sorted(by_name.items(), key=lambda item: (-len(item[1]), item[0]))[
+        :HOMONYMS
+    ]:
+        categories = Counter(paper.primary_category for paper in theirs)
+        others = Counter(
+            author for paper in theirs for author in paper.author_names if author != full
+        )
+        people.append(
+            Author(
+                full,
+                len(theirs),
+                tuple(category for category, _ in categories.most_common(3)),
+                tuple(author for author, _ in others.most_common(3)),
+            )
+        )
+    return tuple(people)
