@@ -62,12 +62,11 @@ def tables(request: HttpRequest, arxiv_id: Name) -> dict[str, Any]:
     """Each table of its HTML with every number's row and heads; the main results first."""
     paper = find_paper(arxiv_id)
     shown = tables_of(paper)
-    listed = [*([shown.main] if shown.main else []), *shown.others]
     return {
         "paper": paper.arxiv_id,
         "version": shown.reading.version if shown.reading else None,
         "reason": shown.reading.reason if shown.reading else "not read yet",
-        "tables": [_table(table, table is shown.main) for table in listed],
+        "tables": [_table(table, table is shown.main) for table in shown.all],
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether a model's statement says of a number what the paper's sentence says of it.
+"""Whether a model's statement says of a number what the paper's cells and sentences say of it.
 
 "Ours reaches 57.9 %, the baseline 30.6 %" can be inverted without one invented number: the numbers
 change places, a rise becomes a fall, a success rate an error rate. A statement is compared with the
@@ -13,12 +13,17 @@ from decimal import Decimal
 from itertools import product
 
 from webapp.claims.numbers import Folded, Number, fold, fold_with_places, numbers, numbers_in
+from webapp.claims.tables.judge import Claim as CellClaim
+from webapp.claims.tables.judge import judge, lost_to
+from webapp.claims.tables.shown import ShownTable
 from webapp.core.tables import table
 
+from .assignments import ROLES, Assignment, Claimed, assignments, contradicts, words
 from .paper_text import PaperText
 from .schema import ClaimedNumber
 
 REACH = 260  # characters of a sentence on either side of a number
+MOST_NUMBERS = 12  # of a statement that are compared
 MAX_QUOTED = 400  # characters of the paper's sentence that a page shows
 _WORDS: dict[str, str] = table(__file__, "opposites.toml")
 _COMMON = frozenset(_WORDS["common"].split())
@@ -48,9 +53,16 @@ _MERITS = [(_group("better"), _group("worse"))]
 _KEEPS = [(_group("keeps"), _group("gives up"))]
 _METRICS = [(_group("right"), _group("wrong")), (_group("quick"), _group("long"))]
 _HIGH = _group("higher is better")
+_LOW = _group("lower is better")
+_RIVAL = re.compile(r"\b(?:[A-Z][\w-]*[A-Z0-9][\w-]*|[A-Z]{2,}[\w-]*)\b")  # H2O, SnapKV
 _QUANTITY, _LEVEL = _group("quantities"), _group("says a level")
 _ANYBODY = frozenset(_WORDS["anybody"].split())
-_THAN = re.compile(r"(?<!\w)(?:than|over|compared (?:to|with)|versus|vs\.?) ([^,;:().]{2,80})")
+_OPENING = re.compile(r"[A-Z][\w.+-]*(?: [A-Z\d][\w.+-]*){0,3}")
+_OUTPERFORMS = re.compile(
+    r"(?:^|[,;] ?)(?P<winner>[^,;.]{2,60}?) (?:clearly |consistently |significantly )?"
+    r"(?:outperforms?|beats?|surpass(?:es)?|is better than|exceeds?) "
+    r"(?P<loser>[^,;.]{2,60}?)(?= (?:on|by|in|with|at|across|for|and)\b|[,;.]|$)"
+)
 _BY = re.compile(r"(?<!\w)by (?:up to |about |only |over )?$")
 _MORE = re.compile(
     r"^ ?(?:points? |percent |as )?(?:more|less|fewer|higher|lower|better|worse)(?!\w)"
@@ -152,12 +164,16 @@ class Statement:
         }
 
 
-def contradicting(statement: str, text: PaperText) -> str:
-    """The paper's sentence that says otherwise of a statement's numbers; "" where none does."""
+def contradicting(statement: str, text: PaperText, tables: Sequence[ShownTable] = ()) -> str:
+    """The paper's sentence or cell that says otherwise of a statement; "" where none does."""
     ours = Statement.of(statement)
-    for number in ours.figures[:12]:
+    if cell := _cell_otherwise(statement, ours, text, tables):
+        return cell
+    for number in ours.figures[:MOST_NUMBERS]:
         compared = []
         places = text.occurrences(abs(number.value))
+        if places and _is_sign_lost(ours, number, places):
+            return _shown(text, _around(text.folded, places[0]))
         for span in dict.fromkeys(_around(text.folded, place) for place in places):
             theirs = _sentence(text, span)
             verdict = _compare(ours, number, theirs)
@@ -168,16 +184,60 @@ def contradicting(statement: str, text: PaperText) -> str:
     return ""
 
 
-def contradicting_claim(claimed: ClaimedNumber, text: PaperText) -> str:
-    """The paper's sentence that says otherwise of a claim; "" where none does.
+def _is_sign_lost(ours: Statement, number: Number, places: Sequence[Number]) -> bool:
+    """Whether a number that the paper has below zero is told as a gain: 9 % for −9 %."""
+    (up, down), (better, worse) = _MOVES[0], _MERITS[0]
+    clause = ours.clause(number)
+    is_gain = number.value > 0 and bool(up.search(clause) or better.search(clause))
+    falls = down.search(clause) or worse.search(clause)
+    return is_gain and not falls and all(place.value < 0 for place in places)
 
-    Its number must belong to its subject and not to its baseline, and its metric be no opposite of
-    the sentence's.
+
+def _cell_otherwise(
+    statement: str, ours: Statement, text: PaperText, tables: Sequence[ShownTable]
+) -> str:
+    """The cell of a table that gives a number of the statement, or the victory, to another."""
+    match = _OUTPERFORMS.search(statement)
+    if match and (lost := lost_to(match["winner"], match["loser"], statement, tables)):
+        return lost
+    opening = _OPENING.match(statement)  # whom the statement is about
+    figures = tuple(n for n in ours.figures[:MOST_NUMBERS] if not n.is_word)
+    for number, assigned in zip(figures, assignments(ours.text, figures), strict=True):
+        subject = assigned.subject or (words(fold(opening[0])) if opening else frozenset())
+        if not subject or _is_said(text, number, subject):
+            continue
+        about = " ".join(sorted(assigned.metric | assigned.setting | assigned.share))
+        judged = judge(CellClaim(number.value, " ".join(sorted(subject)), about, ""), tables)
+        if judged.otherwise and not judged.is_confirmed:
+            return judged.otherwise
+    return ""
+
+
+def _is_said(text: PaperText, number: Number, subject: frozenset[str]) -> bool:
+    """Whether a sentence of the paper, outside of its tables, names the subject with the number."""
+    return any(
+        subject <= words(_sentence(text, _around(text.folded, place)).text)
+        for place in text.occurrences(number.value)
+        if not text.is_in_table(place.start)
+    )
+
+
+def contradicting_claim(
+    claimed: ClaimedNumber, text: PaperText, tables: Sequence[ShownTable] = ()
+) -> str:
+    """The paper's sentence or cell that says otherwise of a claim; "" where none does.
+
+    A cell whose row and heads are sure decides; else the sentence of its quote must assign the
+    number to nobody and nothing else.
     """
     figures = [n for n in numbers(f"{claimed.value} {claimed.unit}") if not n.is_spread]
     if not figures:
         return ""
     value = figures[-1].value
+    about = f"{claimed.metric} {claimed.setting}"
+    judged = judge(CellClaim(value, claimed.subject, about, claimed.quote), tables)
+    if judged.is_confirmed or judged.otherwise:
+        return judged.otherwise
     compared = []
     for start, end in text.places_of(claimed.quote):
         for number in text.numbers_between(start, end):
@@ -191,54 +251,50 @@ def contradicting_claim(claimed: ClaimedNumber, text: PaperText) -> str:
 
 
 def _claim_differs(claimed: ClaimedNumber, value: Decimal, theirs: Statement) -> bool:
-    here = [i for i, n in enumerate(theirs.figures) if abs(n.value) == abs(value)]
+    """Whether a sentence assigns the number to somebody or something else than a claim does."""
+    figures = tuple(n for n in theirs.figures if not n.is_word)
+    here = [i for i, n in enumerate(figures) if abs(n.value) == abs(value)]
     if not here:
         return False
-    owners = theirs.owners()
-    others = set[str]().union(*(words for i, words in enumerate(owners) if i not in here))
-    own = owners[here[0]]
-    subject, baseline = _tokens(fold(claimed.subject)), _tokens(fold(claimed.baseline))
-    distinct = subject & (others - own), baseline & (own - others)
-    if distinct[0] and not subject & own and own - others:
-        return True  # the subject has another number of this sentence
-    if distinct[1] and not baseline & others and not subject & own and len(owners) > 1:
-        return True  # the number is the baseline's
-    clause = theirs.clause(theirs.figures[here[0]])
-    metric = fold(claimed.metric)
-    if _is_opposite(metric, clause, _METRICS):
+    written = {role: fold(getattr(claimed, role)) for role in ROLES}
+    claim = Claimed(written["subject"], {role: words(text) for role, text in written.items()})
+    assigned = assignments(theirs.text, figures)
+    return all(
+        contradicts(claim, index, assigned, theirs.text)
+        or _is_denied(claimed, figures[index], assigned[index], theirs)
+        for index in here
+    )
+
+
+def _is_denied(claimed: ClaimedNumber, number: Number, here: Assignment, theirs: Statement) -> bool:
+    """Whether a sentence says of a number that another metric, baseline, count or winner is it."""
+    metric, named = fold(claimed.metric), " ".join(sorted(here.metric))
+    if _is_opposite(metric, named, _METRICS):
         return True
-    if _of_another_quantity(metric, clause, theirs.text) or _others_named(claimed, here[0], theirs):
+    quantities = set(_QUANTITY.findall(metric)), set(_QUANTITY.findall(named))
+    if all(quantities) and not quantities[0] & set(_QUANTITY.findall(theirs.text)):
         return True
-    # Lower is better of a metric that the sentence has as one of which more is better.
-    (_, wrong), (_, falls) = _METRICS[0], _MOVES[0]
-    is_high = _HIGH.search(metric) and not wrong.search(metric) and not falls.search(clause)
-    return claimed.direction == "lower" and bool(is_high)
-
-
-def _of_another_quantity(metric: str, clause: str, sentence: str) -> bool:
-    """Whether a metric is one quantity, and the clause of the number names another alone."""
-    named = set(_QUANTITY.findall(metric))
-    return bool(named and _QUANTITY.search(clause)) and not named & set(_QUANTITY.findall(sentence))
-
-
-def _others_named(claimed: ClaimedNumber, at: int, theirs: Statement) -> bool:
-    """Whether the sentence names another baseline, count of the setting, or winner."""
-    number, clause = theirs.figures[at], theirs.clause(theirs.figures[at])
-    than = _THAN.search(theirs.text, number.end)
-    baseline = _tokens(fold(claimed.baseline)) - _ANYBODY
-    if than and _tokens(than[1]) - _ANYBODY and baseline and not baseline & _tokens(theirs.text):
+    rivals = {fold(name) for name in _RIVAL.findall(claimed.baseline)}
+    if here.baseline - _ANYBODY and rivals and not any(name in theirs.text for name in rivals):
         return True
     setting = Statement.of(claimed.setting)
     values = {abs(n.value) for n in theirs.figures}
     counted = {noun for n in theirs.figures if (noun := theirs.counted(n))}
     if any(abs(n.value) not in values and setting.counted(n) in counted for n in setting.figures):
         return True
+    if claimed.direction == "lower" and _HIGH.search(metric) and not _LOW.search(metric):
+        return not _MOVES[0][1].search(theirs.clause(number))
+    return _is_loss(claimed, number, theirs)
+
+
+def _is_loss(claimed: ClaimedNumber, number: Number, theirs: Statement) -> bool:
+    """Whether the claim's subject loses by this number: "A loses to B by 1.9 points"."""
     ((better, worse),) = _MERITS
-    before = theirs.text[: number.start]
+    before, clause = theirs.text[: number.start], theirs.clause(number)
     loses = worse.search(clause) if _BY.search(before) and not better.search(clause) else None
-    is_loss = worse.search(fold(claimed.metric)) or claimed.value.strip().startswith(("-", "−"))
+    is_said = worse.search(fold(claimed.metric)) or claimed.value.strip().startswith(("-", "−"))
     loser = _tokens(before.partition(loses[0])[0]) if loses else set()
-    return bool(loser & _tokens(fold(claimed.subject))) and not is_loss
+    return bool(loser & _tokens(fold(claimed.subject))) and not is_said
 
 
 def _compare(ours: Statement, number: Number, theirs: Statement) -> bool | None:

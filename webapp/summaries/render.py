@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 from markdown_it import MarkdownIt
 
+from webapp.claims.tables.shown import ShownTable
 from webapp.ui.formulas import mathml
 from webapp.ui.markup import plain, sanitise, sanitise_blocks
 
@@ -28,6 +29,7 @@ class _Marking:
 
     truth: PaperText
     language: str
+    tables: Sequence[ShownTable] = ()
     missing: int = 0  # numbers that do not stand in the text, and statements that it contradicts
 
     def stands(self, number: str) -> bool:
@@ -37,7 +39,7 @@ class _Marking:
 
     def line(self, text: str) -> str:
         html = render_line(text, self.stands)
-        if not (sentence := contradicting(text, self.truth)):
+        if not (sentence := contradicting(text, self.truth, self.tables)):
             return html
         self.missing += 1
         says = format_html(
@@ -62,13 +64,13 @@ def _stands(number: str, truth: PaperText) -> bool:
 
 
 def render_summary(
-    summary: PaperSummary, truth: PaperText, language: str
+    summary: PaperSummary, truth: PaperText, language: str, tables: Sequence[ShownTable] = ()
 ) -> tuple[dict[str, str], int]:
     """The columns that a page shows, and how many numbers are marked as not in the text.
 
     `gist` is plain text; `gist_html` and `html`, the sections, are sanitised.
     """
-    marking = _Marking(truth, language)
+    marking = _Marking(truth, language, tables)
     words = _HEADINGS[language]
     sections = []
     for name in ("contributions", "experiments", "results", "conclusions"):
@@ -78,9 +80,9 @@ def render_summary(
             for key in type(section).model_fields
             if key != "tables"
         ]
-        tables = [marking.table(t) for t in getattr(section, "tables", [])]
+        shown = [marking.table(t) for t in getattr(section, "tables", [])]
         sections.append(
-            {"title": words[name], "groups": [g for g in groups if g[1]], "tables": tables}
+            {"title": words[name], "groups": [g for g in groups if g[1]], "tables": shown}
         )
     html = render_to_string("summaries/content.html", {"sections": sections, "language": language})
     columns = {

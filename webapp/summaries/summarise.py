@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.summaries.details import direction_is_near, metric_is_near
 
 from . import budget, capability, quality, queue
@@ -150,15 +151,16 @@ def _beginning(text: str, prompt: int | None, around: int) -> str:
 
 
 def _keep(summary: Summary, answer: PaperSummary, truth: PaperText, **read: Any) -> None:
-    claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
-    columns, marked = render_summary(answer, truth, summary.language)
+    tables = tables_of(summary.paper).all
+    claims = [_claim(summary, n, claim, truth, tables) for n, claim in enumerate(answer.claims)]
+    columns, marked = render_summary(answer, truth, summary.language, tables)
     with transaction.atomic():
         held = queue.finish(
             summary,
             State.DONE,
             content=answer.model_dump(),
             unverified=marked + sum(claim.in_doubt for claim in claims),
-            withheld=_why_withheld(answer, claims, truth, summary),
+            withheld=_why_withheld(answer, claims, truth, summary, tables),
             **columns,
             **read,
         )
@@ -168,15 +170,25 @@ def _keep(summary: Summary, answer: PaperSummary, truth: PaperText, **read: Any)
 
 
 def _why_withheld(
-    answer: PaperSummary, claims: Sequence[Claim], truth: PaperText, summary: Summary
+    answer: PaperSummary,
+    claims: Sequence[Claim],
+    truth: PaperText,
+    summary: Summary,
+    tables: Sequence[ShownTable],
 ) -> str:
     """Why cards, mail and feeds do not show an answer; "" where they do."""
-    if contradicting(answer.gist, truth):
+    if contradicting(answer.gist, truth, tables):
         return "the paper says otherwise than its first sentence"
     return quality.useless(answer, claims, summary.paper.abstract, summary.language)
 
 
-def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: PaperText) -> Claim:
+def _claim(
+    summary: Summary,
+    position: int,
+    claimed: ClaimedNumber,
+    truth: PaperText,
+    tables: Sequence[ShownTable],
+) -> Claim:
     grounding = truth.ground(claimed.value, claimed.unit, claimed.quote)
     missing = not_given(claimed, truth)
     return Claim(
@@ -187,6 +199,6 @@ def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: Paper
         metric_near="metric" not in missing and metric_is_near(claimed.metric, grounding.context),
         direction_near=direction_is_near(claimed.direction, claimed.metric, grounding.context),
         not_given=missing,
-        contradicted_by=contradicting_claim(claimed, truth),
+        contradicted_by=contradicting_claim(claimed, truth, tables),
         **claimed.model_dump() | {"section": section_of(claimed, truth)},
     )

@@ -234,6 +234,11 @@ class ShownTables:
     main: ShownTable | None
     others: list[ShownTable]
 
+    @property
+    def all(self) -> list[ShownTable]:
+        """Every table, the main results first."""
+        return [*([self.main] if self.main else []), *self.others]
+
 
 def tables_of(paper: Paper) -> ShownTables:
     """The tables of the newest version that was read; the main results apart from the others."""

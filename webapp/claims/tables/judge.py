@@ -1,0 +1,202 @@
+"""A number that somebody claims, held against the cells of a paper's tables.
+
+A cell with that number whose row and heads are sure decides whose number it is and what of. The
+claim is refuted where the number stands only in rows of others, or under other heads, and its own
+row and column hold another number.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from webapp.core.tables import table
+
+from .metrics import direction
+from .own import is_own
+from .reading import Value
+from .shown import ShownTable
+
+_WORD = re.compile(r"[^\W_]+(?:\.\d+)*")
+_COMMON = frozenset(table(__file__, "metrics.toml")["common"])
+_OURS = re.compile(r"\b(?:ours?|we|proposed|this (?:paper|work))\b", re.IGNORECASE)
+# What a claim calls a difference, which the cells do not hold.
+_CHANGE = re.compile(
+    r"improv|gain|reduc|increas|decreas|drop|speed-?up|faster|slower|relative|points?\b|lead\b|"
+    r"margin|difference|times\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claimed number: whose it is, what of, and the words that are quoted for it."""
+
+    value: Decimal
+    subject: str
+    about: str  # metric and setting
+    quote: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a cell holds the claim; else the cell that says otherwise, or ""."""
+
+    is_confirmed: bool = False
+    otherwise: str = ""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A value in its table, compared with a claim."""
+
+    claim: Claim
+    shown: ShownTable
+    value: Value
+
+    def is_of_subject(self) -> bool:
+        """Whether its row or heads name the claim's subject, or may."""
+        subject = words(self.claim.subject)
+        if not self.claim.subject.strip():
+            return True
+        if _is_own(self.claim.subject, self.shown.names):
+            return (
+                self.shown.is_own(self.value)
+                or not self.shown.has_own
+                or bool(subject and subject <= self._words)
+            )
+        return bool(subject & self._words) and not self._is_other()
+
+    def names_row(self) -> bool:
+        """Whether its row is the claim's subject, and no variant of it."""
+        if _is_own(self.claim.subject, self.shown.names):
+            return self.shown.is_own(self.value)
+        return words(self.value.row_label[-1]) == words(self.claim.subject)
+
+    def _is_other(self) -> bool:
+        """Whether another row names the subject whole, and this one does not."""
+        subject = words(self.claim.subject)
+        innermost = [words(text) for text in self._names(self.value)]
+        return not any(name and name <= subject for name in innermost) and any(
+            name and name <= subject
+            for other in self._beside()
+            for name in map(words, self._names(other))
+        )
+
+    @property
+    def _words(self) -> frozenset[str]:
+        return words(" ".join((*self.value.row_label, *self.value.head_path)))
+
+    @staticmethod
+    def _names(value: Value) -> tuple[str, ...]:
+        return (*value.row_label[-1:], *value.head_path)
+
+    def _beside(self) -> Iterator[Value]:
+        """The other values of its column and of its row."""
+        for other in self.shown.table.values:
+            if other.is_sure and other.cell != self.value.cell and other.value != self.value.value:
+                in_column = other.cell.column == self.value.cell.column
+                if in_column or other.cell.row == self.value.cell.row:
+                    yield other
+
+    def is_refuted(self) -> bool:
+        """Whether the subject, or what the claim is about, has another number beside this one."""
+        if not self.is_of_subject():
+            return self._is_about() and any(map(self._is_subject_s, self._beside()))
+        about = words(self.claim.about)
+        path = {text for text in self.value.head_path if words(text)}
+        if any(words(text) & about for text in path):
+            return False
+        others = (
+            {text for text in other.head_path if text not in path}
+            for other in self._beside()
+            if other.cell.row == self.value.cell.row
+        )
+        return any(any(words(text) and words(text) <= about for text in texts) for texts in others)
+
+    def _is_subject_s(self, other: Value) -> bool:
+        if _is_own(self.claim.subject, self.shown.names):
+            return self.shown.is_own(other)
+        subject = words(self.claim.subject)
+        return any(name and name <= subject for name in map(words, self._names(other)))
+
+    def _is_about(self) -> bool:
+        """Whether the claim may be about this cell: it is quoted, or its words are the claim's."""
+        quoted = words(self.claim.quote)
+        if "|" in self.claim.quote:
+            return True
+        if _CHANGE.search(self.claim.about):
+            return False
+        own = words(" ".join(self.value.row_label[-1:]))
+        subject = words(self.claim.subject)
+        is_said_so = quoted & subject or (_OURS.search(self.claim.quote) and not own & quoted)
+        caption = words(self.shown.table.grid.caption)
+        shared = words(self.claim.about) & (self._words | caption)
+        return bool(shared) and not (is_said_so and not own & quoted)
+
+    def __str__(self) -> str:
+        path = " × ".join((" / ".join(self.value.row_label), " / ".join(self.value.head_path)))
+        return f"{self.shown.title or 'Table'}: {path} = {self.value.cell.text}"
+
+
+def judge(claim: Claim, tables: Sequence[ShownTable]) -> Judgement:
+    """What the tables of a paper say of a claim; nothing where no sure cell holds its number."""
+    cells = [
+        _Cell(claim, shown, value)
+        for shown in tables
+        for value in shown.table.values
+        if value.is_sure and abs(value.value) == abs(claim.value)
+    ]
+    refuted = [cell for cell in cells if cell.is_refuted()]
+    if any(cell not in refuted and cell.is_of_subject() for cell in cells):
+        return Judgement(is_confirmed=True)
+    return Judgement(otherwise=str(refuted[0])) if refuted else Judgement()
+
+
+def lost_to(winner: str, loser: str, about: str, tables: Sequence[ShownTable]) -> str:
+    """The cell by which `winner` loses wherever the tables compare it with `loser`, or "".
+
+    Where the heads of some columns are in `about`, those columns are compared.
+    """
+    pairs = [
+        pair
+        for shown in tables
+        for pair in _compared(shown, winner, loser)
+        if direction(pair[0].value.head_path)
+    ]
+    named = [pair for pair in pairs if _heads(pair[0].value) & words(about)]
+    losses = [
+        other
+        for own, other in named or pairs
+        if (own.value.value < other.value.value) == (direction(own.value.head_path) == "higher")
+        and own.value.value != other.value.value
+    ]
+    return str(losses[0]) if losses and len(losses) == len(named or pairs) else ""
+
+
+def _heads(value: Value) -> frozenset[str]:
+    return words(" ".join(value.head_path))
+
+
+def _compared(shown: ShownTable, first: str, second: str) -> Iterator[tuple[_Cell, _Cell]]:
+    """The values of two methods in the same columns of a table, where each names one row."""
+    rows: list[dict[int, _Cell]] = []
+    for name in (first, second):
+        claim = Claim(Decimal(0), name, "", "")
+        cells = [_Cell(claim, shown, value) for value in shown.table.values if value.is_sure]
+        own = [cell for cell in cells if cell.names_row()]
+        if len({cell.value.cell.row for cell in own}) != 1:
+            return
+        rows.append({cell.value.cell.column: cell for cell in own})
+    for column in rows[0].keys() & rows[1].keys():
+        if rows[0][column].value.cell.row != rows[1][column].value.cell.row:
+            yield rows[0][column], rows[1][column]
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a label, head or claim that tell one thing from another."""
+    return frozenset(_WORD.findall(text.casefold())) - _COMMON
+
+
+def _is_own(subject: str, names: Sequence[str]) -> bool:
+    return not words(subject) or bool(_OURS.search(subject)) or is_own([subject], names)
