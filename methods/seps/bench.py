@@ -1,14 +1,12 @@
-"""How well images and captions find each other, what each part adds, and what the search costs."""
+"""Retrieval of images and captions, and the cost of the similarity."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..context import Context, OpenSeries
 from ..kit.checkpoint import kept_in
@@ -16,139 +14,62 @@ from ..kit.compare import relative
 from ..kit.images import Panel, panels
 from ..kit.report import Charts, Stages
 from ..kit.seeds import randn, seeded
-from ..measure import flops, memory
-from ..measure.statistics import MIN_BLOCKS, MIN_RUNS, Interval, geometric_interval
-from ..measure.timing import Comparison, compare, time_all
+from ..measure import memory
+from ..measure.timing import Comparison, time_all
 from ..spec import Case
 from . import checks, toy
 from .checks import pairwise
 from .config import SepsConfig
-from .model import Seps, candidate
+from .model import CANDIDATES, Seps, candidate
 from .pairs import Batch, Texts
 from .spec import CostParams, RetrievalParams
-from .train import HELD_OUT, Asked, Matcher, Plan, Recall, drawn, teach, train
+from .train import HELD_OUT, Matcher, Plan, Recall, drawn, teach, train
 
+CONTROLS = ("whole", "random", "laps")
+Encoders = tuple[nn.Module, nn.Module]  # of images and texts
 PLACES = tuple(f"{way}, R@{k}" for way in ("image to text", "text to image") for k in (1, 5, 10))
-FRONT = ("whole", "seps_learnt", "kept", "extra", "merged", "fewer", "more")
-SEARCHED = 16  # images and captions of the search that is counted and timed
-MARGIN = 0.97  # not inferior: the ratio to no slimming has its interval above; set beforehand
 
 
 def retrieval(ctx: Context, params: RetrievalParams) -> None:
     """Train every candidate `seeds` times from the same taught encoders, and search."""
+    ctx.check_all("gate", checks.gate(ctx.device))
     charts = Charts(ctx, __file__)
-    recalls, _ = _compare(charts, params, "retrieval", "seps_sparse")
+    base = SepsConfig(
+        patches=toy.GRID**2, **params.model_dump(include={"dim", "keep", "aggregate"})
+    )
+    compared = [name for name in CANDIDATES if not params.only or name in {*CONTROLS, *params.only}]
+    recalls: dict[str, list[Recall]] = {name: [] for name in compared}
+    exact = params.encoder == "exact"
+    teach_steps = 0 if exact else params.teach_steps
+    stages = Stages(ctx, params.seeds * (teach_steps + len(recalls) * params.steps))
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
+        tick = stages.begin(teach_steps, f"patch labels, seed {seed}")
+        images, texts = teach(params.dim, teach_steps, seed, params.batch, tick)
+        with seeded(seed):
+            encoders: Encoders = (toy.ExactEncoder(params.dim) if exact else images, texts)
+        held_out = toy.draw(params.judged, HELD_OUT + seed).to(ctx.device)
+        held_out = toy.labelled(held_out) if exact else held_out
+        for name, seeds in recalls.items():
+            with seeded(seed):
+                slimmer = candidate(name, base)
+            matcher = Matcher(*copy.deepcopy(encoders), slimmer).to(ctx.device)
+            plan, checkpoint = Plan.of(params, seed), kept_in(params.folder, f"{name}-{seed}")
+            on_step = stages.begin(params.steps, f"{name}, seed {seed}")
+            draw = drawn(plan, ctx.device, exact=exact)
+            train(matcher, plan, draw, on_step=on_step, checkpoint=checkpoint)
+            with seeded(seed):  # random patches are chosen in evaluation, too
+                seeds.append(matcher.judge(held_out))
+            if name == "seps_sparse" and seed == ctx.seed and not exact:
+                ctx.artefact("patches.svg", picture(matcher, held_out))
+    sums = {(name, "held out"): [recall.total for recall in recalls[name]] for name in recalls}
+    charts.seeds("rsum", sums)
+    charts.seeds("over_laps", sums)
     table = {
         (name, measure): [(recall.to_text + recall.to_image)[i] for recall in seeds]
         for name, seeds in recalls.items()
         for i, measure in enumerate(PLACES)
     }
     charts.seeds("recall", table)
-
-
-def ablations(ctx: Context, params: RetrievalParams) -> None:
-    """What slimming, merging, each half of the alignment and lambda are worth, and the fronts."""
-    charts = Charts(ctx, __file__)
-    recalls, models = _compare(charts, params, "ablations", "")
-    totals = {name: [recall.total for recall in seeds] for name, seeds in recalls.items()}
-    for variant in charts.variants("ablations", totals.keys() - {"whole"}):
-        pairs = zip(totals[variant.name], totals["whole"], strict=True)
-        times = geometric_interval([ours / whole for ours, whole in pairs])
-        ctx.log(
-            f"{variant.label}: {times.value:.3f} times no slimming ({times.low:.3f} to "
-            f"{times.high:.3f}), {comparison(times, params.seeds)}, margin {MARGIN}"
-        )
-    _fronts(charts, totals, models)
-
-
-def _fronts(charts: Charts, totals: dict[str, list[float]], models: dict[str, Seps]) -> None:
-    """rSum against tokens and against a search's operations, counted, and time, measured."""
-    ctx = charts.ctx
-    searches = {name: _search(ctx, name, models[name]) for name in FRONT}
-    timings = compare(
-        searches, device=ctx.device, seed=ctx.seed, blocks=MIN_BLOCKS, samples=1, max_warm_up_s=0.5
-    )
-    points = timings.points("all pairs", baseline="whole")
-    charts.open("search_time", FRONT, searched=SEARCHED).add(*points)
-    fronts: dict[str, dict[str, float]] = {
-        "front": {name: models[name].tokens for name in FRONT},
-        "search": {name: flops.count(call) / SEARCHED**2 for name, call in searches.items()},
-        "front_time": {point.variant: point.median for point in points},
-    }
-    for name, at in fronts.items():
-        charts.seeds(name, {(variant, float(x)): totals[variant] for variant, x in at.items()})
-
-
-def comparison(times: Interval, seeds: int) -> str:
-    """Whether a ratio to no slimming shows that nothing is lost, by the margin set beforehand."""
-    if seeds >= MIN_RUNS["seeds"] and times.low >= MARGIN:
-        return "not inferior"
-    return "inferior" if seeds >= MIN_RUNS["seeds"] and times.high < MARGIN else "not shown"
-
-
-def _search(ctx: Context, name: str, model: Seps) -> Callable[[], Tensor]:
-    """A search of captions and images, slimming included, after it is checked."""
-    model = model.to(ctx.device).eval()
-    given = checks.inputs(
-        ctx.device, model.config, batch=SEARCHED, words=toy.SPARSE_WORDS, exact=False
-    )
-    call = partial(model.all_pairs, **given, images=SEARCHED)
-    ctx.check_all("at_shape", at_shape({name: call}, {name: model}, **given))
-    return call
-
-
-def _model(name: str, base: SepsConfig) -> Seps:
-    """The model of a row of either benchmark: a candidate, or one with a part changed."""
-    changes: dict[str, dict[str, Any]] = {
-        "kept": {"tokens": "kept"},
-        "extra": {"tokens": "extra"},
-        "merged": {"keep": 1.0, "aggregate": base.keep * base.aggregate},
-        "fewer": {"aggregate": base.aggregate / 2},
-        "more": {"aggregate": min(1.0, base.aggregate * 2)},
-        "tokens_look": {"halves": "tokens"},
-        "words_look": {"halves": "words"},
-    }
-    if name in changes:
-        return Seps(replace(candidate("seps_learnt", base).config, **changes[name]))
-    if name == "lambda_1":
-        return Seps(replace(candidate("seps", base).config, lam=1.0))
-    return candidate("whole" if name == "dense_alone" else name, base)
-
-
-def _compare(
-    charts: Charts, params: RetrievalParams, listed: str, drawn_of: str
-) -> tuple[dict[str, list[Recall]], dict[str, Seps]]:
-    """Recalls of each seed and the last model of every variant, trained from one start a seed.
-
-    Their sums are shown.
-    """
-    ctx = charts.ctx
-    ctx.check_all("gate", checks.gate(ctx.device))
-    sizes = params.model_dump(include={"dim", "keep", "aggregate"})
-    base = SepsConfig(patches=toy.GRID**2, **sizes)
-    variants = charts.variants(listed)
-    recalls: dict[str, list[Recall]] = {variant.name: [] for variant in variants}
-    models: dict[str, Seps] = {}
-    stages = Stages(ctx, params.seeds * (params.teach_steps + len(variants) * params.steps))
-    for seed in range(ctx.seed, ctx.seed + params.seeds):
-        tick = stages.begin(params.teach_steps, f"patch labels, seed {seed}")
-        taught = teach(params.dim, params.teach_steps, seed, params.batch, tick)
-        held_out = toy.draw(params.judged, HELD_OUT + seed).to(ctx.device)
-        for name, seeds in recalls.items():
-            with seeded(seed):
-                models[name] = _model(name, base)
-            asks: Asked = "dense" if name == "dense_alone" else "sparse"
-            matcher = Matcher(*copy.deepcopy(taught), models[name], asks).to(ctx.device)
-            plan, kept = Plan.of(params, seed), kept_in(params.folder, f"{name}-{seed}")
-            on_step = stages.begin(params.steps, f"{name}, seed {seed}")
-            train(matcher, plan, drawn(plan, ctx.device), on_step=on_step, checkpoint=kept)
-            with seeded(seed):  # random patches are chosen in evaluation, too
-                seeds.append(matcher.judge(held_out))
-            if name == drawn_of and seed == ctx.seed:
-                ctx.artefact("patches.svg", picture(matcher, held_out))
-    sums = {(name, "held out"): [recall.total for recall in recalls[name]] for name in recalls}
-    charts.seeds("rsum", sums, variants=variants)
-    return recalls, models
 
 
 @torch.no_grad()

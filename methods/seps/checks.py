@@ -32,10 +32,6 @@ VARIANTS: dict[str, SepsConfig] = {
     "mended, dense of the image": mended(**SMALL, dense_of="image"),
     "mended, sparse only": mended(**SMALL, dense=False),
     "mended, no guides": mended(**ALONE),
-    "ablation, patches unmerged": mended(**ALONE, tokens="kept"),
-    "ablation, patches and extra": mended(**ALONE, tokens="extra"),
-    "ablation, tokens look": mended(**ALONE, halves="tokens"),
-    "ablation, words look": mended(**ALONE, halves="words"),
     "mended, no CLS": mended(**SMALL, cls=False),
 }
 PARAMETERS = {"open_source": 291, "paper": 1198}
@@ -107,13 +103,11 @@ def _stretch(scores: Tensor) -> Tensor:
 
 
 def _merge(model: Seps, net: nn.Module, v: Tensor, scores: Tensor) -> Tensor:
-    """Aggregated tokens and the extra one, or what the configuration has in their place."""
+    """Aggregated tokens and the extra one."""
     K = math.ceil(model.config.keep * len(v))
     order = scores.argsort(descending=True)  # (N,)
     kept, dropped = order[:K], order[K:]
     extra = (scores[dropped].softmax(0) @ v[dropped])[None]  # (1, C)
-    if model.config.tokens != "merged":
-        return torch.cat([v[kept], extra] if model.config.tokens == "extra" else [v[kept]])
     W = (model.scale * net.get_submodule("net")(v[kept])).softmax(0)  # (K, J)
     return torch.cat([W.T @ v[kept], extra])
 
@@ -124,9 +118,7 @@ def _match(model: Seps, cls: Tensor, merged: list[Tensor], words: Tensor) -> Ten
     if model.relevance is None:
         A = torch.where(A > 0, A, LEAK * A)
     S = A.new_zeros(())
-    for half, best in (("tokens", A.amax(1)), ("words", A.amax(0))):
-        if model.config.halves not in ("both", half):
-            continue
+    for best in (A.amax(1), A.amax(0)):
         S = S + best.mean()
         if model.relevance is not None:
             strongest = best.new_zeros(model.config.top)

@@ -15,7 +15,7 @@ class SepsConfig:
     """The shape of a slimming model, and which of the source's faults are mended.
 
     The defaults of `relaxation`, `gate`, `idle_biases` and `dense_of` are the source's; `mended`
-    changes the first three. That of `cosine` is ours. `tokens` and `halves` are ablations.
+    changes the first three. That of `cosine` is ours.
 
     Raises:
         InputError: for values that no model can have.
@@ -42,10 +42,6 @@ class SepsConfig:
     top: Some = 5  # k, the strongest matches that the relevance MLP reads
     ratio_weight: Positive = 2.0  # of the ratio loss
     lam: Part | None = None  # lambda of each branch in the ratio loss; None: they share 1
-    # What meets the words: aggregated tokens and the extra one; the patches that stay, unmerged,
-    # and the extra one; or those patches alone.
-    tokens: Literal["merged", "extra", "kept"] = "merged"
-    halves: Literal["both", "tokens", "words"] = "both"  # of the alignment: who looks for a match
 
     def __post_init__(self) -> None:
         if self.aggregated < 1:
@@ -53,8 +49,6 @@ class SepsConfig:
                 f"{self.patches} patches x keep {self.keep} x aggregate {self.aggregate} leaves no "
                 "aggregated token; raise one of them"
             )
-        if self.tokens != "merged" and (self.dense or self.variant == "open_source"):
-            raise ValueError("only the paper's variant without dense text leaves patches unmerged")
         if self.variant == "open_source" and (self.gate or self.relaxation != "softmax"):
             raise ValueError("open_source has no score to learn: gate and relaxation are for paper")
         if self.variant == "open_source" and not self.cosine:

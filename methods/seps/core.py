@@ -149,29 +149,23 @@ class Relevance(nn.Module):
         return torch.squeeze(self.net(F.pad(strongest, (0, self.top - strongest.shape[-1]))), -1)
 
 
-def alignment(
-    A: Tensor, real: Tensor, relevance: Relevance | None, stay: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    r"""What tokens find, and what words find, (T, B) each, of cosines (T, B, J, W).
+def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:
+    r"""Similarities (T, B) of cosines (T, B, J, W); `real` (T, W) is False for padding.
 
-    `real` (T, W) are no padding; `stay` (T, B, J) has 0 for tokens that are not there, and the
-    gradient of a mean over them. Without `relevance` the means alone.
+    Tokens look for words and words for tokens. Without `relevance` the means alone count.
 
     Equation 5: $S_1 = \operatorname{mean}_i \max_j A + \mathrm{MLP}(\mathrm{topk}_i \max_j A),
-    \quad S_2 = \operatorname{mean}_j \max_i A + \mathrm{MLP}(\mathrm{topk}_j \max_i A)$
+    \quad S_2 = \operatorname{mean}_j \max_i A + \mathrm{MLP}(\mathrm{topk}_j \max_i A),
+    \quad S = S_1 + S_2$
     """
     of_tokens = A.masked_fill(~real[:, None, None], -torch.inf).amax(3)  # (T, B, J)
     by_tokens = of_tokens.mean(-1)  # (T, B)
-    if stay is not None:
-        by_tokens = (stay * of_tokens).sum(-1) / stay.sum(-1)  # (T, B)
-        of_tokens = of_tokens.masked_fill(stay == 0, -torch.inf)  # (T, B, J)
-        A = A.masked_fill(stay[..., None] == 0, -torch.inf)  # (T, B, J, W)
     of_words = A.amax(2)  # (T, B, W)
     by_words = of_words.masked_fill(~real[:, None], 0.0).sum(-1) / real.sum(1)[:, None]  # (T, B)
     if relevance is not None:
         by_tokens = by_tokens + relevance(of_tokens)
         by_words = by_words + relevance(of_words.masked_fill(~real[:, None], -torch.inf))
-    return by_tokens, by_words
+    return by_tokens + by_words
 
 
 class Slimming(nn.Module):
@@ -190,7 +184,7 @@ class Slimming(nn.Module):
     def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
         r"""Similarities (T, B) of captions with images (B, 1 + N, C), CLS first if there is one.
 
-        Equation 5: $S = S_1 + S_2$
+        Equation 5: $A = \cos([\mathrm{CLS}, \hat v, \mathrm{extra}], t), \quad S = S_1 + S_2$
         """
         config, first = self.config, int(self.config.cls)
         cls, v = patches[None, :, :first], patches[:, first:]  # (1, B, 1, C), (B, N, C)
@@ -203,7 +197,8 @@ class Slimming(nn.Module):
             gate = D if config.gate else D.detach()  # (T, B, N)
             shares.append(share(aggregation(v, self.scale), gate, scores))
             masks.append(D)
-        return Output(self.meet(cls, v, gate, shares, texts[0]), masks, shares)
+        A = torch.cat([cosines(part, texts[0].unit) for part in (cls, *merge(v, shares))], 2)
+        return Output(alignment(A, texts[0].real, self.relevance), masks, shares)
 
     def score(self, learnt: Tensor, asked: list[Tensor], image: Tensor) -> Tensor:
         r"""What decides, (T, B, N): learnt (B, N), guides of texts and image (T or 1, B, N).
@@ -230,13 +225,3 @@ class Slimming(nn.Module):
         soft = (logits + noise.logistic(logits[0])).sigmoid()  # (T, B, N)
         drawn = (soft > 0.5).to(soft.dtype)  # (T, B, N)
         return noise.straight_through(torch.maximum(drawn, top_mask(scores, 1)), soft)
-
-    def meet(
-        self, cls: Tensor, v: Tensor, gate: Tensor, shares: list[Shares], text: Prepared
-    ) -> Tensor:
-        r"""Similarities (T, B) of a text with CLS and what patches are merged into.
-
-        Equation 5: $A = \cos([\mathrm{CLS}, \hat v, \mathrm{extra}], t)$
-        """
-        A = torch.cat([cosines(part, text.unit) for part in (cls, *merge(v, shares))], 2)
-        return torch.stack(alignment(A, text.real, self.relevance)).sum(0)

@@ -1,5 +1,6 @@
-"""What is trained and searched with: the paper's variant with its options, and what it is held
-against, the source's other variant, every patch, and patches at random.
+"""The paper's variant with its options, and its baselines.
+
+The baselines are the source's other variant, no slimming, and random patches.
 """
 
 from dataclasses import replace
@@ -13,15 +14,13 @@ from ..errors import InputError, UnknownNameError
 from ..kit import noise
 from .config import MENDED, SepsConfig
 from .core import Slimming, alignment, cosines, guide, merge, share, top_mask
-from .pairs import Output, Prepared, Shares, Texts
+from .pairs import Output, Prepared, Texts
 
 LEAK = 0.1  # slope of open_source's LeakyReLU
 
 
 class Seps(Slimming):
-    """The paper's variant; `config` says which of the source's faults are mended, and what is
-    ablated.
-    """
+    """The paper's variant; `config` says which of the source's faults are mended."""
 
     def forward(self, patches: Tensor, sparse: Texts, dense: Texts | None = None) -> Output:
         r"""Similarities of captions and images.
@@ -55,32 +54,10 @@ class Seps(Slimming):
         noisy = scores + noise.gumbel(scores) if self.training else scores  # (T, B, N)
         return noise.straight_through(top_mask(scores, self.config.kept), noisy.softmax(-1))
 
-    def meet(
-        self, cls: Tensor, v: Tensor, gate: Tensor, shares: list[Shares], text: Prepared
-    ) -> Tensor:
-        r"""Similarities (T, B), also of patches that stay as they are, or of one half alone.
-
-        Equation 5: $S = S_1 + S_2, \quad S_1 \;\mathrm{or}\; S_2$
-        """
-        config, stay = self.config, None
-        if config.tokens == "merged":
-            parts = [cls, *merge(v, shares)]
-        else:
-            parts = [cls, v[None], *([merge(v, shares)[1]] if config.tokens == "extra" else [])]
-            ones = torch.ones_like(gate[..., :1])  # (T, B, 1)
-            extra = [ones] if config.tokens == "extra" else []
-            stay = torch.cat([ones[..., : cls.shape[2]], gate, *extra], 2)  # (T, B, n)
-        A = torch.cat([cosines(part, text.unit) for part in parts], 2)  # (T, B, n, W)
-        by_tokens, by_words = alignment(A, text.real, self.relevance, stay)  # (T, B) each
-        return {"both": by_tokens + by_words, "tokens": by_tokens, "words": by_words}[config.halves]
-
     @property
     def tokens(self) -> int:
         """Tokens of an image that meet the words."""
-        config = self.config
-        merged = config.aggregated + 1
-        unmerged = config.kept + (config.tokens == "extra")
-        return int(config.cls) + (merged if config.tokens == "merged" else unmerged)
+        return int(self.config.cls) + self.config.aggregated + 1
 
     @torch.no_grad()
     def all_pairs(
@@ -158,7 +135,7 @@ class OpenSource(Seps):
             masks.append(top_mask(scores, self.config.kept))
             shares.append(share(strengths, masks[-1], scores))
             A = torch.cat([cosines(part, text.unit) for part in (cls, *merge(v, shares[-1:]))], 2)
-            S = S + sum(alignment(F.leaky_relu(A, LEAK), text.real, None))
+            S = S + alignment(F.leaky_relu(A, LEAK), text.real, None)
         return Output(S, masks[:1], shares)
 
 
@@ -166,8 +143,7 @@ class Whole(Seps):
     """No slimming: every patch meets every word, with the paper's relevance MLP."""
 
     def __init__(self, config: SepsConfig) -> None:
-        kept = replace(config, variant="paper", dense=False, keep=1.0, tokens="kept")
-        super().__init__(kept)
+        super().__init__(replace(config, variant="paper", dense=False, keep=1.0))
         self.scores, self.aggregations = nn.ModuleList(), nn.ModuleList()
         self.scale.requires_grad = False
 
@@ -177,7 +153,7 @@ class Whole(Seps):
         Equation 5: $A_{iw} = \cos(v_i, t_w)$
         """
         A = torch.einsum("bnc,twc->tbnw", F.normalize(patches, dim=-1), texts[0].unit)
-        S = torch.stack(alignment(A, texts[0].real, self.relevance)).sum(0)  # (T, B)
+        S = alignment(A, texts[0].real, self.relevance)  # (T, B)
         return Output(S, [torch.ones(*S.shape, self.config.patches, device=S.device)], [])
 
 

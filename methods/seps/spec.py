@@ -11,9 +11,21 @@ Counts = Annotated[tuple[Annotated[int, Field(ge=2, le=1024)], ...], Field(min_l
 Shares = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
 
 
+Candidate = Literal[
+    "whole", "random", "laps", "open_source", "paper", "seps_learnt", "seps_sparse", "seps_image",
+    "seps",
+]  # fmt: skip
+
+
 class RetrievalParams(Params):
     """Parameters of `retrieval`."""
 
+    only: tuple[Candidate, ...] = parameter(
+        (), "Models beside no slimming, random patches and LAPS; none: all of them.", max_length=9
+    )
+    encoder: Literal["taught", "exact"] = parameter(
+        "taught", "Image encoder: taught here before, or exact, the labels of patches with noise."
+    )
     steps: int = parameter(600, "Steps of each candidate.", ge=1, le=1_000_000)
     hardest_after: float = parameter(
         0.25,
@@ -47,10 +59,7 @@ class TrainParams(_Real):
     """Parameters of `train`: Flickr30K or COCO; the defaults are the source's for ViT."""
 
     out: Source = parameter(..., "Folder for training.pt, to resume from, and best.pt.", local=True)
-    candidate: Literal[
-        "seps_learnt", "seps_sparse", "seps_image", "seps", "paper", "open_source", "laps",
-        "random", "whole",
-    ] = parameter("seps_learnt", "What is trained: as `retrieval` names them.")  # fmt: skip
+    candidate: Candidate = parameter("seps_learnt", "Model, named as in `retrieval`.")
     dim: int = parameter(512, "Width that patches and words share.", ge=8, le=4096)
     keep: float = parameter(0.5, "Share of the patches that stay; .8 for Swin.", gt=0, le=1)
     aggregate: float = parameter(0.4, "Aggregated tokens for each; .6 for Swin.", gt=0, le=1)

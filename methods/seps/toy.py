@@ -10,7 +10,7 @@ The image encoder is taught the labels of patches first, as a ViT comes from Ima
 encoder starts from nothing. Both are trained on with the alignment, as in the source.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import torch
@@ -112,6 +112,11 @@ def draw(count: int, seed: int) -> Scenes:
     return Scenes((images + noise).clamp(0, 1), sparse, dense, labels=labels.flatten(1, 2))
 
 
+def labelled(scenes: Scenes) -> Scenes:
+    """Return scenes whose images are the labels of their patches, for `ExactEncoder`."""
+    return replace(scenes, images=scenes.labels)
+
+
 def _unfold(patches: Tensor) -> Tensor:
     """Values of patches (B, 64, 3) as pixels (B, 3, 32, 32)."""
     grid = torch.unflatten(patches.float(), 1, (GRID, GRID)).permute(0, 3, 1, 2)  # (B, 3, 8, 8)
@@ -191,6 +196,30 @@ class ImageEncoder(nn.Module):
             logits = head(patches)  # (B, 64, classes)
             loss = loss + nn.functional.cross_entropy(logits.mT, batch.labels[..., kind])
         return loss
+
+
+class ExactEncoder(nn.Module):
+    """Labels of patches (B, 64, 3) to CLS and patches (B, 1 + 64, C); nothing is learnt.
+
+    It stands for an image encoder that has learnt all there is to see, up to noise.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        sizes = (len(words) + 1 for words in ATTRIBUTES)
+        self.tables = nn.ModuleList(nn.Embedding(size, dim) for size in sizes)
+        self.places = nn.Parameter(0.5 * torch.randn(GRID * GRID, dim))
+        self.requires_grad_(False)
+
+    def forward(self, labels: Tensor) -> Tensor:
+        r"""The mean of all patches as CLS, and the patches: (B, 65, C).
+
+        Equation: $v_i = \sum_a E^a_{y_{ia}} + P_i + 0.3 \epsilon, \quad \epsilon \sim N(0, 1)$
+        """
+        named = [table(labels[..., kind]) for kind, table in enumerate(self.tables)]
+        v = torch.stack(named).sum(0) + self.places  # (B, 64, C)
+        v = v + 0.3 * torch.randn_like(v)  # (B, 64, C)
+        return torch.cat([v.mean(1, keepdim=True), v], 1)
 
 
 class TextEncoder(nn.Module):

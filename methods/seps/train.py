@@ -6,7 +6,7 @@ interrupted goes on as if it had not been, and every model compared sees the sam
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import Field
@@ -24,7 +24,6 @@ from .spec import RetrievalParams, TrainParams
 
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
 Draw = Callable[[int], Batch]
-Asked = Literal["sparse", "dense"]
 
 
 def alignment_loss(
@@ -165,19 +164,16 @@ def folds(S: Tensor, owners: Tensor, count: int = 5) -> Recall:
 
 
 class Matcher(nn.Module):
-    """Two encoders and a slimming model between them; `asks` says which text is the query."""
+    """Two encoders and a slimming model between them."""
 
-    def __init__(
-        self, images: nn.Module, texts: nn.Module, slimmer: Seps, asks: Asked = "sparse"
-    ) -> None:
+    def __init__(self, images: nn.Module, texts: nn.Module, slimmer: Seps) -> None:
         super().__init__()
-        self.images, self.texts, self.slimmer, self.asks = images, texts, slimmer, asks
+        self.images, self.texts, self.slimmer = images, texts, slimmer
 
     def _queries(self, batch: Batch) -> list[Any]:
-        """Patches, the query and the text that guides, if there is one."""
-        asked = batch.sparse if self.asks == "sparse" else batch.dense
+        """Return patches, captions and the text that guides, if there is one."""
         guides = self.texts(batch.dense) if self.slimmer.config.dense else None
-        return [self.images(batch.images), self.texts(asked), guides]
+        return [self.images(batch.images), self.texts(batch.sparse), guides]
 
     def forward(self, batch: Batch) -> Output:
         r"""All pairs of a batch.
@@ -235,10 +231,15 @@ class History(kit.History):
     validation: list[float] = field(default_factory=list)
 
 
-def drawn(plan: Plan, device: str = "cpu") -> Draw:
-    """Scenes of a step, new ones each time."""
+def drawn(plan: Plan, device: str = "cpu", *, exact: bool = False) -> Draw:
+    """Return what draws new scenes at each step, of labels for an exact encoder."""
     begin = TRAINING + plan.seed * 100_003
-    return lambda step: toy.draw(plan.batch, begin + step).to(device)
+
+    def draw(step: int) -> Batch:
+        scenes = toy.draw(plan.batch, begin + step).to(device)
+        return toy.labelled(scenes) if exact else scenes
+
+    return draw
 
 
 def train(

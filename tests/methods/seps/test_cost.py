@@ -1,9 +1,11 @@
 """What the gate of the cost benchmark sees."""
 
+from functools import partial
+
 import torch
 
 from methods.context import Context
-from methods.seps import bench
+from methods.seps import bench, checks
 from methods.seps.config import SepsConfig
 from methods.seps.model import candidate
 from methods.seps.pairs import Texts
@@ -49,16 +51,14 @@ def test_bytes_are_counted_in_the_first_process_alone():
     assert counted(repeated=True)[1] == {}
 
 
-def test_a_search_is_checked_before_it_is_timed(monkeypatch):
+def test_a_similarity_that_is_wrong_is_not_timed():
     """Of ragged captions, without dense text."""
     config = SepsConfig(dim=32, patches=16, keep=0.5)
-    model, right = candidate("seps_learnt", config), bench.Seps.all_pairs
-    ctx, found = Context("cpu", 0, lambda body: None), []
-    monkeypatch.setattr(ctx, "check_all", lambda name, cases: found.extend(cases))
-    for name in bench.FRONT:  # "merged" leaves no patch for the extra token
-        bench._search(ctx, name, bench._model(name, config))
-    assert all(case.passed for case in found)
-    assert len(found) == len(bench.FRONT)
-    monkeypatch.setattr(bench.Seps, "all_pairs", lambda *a, **k: right(*a, **k).roll(1, 1))
-    bench._search(ctx, "seps_learnt", model)
-    assert not found[-1].passed
+    for name in ("whole", "laps", "seps_learnt", "seps_sparse"):
+        model = candidate(name, config).eval()
+        given = checks.inputs("cpu", model.config, batch=8, words=7, exact=False)
+        right = partial(model.all_pairs, **given)
+        (case,) = bench.at_shape({name: right}, {name: model}, **given)
+        assert case.passed
+        (case,) = bench.at_shape({name: lambda f=right: f().roll(1, 1)}, {name: model}, **given)
+        assert not case.passed

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 
+from methods import registry
 from methods.errors import InputError
 from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, CheckpointError
-from methods.measure.statistics import Interval
-from methods.protocol import Artefact, Failed, Log, Series
-from methods.seps import bench, toy
+from methods.protocol import Artefact, Failed, Series
+from methods.seps import toy
 from methods.seps.config import SepsConfig
 from methods.seps.model import CANDIDATES, candidate
+from methods.seps.spec import METHOD
 from methods.seps.train import (
     Matcher,
     Plan,
@@ -42,7 +43,7 @@ def train(made, plan, **kwargs):
 
 def matcher(taught, name="seps_sparse", base=BASE):
     torch.manual_seed(0)
-    return Matcher(*deepcopy(taught), candidate(name, base), "sparse")
+    return Matcher(*deepcopy(taught), candidate(name, base))
 
 
 def weights(made):
@@ -116,12 +117,9 @@ def test_scenes_are_of_their_seed_and_step():
 
 
 @torch.no_grad()
-def test_the_query_is_the_text_that_is_asked_for_and_labels_are_those_of_their_kind(taught):
+def test_the_query_is_the_caption_and_labels_are_those_of_their_kind(taught):
     batch = toy.draw(3, 0)
-    for asks, ids in (("sparse", batch.sparse), ("dense", batch.dense)):
-        made = matcher(taught)
-        made.asks = asks
-        assert torch.equal(made._queries(batch)[1].real, ids != 0)
+    assert torch.equal(matcher(taught)._queries(batch)[1].real, batch.sparse != 0)
     images = deepcopy(taught[0])
     logits = [head(images(batch.images)[:, 1:]).flatten(0, 1) for head in images.label_heads]
     wanted = sum(
@@ -242,7 +240,7 @@ def test_retrieval_measures_every_candidate(tmp_path):
     settings = {"steps": 1, "teach_steps": 1, "batch": 4, "folder": str(tmp_path / "kept")}
     events = run("seps.retrieval", **settings)
     series = {event.name: event for event in events if isinstance(event, Series)}
-    assert set(series) == {"rsum", "recall"}
+    assert set(series) == {"rsum", "over_laps", "recall"}
     assert {point.variant for point in series["rsum"].points} == set(CANDIDATES)
     assert len(list((tmp_path / "kept").glob("*-0.pt"))) == len(CANDIDATES)
     (drawn,) = (event for event in events if isinstance(event, Artefact))
@@ -252,28 +250,33 @@ def test_retrieval_measures_every_candidate(tmp_path):
     assert sum(text.isdigit() for text in texts) == 32  # a number on every patch that stays
 
 
-def test_ablations_measure_every_row():
-    events = run("seps.ablations", steps=1, teach_steps=1, batch=4, threads=1)
+def test_the_page_s_question_is_answered_over_laps_beside_its_control():
+    """By the quick preset's models and encoder, at its smallest."""
+    _, benchmark = registry.find("seps.retrieval")
+    quick, question = benchmark.presets["quick"], METHOD.question
+    settings = {"only": ",".join(quick.only), "encoder": quick.encoder, "steps": 1, "batch": 4}
+    events = run("seps.retrieval", **settings)
     series = {event.name: event for event in events if isinstance(event, Series)}
-    assert set(series) == {"rsum", "search_time", "front", "search", "front_time"}
-    assert all(point.median > 0 for point in series["search_time"].points)
-    timed = {point.variant: point.median for point in series["search_time"].points}
-    assert {point.variant: point.x for point in series["front_time"].points} == timed
-    assert len(series["rsum"].points) == 12
-    tokens = {point.variant: point.x for point in series["front"].points}
-    assert tokens == {
-        "whole": 65, "seps_learnt": 14, "kept": 33, "extra": 34, "merged": 14, "fewer": 8,
-        "more": 27,
-    }  # fmt: skip
-    told = [event.text for event in events if isinstance(event, Log)]
-    assert sum("not shown, margin 0.97" in line for line in told) == 11
+    points = {point.variant: point for point in series[question.series].points}
+    assert {"laps", question.variant, question.control} <= points.keys()
+    assert series[question.series].baseline == "laps"
+    assert points[question.variant].x == question.x
+    assert not [event for event in events if isinstance(event, Artefact)]  # images are labels
 
 
-def test_not_inferior_is_said_of_the_interval():
-    assert bench.comparison(Interval(1.0, 0.98, 1.02), 3) == "not inferior"
-    assert bench.comparison(Interval(1.0, 0.96, 1.04), 3) == "not shown"
-    assert bench.comparison(Interval(0.9, 0.85, 0.96), 3) == "inferior"
-    assert bench.comparison(Interval(1.0, 1.0, 1.0), 1) == "not shown"
+def test_patches_of_an_exact_encoder_say_what_they_show():
+    """Patches of equal labels differ by place and noise alone."""
+    scenes = toy.labelled(toy.draw(2, 0))
+    encoder = toy.ExactEncoder(16)
+    torch.manual_seed(0)
+    found = encoder(scenes.images)
+    assert found.shape == (2, 1 + toy.GRID**2, 16)
+    assert torch.allclose(found[:, 0], found[:, 1:].mean(1), atol=1e-6)
+    left = found[:, 1:] - encoder.places
+    for kind, table in enumerate(encoder.tables):
+        left = left - table.weight[scenes.labels[..., kind]]
+    assert float(left.std()) == pytest.approx(0.3, abs=0.02)
+    assert not any(p.requires_grad for p in encoder.parameters())
 
 
 def test_cost_measures_time_and_memory():
