@@ -82,12 +82,6 @@ class Judgement:
         return 1 / max(self.rate, 1e-9)
 
     @property
-    def controls(self) -> dict[str, float]:
-        """Bits a byte by what is given: the codes as trained, shuffled or removed."""
-        lost = {"as trained": 0.0, "codes shuffled": self.shuffled, "codes removed": self.removed}
-        return {given: self.bits + nats / math.log(2) for given, nats in lost.items()}
-
-    @property
     def stats(self) -> Stats:
         """The monitors of v3 that mean something for v2, after the training."""
         codes = 1 - self.dead

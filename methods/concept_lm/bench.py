@@ -1,10 +1,14 @@
-"""Decoding measured: v2 against the base it is made of, in interleaved blocks."""
+"""Decoding, compression, planning and lost concepts, measured."""
 
 import copy
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from html import escape
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,23 +17,32 @@ from transformers import DynamicCache
 from ..context import Context, OpenSeries
 from ..errors import InputError
 from ..kit.compare import difference, relative
-from ..kit.report import Charts
+from ..kit.corpus import Corpus, stdlib
+from ..kit.images import drawing
+from ..kit.report import Charts, Stages
 from ..kit.seeds import generator
+from ..kit.training import Plan
 from ..measure.timing import Comparison, time_all
 from ..protocol import Limit, Variant
 from ..spec import Case
 from . import checks
 from .base import load_base, tiny_config
+from .baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, equal_split, front, judge
 from .boundaries import Fixed
 from .cache import SlotCache
-from .config import ConceptConfig
+from .config import ConceptConfig, recommended
 from .decode import prefill, walk
 from .flops import QWEN3_SMALL, speedup_bound
+from .marks import marks
 from .model import ConceptLM
+from .practice import load, size, tokenised
 from .reference import sequential_logits
-from .spec import DecodeParams
-from .v3.em import models
+from .spec import CompressionParams, DecodeParams, PlannerParams
+from .synthetic import PlanTask
+from .train import OnText, train
+from .v3.em import Curriculum, EMSettings, HardEM, models
 from .v3.executor import Executor
+from .v3.monitors import Trace, diagnose
 from .v3.planner import Planner, PlanShape
 from .v3.role import adapters
 
@@ -162,8 +175,8 @@ def _bounds(charts: Charts, model: ConceptLM, rules: Iterable[int]) -> None:
         "Qwen3-0.6B, split 4/20/4": (QWEN3_SMALL, replace(real, shallow=4, middle=20, deep=4)),
     }
     series = charts.open("bounds", variants=_ours(rules), context=BOUNDS_AT)
-    for name, (size, split) in shapes.items():
-        bounds = {n: speedup_bound(size, split, BOUNDS_AT, 1 / n) for n in rules}
+    for name, (shape, split) in shapes.items():
+        bounds = {n: speedup_bound(shape, split, BOUNDS_AT, 1 / n) for n in rules}
         series.add_exact(name, {f"tokens_{n}": bound for n, bound in bounds.items()})
 
 
@@ -299,3 +312,253 @@ def _packed_against_loop(charts: Charts, params: DecodeParams) -> None:
     series = charts.open("packed_pass")
     once = Comparison(series, params.oracle, partial(dict, loop=loop, packed=packed))
     time_all(ctx, [once], params, baseline="loop")
+
+
+OnTraining = Callable[..., None]  # called with the steps done
+WATCHED = ("random", "faithful", "recommended")  # whose diagnosis is logged
+
+
+def configuration_of(name: str, params: CompressionParams) -> ConceptConfig:
+    """The configuration of a candidate."""
+    split = equal_split(params.split, params.rho) if name == "equal" else params.split
+    values: dict[str, Any] = {"rho": params.rho, "n_concepts": params.n_concepts}
+    if name == "recommended":
+        return recommended(*split, **values)
+    values["boundary"] = {"stride": "fixed", "hnet": "hnet"}.get(name, "null")
+    return ConceptConfig(*split, **values)
+
+
+def compression(ctx: Context, params: CompressionParams) -> None:
+    """One base a seed, pretrained here or real; every candidate tuned alike, judged held out."""
+    torch.set_num_threads(1)
+    ctx.check_all("dropped_layers", checks.dropped_layers(ctx.device))
+    corpus, real, a_byte = stdlib(), None, 1.0  # tokens a byte
+    if params.model:
+        real, tokenizer = load(params.model, "float32", ctx.device)
+        corpus = tokenised(corpus, tokenizer)
+        x = corpus.judged(params.judged, params.length)[:, 1:]
+        a_byte = x.numel() / size(tokenizer, x)
+    unit = "tokens" if real else "bytes"
+    ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} {unit} to train on")
+    first = 0 if real else params.pretrain_steps
+    stages = Stages(ctx, params.seeds * (first + len(NAMES) * params.steps))
+    judged: dict[str, list[Judgement]] = {name: [] for name in NAMES}
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
+        sizes = corpus, params.rows, params.length
+        base = real or _pretrained(params, sizes, seed, stages.begin(first, "base"))
+        for name in NAMES:
+            config = configuration_of(name, params)  # not the batches of pretraining
+            learner = candidate(name, base, config, *sizes, seed + 1_000)
+            on_step = stages.begin(params.steps, name)
+            train(learner, Plan(params.steps, params.lr, seed=seed), on_step=on_step)
+            judged[name].append(judge(learner, params.judged).times(a_byte))
+    charts = Charts(ctx, __file__)
+    charts.seeds("pareto", front(judged))
+    _codes(charts, judged)
+    for name in WATCHED:
+        for action in diagnose(judged[name][0].stats):
+            ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
+    if not real:  # of bytes
+        ctx.artefact("boundaries.svg", heat_map(learner, params.length))
+
+
+def _pretrained(
+    params: CompressionParams, sizes: tuple[Corpus, int, int], seed: int, on_step: OnTraining
+) -> Any:
+    """A small base that has learned plain text."""
+    d_ff = 8 * params.d // 3 // 32 * 32
+    base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
+    plan = Plan(params.pretrain_steps, 2e-3, seed=seed)
+    train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=on_step)
+    base.requires_grad_(False)
+    return base
+
+
+MEASURES = ("shuffled", "removed", "perplexity", "dead", "per_concept", "tail95")
+
+
+def _codes(charts: Charts, judged_of: dict[str, list[Judgement]]) -> None:
+    shares = {name: judged_of[name][-1].shares for name in WITH_CONCEPTS}
+    codes = len(shares["faithful"])
+    for measure in MEASURES:
+        table = {
+            (name, "held out"): [getattr(judged, measure) for judged in judged_of[name]]
+            for name in WITH_CONCEPTS
+        }
+        charts.seeds(measure, table, most=codes if measure == "perplexity" else None)
+    usage = charts.open("usage", WITH_CONCEPTS)
+    for rank in sorted({round(1.3**i) for i in range(40)}):
+        if rank <= codes:
+            usage.add_exact(float(rank), {name: share[rank - 1] for name, share in shares.items()})
+
+
+@torch.no_grad()
+def heat_map(learner: OnText, length: int) -> str:
+    """Held-out text as SVG: shaded by inclination, bold with its code where a concept stands.
+
+    Under the text each code that occurs is named by the bytes nearest to it.
+    """
+    x = learner.corpus.judged(4, min(length, 96))
+    output = learner.run(x)
+    head = learner.model.head
+    shade = (head.control.threshold - head.margin(output.routing.logits)).sigmoid()
+    width, height = 8, 28
+    cells: list[str] = []
+    named: dict[int, tuple[int, ...]] = {}
+    for r, row in enumerate(x):
+        concepts = {mark.place: mark for mark in marks(learner.model, row)}
+        named |= {mark.code: mark.nearest for mark in concepts.values()}
+        for c, byte in enumerate(row.tolist()):
+            left, top = c * width, r * height
+            colour = f'fill="#e69f00" fill-opacity="{float(shade[r, c]):.2f}"'
+            cells.append(f'<rect x="{left}" y="{top}" width="{width}" height="18" {colour}/>')
+            bold = ' font-weight="bold"' if c in concepts else ""
+            cells.append(f'<text x="{left + 1}" y="{top + 13}"{bold}>{_letter(byte)}</text>')
+            if c in concepts:
+                at = f'x="{left + 1}" y="{top + 24}"'
+                cells.append(f'<text {at} font-size="5">{concepts[c].code}</text>')
+    for i, (code, nearest) in enumerate(sorted(named.items())):
+        at = f'x="{i % 8 * 12 * width}" y="{len(x) * height + 14 + i // 8 * 14}"'
+        near = " ".join(map(_letter, nearest))
+        cells.append(f'<text {at} font-size="10">{code}: {near}</text>')
+    tall = len(x) * height + 20 + (len(named) + 7) // 8 * 14
+    title = "Concepts in a text: shaded by inclination, bold with its code where one stands"
+    font = 'font-family="monospace" font-size="12"'
+    return drawing(title, x.shape[1] * width, tall, font, cells)
+
+
+def _letter(byte: int) -> str:
+    letter = chr(byte)
+    letter = letter if letter.isascii() and letter.isprintable() else "·"
+    return escape(letter).replace(" ", "\u00a0")
+
+
+Priced = dict[str, dict[str, float]]  # by series, what plans of a kind cost or use
+
+
+def task_of(params: PlannerParams) -> PlanTask:
+    """The benchmark's task."""
+    return PlanTask(**params.model_dump(include={"types", "bits", "slots"}))
+
+
+def make_em(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
+    """Planner, executor and recogniser for the benchmark's task."""
+    task = task_of(params)
+    shape = replace(task.shape(), **params.model_dump(include={"sequence", "mtp"}))
+    if naive:  # without all that keeps it from collapsing
+        plan = Curriculum(warm_up=0, steps=params.naive_steps, drop=0.0, anneal=0.0)
+        return HardEM(task, shape, EMSettings(seed=seed, usage_bonus=0.0, recogniser=False), plan)
+    plan = Curriculum(**params.model_dump(include={"warm_up", "through", "steps", "cool", "grow"}))
+    return HardEM(task, shape, EMSettings(seed=seed, beams=params.beams), plan)
+
+
+def planner(ctx: Context, params: PlannerParams) -> None:
+    """Train `seeds` times, and the naive variant beside it."""
+    torch.set_num_threads(1)  # small matrices: threads would only wait for each other
+    ctx.check_all("typed_plans", checks.typed_plans(ctx.device))
+    charts, seconds = Charts(ctx, __file__), []
+    compared = ("ours", "naive") if params.naive_steps else ("ours",)
+    runs: dict[str, list[Priced]] = {name: [] for name in compared}
+    traces: dict[str, Trace] = {}
+    stages = Stages(ctx, params.seeds * (params.warm_up + params.steps + params.naive_steps))
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
+        for name, prices in runs.items():
+            em = make_em(params, seed, naive=name == "naive")
+            on_step = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
+            begun = time.process_time()
+            trace = em.train(on_step, watch=params.watch)
+            if name == "ours":
+                seconds.append(time.process_time() - begun)
+            prices.append(priced(em, ctx.seed))
+            traces.setdefault(name, trace)
+            for action in diagnose(list(trace.values())[-1]):
+                ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
+    _report(charts, runs, task_of(params))
+    draw_monitors(charts, traces)
+    charts.seeds("seconds", {("ours", "all seeds"): seconds}, limits={"five minutes": 300.0})
+
+
+def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
+    """A series for each monitor that was measured in `traces`, by variant; and NLL by position."""
+    rows = [(name, step, stats) for name, trace in traces.items() for step, stats in trace.items()]
+    last = max(float(step) for _, step, _ in rows)
+    for declared in charts.declared["series"]:
+        monitor = declared.removeprefix("monitor_")
+        if monitor in (declared, "buckets"):
+            continue
+        words = charts.words(declared)
+        limits = [
+            Limit(label=label, points=((0.0, words[end]), (last, words[end])))
+            for label, end in (("normal from", "low"), ("normal to", "high"))
+            if end in words
+        ]
+        series = charts.open(declared, traces, limits=limits)
+        for name, step, stats in rows:
+            if math.isfinite(value := getattr(stats, monitor)):
+                series.add_exact(float(step), {name: value})
+    buckets = charts.open("monitor_buckets", traces)
+    for name, trace in traces.items():
+        for i, value in enumerate(list(trace.values())[-1].buckets):
+            buckets.add_exact(float(i), {name: value})
+
+
+def _report(charts: Charts, runs: dict[str, list[Priced]], task: PlanTask) -> None:
+    """What the plans carry, and how many codes they use."""
+    (known, free), codes = task.floors, float(task.codes)
+    limits = {
+        "nll": {"H(y | z), computed": known, "H(y), computed": free},
+        "gain": {"I(u; y), computed": free - known},
+        "codes": {"all": codes},
+        "price": {"H(y | u), computed": known},
+    }
+    for name, lines in limits.items():
+        table = {
+            (variant, key): [prices[name][key] for prices in seeds]
+            for variant, seeds in runs.items()
+            for key in seeds[0][name]
+        }
+        charts.seeds(name, table, limits=lines, most=codes if name == "codes" else None)
+
+
+def priced(em: HardEM, seed: int) -> Priced:
+    """What plans for the held-out texts cost, nats, and how many codes they use, by series.
+
+    The plans are chosen for the text itself, written by the planner, or another text's. Codes are
+    counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and
+    mutations alone would look like many codes.
+    """
+    best, scored, greedy = em.best_plans(), em.best_plans(1.0), em.planner.sample(em.held_u, 0.0)
+    other = best[torch.randperm(len(best), generator=generator(seed))]
+    plans = {"z*": best, "the planner's z": greedy, "another text's z*": other}
+    nll, free = {given: em.nll(z) for given, z in plans.items()}, em.free_nll()
+    return {
+        "nll": nll | {"nothing": free},
+        "gain": {given: free - cost for given, cost in nll.items()},
+        "price": {"z*, chosen by S": em.price(scored), "the planner's z": em.price(greedy)},
+        "codes": {f"type {k + 1}": float(n) for k, n in enumerate(em.codes_used(scored))},
+    }
+
+
+def dropout(ctx: Context, params: PlannerParams) -> None:
+    """Reconstruction NLL against the share of concepts dropped at evaluation."""
+    torch.set_num_threads(1)
+    ctx.check_all("typed_plans", checks.typed_plans(ctx.device))
+    stages = Stages(ctx, params.seeds * (params.warm_up + params.steps))
+    shares = [i / 10 for i in range(11)]
+    table: dict[tuple[str, float], list[float]] = {("ours", share): [] for share in shares}
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
+        em = make_em(params, seed)
+        em.train(stages.begin(em.curriculum.total, f"seed {seed}"), params.watch)
+        whole = em.best_plans()
+        e, used = em.executor.read(whole)
+        for share in shares:
+            lost = torch.rand(whole.shape, generator=generator(ctx.seed)) < share
+            nll = em.executor.token_nll(e, used & ~lost[:, :, :-1], em.held_y)
+            table["ours", share].append(float(nll.detach().sum(1).mean()))
+    known, free = task_of(params).floors
+
+    def floor(share: float) -> float:
+        return known + share * (free - known)
+
+    limits = {"computed: H(y | the codes that are left)": floor}
+    Charts(ctx, __file__).seeds("dropout", table, limits=limits)

@@ -1,4 +1,4 @@
-"""Where a concept stands: the notes' five ways, word ends and H-Net's boundary beside them.
+"""Rules of where a concept stands: the notes' five ways, and H-Net's boundary beside them.
 
 A rule reads the shallow hidden states in parallel (`signal`), then walks along time with a small
 state (`step`). The packed pass and the decoder take the same steps, so they agree by construction.
@@ -157,31 +157,6 @@ class Accumulate(Boundary):
         Equation: $g_t = 1 + \alpha_t - \mathrm{sg}(\alpha_t)$
         """
         return 1 + signal - signal.detach()
-
-
-class Words(Boundary):
-    """A concept at each end of a word, as SpaceByte (arXiv:2404.14408) places its large blocks.
-
-    The token itself decides and the one before it: space-like after word-like. Ids are bytes;
-    letters, digits and the bytes of multi-byte characters are word-like. Nothing is learnt, and
-    the text sets the rate.
-    """
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""Whether each byte is word-like: (B, T, d), (B, T) -> (B, T, 1).
-
-        Equation: $w_t = [\, x_t \in \{\mathrm{0..9, A..Z, a..z}\} \vee x_t \ge 128 \,]$
-        """
-        lower = x | 32
-        word = ((x >= 48) & (x < 58)) | ((lower >= 97) & (lower < 123)) | (x >= 128)
-        return word[..., None].to(h.dtype)
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""A word has just ended: (B, 1), (B, 1) -> is_concept (B,), w_t (B, 1).
-
-        Equation: $c_t = w_{t - 1} \wedge \neg w_t$
-        """
-        return (state[:, 0] > 0) & (s[:, 0] == 0), s
 
 
 class HNet(Boundary):
@@ -363,6 +338,5 @@ RULES: dict[str, type[Boundary]] = {
     "accumulate": Accumulate,
     "fixed": Fixed,
     "multi_token": MultiToken,
-    "words": Words,
     "hnet": HNet,
 }

@@ -11,14 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..kit.compare import difference, largest
 from ..kit.corpus import stdlib
 from ..kit.noise import gumbel
 from ..kit.seeds import generator, seeded
 from ..kit.training import History, Plan, fit
-from ..measure import flops
 from ..spec import Case
 from .base import load_base, tiny_config, widen_norms
 from .baselines import shuffled_codes
@@ -26,12 +24,10 @@ from .boundaries import RULES
 from .config import ConceptConfig
 from .core import ConceptOutput, deep_allow
 from .decode import prefill, walk
-from .flops import attend
 from .head import since
 from .model import ConceptLM, block_mask, token_nll
-from .reasoning import WAYS, Reasoner, Way, operations
-from .reference import executor_nll, latent_logits, planner_log_prob, sequential_logits
-from .synthetic import RECALL_VOCAB, Hops, PlanTask, recall
+from .reference import executor_nll, planner_log_prob, sequential_logits
+from .synthetic import RECALL_VOCAB, PlanTask, recall
 from .train import OnText, train
 from .v3.em import Curriculum, EMSettings, Falling, HardEM
 from .v3.executor import Executor
@@ -40,20 +36,10 @@ from .v3.planner import Planner, PlanShape
 from .v3.role import Role, adapters
 
 T = 24
-
-
 FAMILIES = ("qwen2", "qwen3")
-
-
 POSITIONS = ("absolute", "compact")
-
-
 READOUTS = ("seed", "token")
-
-
 BOUNDS = ((0, 0), (5, 7))  # run cap and shallow window: without, and with both
-
-
 RAGGED, DECODED = (13, 9, 1), 11  # lengths of prompts, tokens behind each
 
 
@@ -69,7 +55,7 @@ def example(
         model.double()
     source = generator(seed)
     for name, p in model.named_parameters():
-        if "lora_B" in name or name in ("gate", "boundary.query.weight", "boundary.key.weight"):
+        if "lora_B" in name or name in ("boundary.query.weight", "boundary.key.weight"):
             p.data += torch.randn(p.shape, generator=source).to(p) * 0.05
     return model.eval()
 
@@ -103,7 +89,7 @@ def oracle(device: str) -> Iterator[Case]:
             continue
         options: dict[str, Any] = {"run_cap": cap, "shallow_window": window}
         x = tokens(device, n=12)  # past the cap and the window; the loop costs its square
-        for label, model in examples(device, family, rho=rho, residual=bool(cap), **options):
+        for label, model in examples(device, family, rho=rho, **options):
             model.settle([x])
             noise = noise_like(model, x)
             where = f"{family} {label} cap {cap} window {window} rho {rho}"
@@ -154,9 +140,6 @@ def decoding(device: str) -> Iterator[Case]:
             for kind, lengths in (("ragged", RAGGED), ("in step", (9, 9, 9))):
                 error = decode_error(model, x, torch.tensor(lengths))
                 yield Case(error, bound, label=f"{where}, {kind}")
-    model = example(device, boundary="words", codes="fsq", n_concepts=64, residual=True)
-    error = decode_error(model, tokens(device, rows=3), torch.tensor(RAGGED))
-    yield Case(error, 1e-12, label="word ends, fsq codes, residual")
 
 
 def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, patience: int = 0) -> float:
@@ -366,85 +349,6 @@ def _against_equations(
     apart = all(grad is None for grad in to_planner)
     yield Case(apart, True, label=f"no path from the planner to the executor{where}")
     yield Case(float(to_e[~used].abs().max()), 0.0, label=f"gradient to slots after EOS{where}")
-
-
-GRAPH, STEPS = Hops(depth=4, chains=2), 3
-
-
-def reasoner(device: str, way: Way, *, exact: bool = True) -> Reasoner:
-    """A tiny model of a way, the same weights for all; in fp64 with exact norms by default."""
-    config = tiny_config(vocab=GRAPH.words, d=32, layers=2, d_ff=64, heads=2, kv_heads=1)
-    base = load_base(config, dtype=torch.float64 if exact else torch.float32)
-    if exact:
-        widen_norms(base)
-        base.double()
-    return Reasoner(base, way, STEPS, GRAPH.pause).to(device).eval()
-
-
-def latent_steps(device: str) -> Iterator[Case]:
-    """Steps with caches == each step read anew, with words behind them; words are read out."""
-    with seeded(0):
-        question, walk = (part.to(device) for part in GRAPH.sample(3))
-    for way, steps in product(WAYS, (0, 1, STEPS)):
-        model, words = reasoner(device, way), walk[:, : STEPS - steps]
-        with torch.no_grad():
-            ours = model(question, words, steps)
-            alone = zip(question, words, strict=True)
-            wanted = torch.stack([latent_logits(model, *row, steps) for row in alone])
-        yield Case(difference(ours, wanted), 1e-12, label=f"{way}, {steps} steps")
-    model = reasoner(device, "words")
-    with torch.no_grad():
-        said = walk[:, :0]
-        for _ in range(STEPS):
-            alone = zip(question, said, strict=True)
-            logits = torch.stack([latent_logits(model, *row, 0)[-1] for row in alone])
-            said = torch.cat([said, logits.argmax(-1, keepdim=True)], 1)
-        alone = zip(question, said, strict=True)
-        wanted = torch.stack([latent_logits(model, *row, 0)[-1] for row in alone]).argmax(-1)
-    yield Case(bool((model.answer(question) == wanted).all()), True, label="words that were said")
-
-
-def equal_cost(device: str) -> Iterator[Case]:
-    """All ways but `deep` have the same weights; those with a place a step cost the same.
-
-    What is counted is what torch counts of a run, less the pairs that a mask hides: those it does
-    not leave out.
-    """
-    with seeded(0):
-        question, walk = (part.to(device) for part in GRAPH.sample(1))
-    counted, weights = {}, {}
-    for way in WAYS:
-        model = reasoner(device, way, exact=False)
-        weights[way] = sum(p.numel() for p in model.parameters())
-        counted[way] = operations(model.base.config, way, question.shape[1], STEPS)
-        if way != "deep":
-            yield Case(weights[way] - weights["none"], 0.0, label=f"{way}: more weights")
-        apart = abs(run_costs(model, question, walk) / counted[way] - 1)
-        yield Case(apart, 1e-6, label=f"{way}: counted, and run")
-    pairs: tuple[tuple[Way, Way, float], ...] = (
-        ("thoughts", "pauses", 0.0), ("deep", "whole", 0.0), ("looped", "pauses", 0.02),
-    )  # fmt: skip
-    for way, other, bound in pairs:
-        apart = abs(counted[way] / counted[other] - 1)
-        yield Case(apart, bound, label=f"{way}: operations against {other}")
-
-
-@torch.no_grad()
-def run_costs(model: Reasoner, question: Tensor, walk: Tensor) -> float:
-    """Operations that torch counts of one answer, without those on pairs that a mask hides."""
-    hidden, block, layers = 0, model.block, len(model.base.model.layers)
-
-    def counting(x: Tensor, cache: Any = None) -> Tensor:
-        nonlocal hidden
-        hidden += layers * (x.shape[1] * (x.shape[1] - 1) // 2)
-        return block(x, cache)
-
-    spoken = model.way == "words"
-    words, steps = walk[:, : STEPS * spoken], 0 if spoken else STEPS
-    model.block = counting  # type: ignore[method-assign]
-    with sdpa_kernel(SDPBackend.MATH):
-        counted = flops.count(lambda: model(question, words, steps))
-    return counted - attend(model.base.config, hidden)
 
 
 def small(plan_drop: float = 0.0, **changes: Any) -> HardEM:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ..kit.config import Count, Positive, Some, configuration
 
-Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"]
+Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "hnet"]
 
 
 @configuration
@@ -30,8 +30,6 @@ class ConceptConfig:
     positions: Literal["absolute", "compact"] = "absolute"
     readout: Literal["seed", "token"] = "seed"
     boundary: Boundary = "null"
-    codes: Literal["softmax", "fsq"] = "softmax"  # fsq: rounded numbers, no table to collapse
-    residual: bool = False  # a concept adds to its token, through a gate that starts at zero
     shallow_window: Count = 0  # tokens a shallow query may look back over; 0 is all
     temperature: Positive = 1.0  # of the straight-through Gumbel-Softmax
     logit_std: Positive = 3.2  # of the head's logits at the start (0.4 a weight at d = 64)
@@ -42,23 +40,11 @@ class ConceptConfig:
     lora_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.codes == "fsq" and (self.boundary == "null" or self.usage_bonus):
-            raise ValueError(
-                "codes fsq have no NULL and no usage bonus: set usage_bonus to 0 and choose a "
-                "boundary rule, such as words"
-            )
-        if self.codes == "fsq" and 4**self.places != self.n_concepts:
-            raise ValueError(f"codes fsq count a power of 4, and n_concepts is {self.n_concepts}")
         if self.run_cap and 1 / (self.run_cap + 1) > self.rho:
             raise ValueError(
                 f"run_cap {self.run_cap} forces at least {1 / (self.run_cap + 1):.3f} concepts a "
                 f"token, more than rho {self.rho}; raise one of them"
             )
-
-    @property
-    def places(self) -> int:
-        """Numbers that make a code of fsq, of 4 values each."""
-        return (self.n_concepts.bit_length() - 1) // 2
 
 
 def recommended(shallow: int, middle: int, deep: int, **changes: Any) -> ConceptConfig:

@@ -112,7 +112,7 @@ class PackedPass(nn.Module):
         if codes is not None:
             routing.ids = codes(routing.ids, routing.is_concept)
         packed = pack(routing.is_concept)
-        m, _ = self.run_middle(h, routing, packed)  # (B, C, d)
+        m = self.run_middle(routing, packed)  # (B, C, d)
         logits = self.read_out(self.run_deep(h, m, routing.is_concept, packed))
         return ConceptOutput(logits, routing, h)
 
@@ -178,22 +178,19 @@ class PackedPass(nn.Module):
         """Another rule of where concepts stand than the head's choice of NULL; none here."""
 
     def run_middle(
-        self, h: Tensor, routing: Routing, packed: Tensor, cache: SlotCache | None = None
-    ) -> tuple[Tensor, Tensor]:
-        r"""Embed the chosen concepts and run the middle layers on them alone: twice (B, C, d).
+        self, routing: Routing, packed: Tensor, cache: SlotCache | None = None
+    ) -> Tensor:
+        r"""Embed the chosen concepts and run the middle layers on them alone: m (B, C, d).
 
-        What stands in for the tokens, and m as the layers gave it, which the next concept needs.
-
-        Equation: $m = \mathrm{Middle}(\mathrm{gather}(e)), \quad D_p = m$
+        Equation: $m = \mathrm{Middle}(\mathrm{gather}(e))$
         """
         e = self.embedded(routing, packed)  # (B, C, d)
         if not e.shape[1]:
-            return e, e
+            return e
         # Unused slots lie to the right of the used ones, so the causal mask already hides them.
         positions = None if self.config.positions == "compact" else packed
         m = self.run_layers(self.middle, e, positions, cache=cache)  # (B, C, d)
-        m = self.given(m, routing, packed)
-        return self.stand_in(take(h, packed), m), m
+        return self.given(m, routing, packed)
 
     def embedded(self, routing: Routing, packed: Tensor) -> Tensor:
         r"""Embeddings of the concepts at packed places (B, C): (B, C, d). Equation: $e = E_{id}$"""
@@ -202,10 +199,6 @@ class PackedPass(nn.Module):
 
     def given(self, m: Tensor, routing: Routing, packed: Tensor) -> Tensor:
         r"""What the middle layers gave (B, C, d), before it is used. Equation: $m = m$"""
-        return m
-
-    def stand_in(self, h: Tensor, m: Tensor) -> Tensor:
-        r"""What stands for a token (B, C, d) that became a concept. Equation: $D_p = m$"""
         return m
 
     def deep_positions(self, is_concept: Tensor) -> Tensor:

@@ -95,10 +95,10 @@ def prefill(
     packed, counts = pack(routing.is_concept), routing.is_concept.sum(1)
     tail = since(routing.is_concept).cpu()[torch.arange(B), lengths - 1]
 
-    m, given = model.run_middle(h, routing, packed, state.middle)
+    m = model.run_middle(routing, packed, state.middle)
     state.middle.advance(counts.cpu())
     if m.shape[1]:
-        state.given = take(given, (counts - 1).clamp_min(0)[:, None])[:, 0]
+        state.given = take(m, (counts - 1).clamp_min(0)[:, None])[:, 0]
     # [concepts | tail | the last token's own query], each row left-packed.
     C = m.shape[1]
     begin = lengths - (tail.clamp_min(1) if config.readout == "token" else tail)
@@ -184,7 +184,7 @@ def _concept(model: ConceptLM, h: Tensor, ids: Tensor, rows: Tensor, state: Deco
     if isinstance(model.boundary, HNet) and state.memory is not None and state.given is not None:
         m = HNet.smooth(m, state.memory[here, -1:], state.given[here])
         state.given = state.given.index_copy(0, here, m[:, 0])
-    return h.index_copy(0, here, model.stand_in(h[here], m))
+    return h.index_copy(0, here, m)
 
 
 @torch.no_grad()

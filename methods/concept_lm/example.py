@@ -6,16 +6,14 @@ from .base import load_base, tiny_config
 from .config import recommended
 from .decode import prefill, step
 from .model import ConceptLM
-from .reasoning import WAYS, Reasoner
-from .synthetic import Hops, PlanTask
+from .synthetic import PlanTask
 from .v3.em import Curriculum, EMSettings, HardEM
 
 
 def main() -> None:
-    """v2 compresses while it decodes; v3 plans, and writes from the plan; steps without words."""
+    """v2 compresses while it decodes; v3 plans, and writes from the plan."""
     compress()
     plan()
-    reason()
 
 
 def compress() -> None:
@@ -42,14 +40,3 @@ def plan() -> None:
     z = em.planner.sample(em.u, 0.0)  # (8, 2, 2)
     y = em.executor.write(z, task.y_length, 0.0)  # (8, 4)
     em.executor.nll(z, y)
-
-
-def reason() -> None:
-    """Two steps of every way on a search in a graph, with the gradients of its loss."""
-    task = Hops(depth=3, chains=2)
-    question, walk = task.sample(4)  # (4, 9, 2), (4, 3)
-    for way in WAYS:
-        base = load_base(tiny_config(vocab=task.words, d=32, layers=1, heads=2, kv_heads=1))
-        model = Reasoner(base, way, 2, task.pause)
-        torch.autograd.backward(model.loss(question, walk, model.stage(0.9)))
-        model.answer(question)  # (4,)

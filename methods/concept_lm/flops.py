@@ -65,14 +65,13 @@ def concept_token(
     if config.readout == "token":  # the extra query at each concept
         extra = 2 * linear_maps(base) + attend(base, rho * context + 1)
         attention += rho * config.deep * extra
-    return linear + attention + read_out(base) + choosing(base, config, rho)
+    return linear + attention + read_out(base) + choosing(base, config)
 
 
-def choosing(base: Any, config: ConceptConfig, rho: float) -> float:
+def choosing(base: Any, config: ConceptConfig) -> float:
     """Operations a token to place concepts and name them: the head, and a rule's own maps."""
     d: int = base.hidden_size
-    names = config.n_concepts + 1 if config.codes == "softmax" else config.places * (1 + rho)
-    return 2 * d * (names + (2 * d if config.boundary == "hnet" else 0))
+    return 2 * d * (config.n_concepts + 1 + (2 * d if config.boundary == "hnet" else 0))
 
 
 def speedup_bound(base: Any, config: ConceptConfig, context: float, rho: float) -> float:

@@ -176,53 +176,6 @@ class ConceptHead(nn.Module):
         return hard + (soft - soft.detach())
 
 
-class FSQHead(nn.Module):
-    """Finite scalar quantisation (Mentzer et al., arXiv:2309.15505): codes that cannot collapse.
-
-    A few numbers, each rounded to one of 4 values, make a code; a linear map embeds it.
-    """
-
-    LEVELS = 4
-
-    radix: Tensor
-
-    def __init__(self, d: int, config: ConceptConfig, embedding_std: float) -> None:
-        super().__init__()
-        self.places = config.places
-        self.proj = nn.Linear(d, self.places)
-        self.up = nn.Linear(self.places, d)
-        nn.init.normal_(self.up.weight, std=embedding_std)
-        self.register_buffer("radix", self.LEVELS ** torch.arange(self.places), persistent=False)
-
-    def forward(self, h: Tensor) -> Tensor:
-        r"""Bounded numbers: (B, T, d) -> (B, T, places) in (-1/2, L - 1/2), L = 4.
-
-        Equation: $z_t = \frac{L}{2} \tanh(W h_t + b) + \frac{L - 1}{2}$
-        """
-        bounded = unrounded(self.proj, F.rms_norm(h, (h.shape[-1],))).tanh()  # (B, T, places)
-        return (bounded * self.LEVELS + self.LEVELS - 1) / 2
-
-    def route(self, z: Tensor, noise: Tensor | None) -> Routing:
-        r"""Round: (B, T, places) -> the codes; where they stand a boundary rule decides.
-
-        Equation: $\mathrm{id}_t = \sum_i L^i \, \mathrm{round}(z_{ti})$
-        """
-        digits = z.round().clamp(0, self.LEVELS - 1).long()
-        none = torch.zeros(z.shape[:2], dtype=torch.bool, device=z.device)
-        return Routing(none, (digits * self.radix).sum(-1), z, z, none)
-
-    def embed(self, ids: Tensor, z: Tensor | None) -> Tensor:
-        r"""Codes (B, C), and z (B, C, places) where a gradient is wanted: (B, C, d).
-
-        Equation: $e = U (\mathrm{digits}(\mathrm{id}) + z - \mathrm{sg}(z) - \frac{L - 1}{2})$
-        """
-        digits = (ids[..., None] // self.radix % self.LEVELS).to(self.up.weight)
-        if z is not None and torch.is_grad_enabled():
-            digits = digits + (z - z.detach())
-        embedded: Tensor = self.up(digits - (self.LEVELS - 1) / 2)
-        return embedded
-
-
 def draw(logits: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
     r"""One id a row: (..., V) -> (...). The likeliest at temperature 0, else a sample.
 

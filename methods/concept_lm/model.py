@@ -1,7 +1,7 @@
 """v2: a Qwen with LoRA, a concept head and a concept embedding around the packed pass.
 
-Beside the pass it has what may be chosen: boundary rules in the place of NULL, a residual, the
-token's own readout, FlexAttention; and the loss that trains it.
+Beside the pass it has what may be chosen: boundary rules in the place of NULL, the token's
+own readout, FlexAttention; and the loss that trains it.
 """
 
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from . import boundaries
 from .base import add_lora, widen_norms
 from .config import ConceptConfig
 from .core import ConceptOutput, PackedPass, deep_allow
-from .head import ConceptHead, FSQHead, Routing, usage
+from .head import ConceptHead, Routing, usage
 
 
 def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor) -> Tensor:
@@ -93,11 +93,9 @@ class ConceptLM(PackedPass):
         table = base.get_input_embeddings().weight
         with seeded(seed):
             d = base.config.hidden_size
-            kind: Any = ConceptHead if config.codes == "softmax" else FSQHead
-            self.head = kind(d, config, float(table.float().std())).to(table)
+            self.head = ConceptHead(d, config, float(table.float().std())).to(table)
             rule = boundaries.RULES.get(config.boundary)  # none for NULL: the head decides
             self.boundary = rule(config.rho, d).to(table) if rule else None
-        self.gate = nn.Parameter(table.new_zeros(d)) if config.residual else None
         self.attention: Literal["sdpa", "flex"] = "sdpa"  # of the deep layers in a packed pass
 
     @property
@@ -152,13 +150,6 @@ class ConceptLM(PackedPass):
             return m
         p = self.boundary.share(routing.signal).gather(1, packed)  # (B, C)
         return self.boundary.smooth(m, p, m[:, 0])
-
-    def stand_in(self, h: Tensor, m: Tensor) -> Tensor:
-        r"""What stands for a token that became a concept: (B, C, d), (B, C, d) -> (B, C, d).
-
-        Equation: $D_p = m \;\mathrm{or}\; h_p + \gamma \odot m$
-        """
-        return m if self.gate is None else h + self.gate * m
 
     def look(
         self, D: Tensor, h: Tensor, is_concept: Tensor, packed: Tensor, slot: Tensor

@@ -156,8 +156,8 @@ def fit_text(
 
 
 CHOSEN = {
-    "rho", "n_concepts", "boundary", "codes", "readout", "positions", "residual",
-    "shallow_window", "run_cap", "usage_bonus",
+    "rho", "n_concepts", "boundary", "readout", "positions", "shallow_window", "run_cap",
+    "usage_bonus",
 }  # fmt: skip
 
 

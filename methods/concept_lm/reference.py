@@ -142,8 +142,6 @@ def _row(model: Any, x: Tensor, noise: Tensor | None) -> Tensor:
     compact = config.positions == "compact"
     at = index[: len(places_of)] if compact else index[places_of]
     m = decoder(qwen, layers[ends[0] : ends[1]], e, at, scale=scale) if places_of else e
-    if config.residual:
-        m = h[places_of] + model.gate * m
     steps = []
     for t in range(len(x)):
         n = sum(p <= t for p in places_of)
@@ -223,38 +221,3 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
         if shape.sequence:
             before, at = x, places
     return total
-
-
-def latent_logits(reasoner: Any, question: Tensor, words: Tensor, steps: int) -> Tensor:
-    r"""What is said after a question, its steps and each word, all read anew at each step.
-
-    One question of pairs (n, 2) with words (m,): (1 + m, V).
-
-    Equation: $x \leftarrow (x, h_n), \; (x, E^\top \mathrm{softmax}(W h_n)), \; (x, p), \;
-    (x_{< n}, h_n) \;\mathrm{or}\; h, \quad h = \mathrm{norm}(\mathrm{Decoder}(x))$ by the way, so
-    many times; $W h$
-    """
-    qwen, table = reasoner.base.model, reasoner.base.model.embed_tokens.weight
-
-    def block(x: Tensor) -> Tensor:
-        return states(qwen, x, torch.arange(len(x), device=x.device))
-
-    x, tail = table[question[:, 0]] + table[question[:, 1]], table[words]
-    if reasoner.way == "whole":
-        x, tail = torch.cat([x, tail]), tail[:0]
-    for _ in range(steps):
-        h = block(x)
-        if reasoner.way == "thoughts":
-            x = torch.cat([x, h[-1:]])
-        elif reasoner.way == "soft":
-            chances = (h[-1:] @ reasoner.base.lm_head.weight.T).softmax(-1)  # (1, V)
-            x = torch.cat([x, chances @ table])
-        elif reasoner.way == "pauses":
-            x = torch.cat([x, table[reasoner.pause][None]])
-        elif reasoner.way == "looped":
-            x = torch.cat([x[:-1], h[-1:]])
-        elif reasoner.way == "whole":
-            x = h
-    out = block(torch.cat([x, tail]))[-1 - len(words) :]
-    logits: Tensor = out @ reasoner.base.lm_head.weight.T
-    return logits

@@ -10,7 +10,6 @@ from ..spec import Params, TimedParams, parameter, read_method
 Contexts = Annotated[
     tuple[Annotated[int, Field(ge=16, le=32_768)], ...], Field(min_length=1, max_length=8)
 ]
-Depths = Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1)]
 Inverses = Annotated[
     tuple[Annotated[int, Field(ge=2, le=64)], ...], Field(min_length=1, max_length=6)
 ]
@@ -56,17 +55,14 @@ class DecodeParams(_Split, TimedParams):
     )
 
 
-class _OnBytes(_Split):
+class CompressionParams(_Split):
+    """Parameters of `compression`."""
+
     middle: int = parameter(4, "Layers that see concepts only.", ge=0, le=64)
     d: int = parameter(64, "Width of the models.", ge=32, le=2048, multiple_of=32)
     rows: int = parameter(8, "Windows a batch.", ge=1, le=1024)
     length: int = parameter(128, "Bytes a window.", unit="bytes", ge=16, le=8192)
     seeds: int = parameter(3, "Trainings of each model.", ge=1, le=10)
-
-
-class CompressionParams(_OnBytes):
-    """Parameters of `compression`."""
-
     pretrain_steps: int = parameter(600, "Steps of the base on plain text.", ge=1, le=1_000_000)
     steps: int = parameter(200, "Steps of each candidate from that base.", ge=1, le=1_000_000)
     lr: float = parameter(3e-3, "Highest learning rate of each candidate.", gt=0, le=1)
@@ -77,20 +73,6 @@ class CompressionParams(_OnBytes):
     judged: int = parameter(64, "Held-out windows.", ge=1, le=4096)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
-
-
-class ScratchParams(_OnBytes):
-    """Parameters of `scratch`."""
-
-    shallow: int = parameter(1, "Layers that see every byte.", ge=1, le=64)
-    deep: int = parameter(1, "Layers that see concepts and the tail.", ge=1, le=64)
-    dense: Depths = parameter((2, 4, 6, 3), "Depths of dense models; the last is the baseline.")
-    steps: int = parameter(400, "Steps of training.", ge=1, le=1_000_000)
-    lr: float = parameter(3e-3, "Highest learning rate.", gt=0, le=1)
-    judged: int = parameter(256, "Held-out windows.", ge=1, le=8192)
-    rho: float = parameter(0.2, "Share of concepts, where the text does not set it.", gt=0, lt=1)
-    n_concepts: int = parameter(256, "Concepts in the vocabulary, a power of 4.", ge=4, le=65_536)
-    data: Place = parameter("", "Folder of text; empty is this Python's library.", local=True)
 
 
 class _Plans(Params):
@@ -127,24 +109,6 @@ class PlannerParams(_Plans):
         return self
 
 
-class ReasoningParams(Params):
-    """Parameters of `reasoning`."""
-
-    hops: int = parameter(4, "Hops of the deepest question; one step fewer is taken.", ge=2, le=16)
-    chains: int = parameter(3, "Paths of a graph, each to a goal of its own.", ge=2, le=64)
-    dead: int = parameter(0, "Dead ends that leave each node of a path.", ge=0, le=8)
-    layers: int = parameter(2, "Layers of the block that all ways share.", ge=1, le=64)
-    d: int = parameter(64, "Width of the models.", ge=64, le=2048, multiple_of=64)
-    model: Place = parameter(
-        "", "Folder, GGUF file or hub id of weights to begin with; empty is random.", model=True
-    )
-    steps: int = parameter(500, "Steps of training of each model.", ge=1, le=1_000_000)
-    rows: int = parameter(64, "Questions a batch.", ge=1, le=4096)
-    lr: float = parameter(3e-3, "Highest learning rate.", gt=0, le=1)
-    judged: int = parameter(512, "Held-out questions of each depth.", ge=2, le=65_536)
-    seeds: int = parameter(3, "Trainings of each model.", ge=1, le=10)
-
-
 class _Real(Params):
     model: Source = parameter(
         ..., "Folder, GGUF file or hub id of a Qwen or Llama with its tokenizer.", local=True
@@ -173,13 +137,11 @@ class TrainParams(_Plans, _Real):
     edge: int = parameter(0, "Layers before and after the middle; 0: a seventh of all.", ge=0)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(4096, "Concepts, of each type in v3.", ge=1, le=65_536)
-    boundary: Literal[
-        "null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"
-    ] = parameter("null", "v2: where concepts stand; words are of bytes.")
-    codes: Literal["softmax", "fsq"] = parameter("softmax", "v2: fsq rounds, and has no NULL.")
+    boundary: Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "hnet"] = (
+        parameter("null", "v2: rule of where concepts stand.")
+    )
     readout: Literal["seed", "token"] = parameter("token", "v2: what asks for the next token.")
     positions: Literal["absolute", "compact"] = parameter("absolute", "v2: deep positions.")
-    residual: bool = parameter(False, "v2: a concept adds to its token.")
     shallow_window: int = parameter(64, "v2: tokens shallow layers look back; 0: all.", ge=0)
     run_cap: int = parameter(16, "v2: NULLs in a row at most; 0: any number.", ge=0)
     usage_bonus: float = parameter(0.1, "v2: weight of using many codes surely.", ge=0)

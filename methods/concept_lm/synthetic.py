@@ -4,7 +4,6 @@
 tokens of y, each of which carries one bit of the code and one of noise, so that all entropies are
 known.
 
-`Hops` for reasoning without words: a search in a graph, whose depth is known.
 
 `recall` for v2: see its docstring.
 """
@@ -12,14 +11,13 @@ known.
 import math
 from functools import cached_property
 from itertools import product
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..kit.config import Count, Some, configuration
+from ..kit.config import Some, configuration
 from .v3.planner import PlanShape
 
 
@@ -127,74 +125,6 @@ class PlanTask:
         """
         free = self.y_length * math.log(4)
         return free - self.types * self.bits * (self.slots + 1) / 2 * math.log(2), free
-
-
-@configuration
-class Hops:
-    """A search of known depth: to which goal does a walk from a node lead?
-
-    `chains` paths of `depth` edges each end in a goal, which leads to itself. From every other node
-    of them `dead` more edges lead to dead ends, from which nothing leads on. The names of nodes and
-    the order of edges are drawn anew for every graph, so nothing can be learnt by heart: what is
-    asked of a node so many edges before its goal takes as many look-ups, one after another.
-    """
-
-    depth: Some = 4
-    chains: Annotated[int, Field(ge=2)] = 3
-    dead: Count = 0
-
-    @property
-    def nodes(self) -> int:
-        """Nodes of a graph, as many names."""
-        return self.chains * (self.depth + 1 + self.depth * self.dead)
-
-    @property
-    def words(self) -> int:
-        """Tokens: a name as a word, a name as an end of an edge, what asks, and a pause."""
-        return 2 * self.nodes + 2
-
-    @property
-    def pause(self) -> int:
-        """The token that says nothing."""
-        return self.words - 1
-
-    @cached_property
-    def edges(self) -> Tensor:
-        r"""Every edge of a graph before its nodes are named: (edges, 2).
-
-        Node i of chain k is (D + 1) k + i. Dead ends are numbered behind all of those.
-
-        Equation: $(i, i + 1), \; (g, g), \; (i, \mathrm{dead}_i), \quad 0 \le i < D$
-        """
-        paths = torch.arange(self.chains * (self.depth + 1)).view(self.chains, -1)
-        begin, goals = paths[:, :-1].flatten(), paths[:, -1]
-        lost = begin.repeat(self.dead)
-        ends = torch.arange(paths.numel(), self.nodes)
-        return torch.cat(
-            [torch.stack(pair, 1) for pair in ((begin, begin + 1), (goals, goals), (lost, ends))]
-        )
-
-    def sample(self, n: int, hops: int = 0) -> tuple[Tensor, Tensor]:
-        r"""Draw n questions, so many hops deep or any where 0: (n, edges + 1, 2), and walks (n, D).
-
-        From torch's global generator. A question is the edges, each a pair of the name it leaves
-        and of the end it reaches, and last what is asked of. A walk is the names of the nodes that
-        are passed, and stays at the goal, which is the answer. N is `nodes`.
-
-        Equation: $q_e = (\pi(a_e), N + \pi(b_e)), \quad q_{last} = (\pi(g - h), 2 N), \quad
-        w_j = \pi(\min(g - h + j, g)), \quad \pi \sim \mathrm{Uniform}(S_N)$
-        """
-        names = torch.rand(n, self.nodes).argsort(1)  # (n, N)
-        drawn = torch.randint(1, self.depth + 1, (n,)) if hops == 0 else torch.full((n,), hops)
-        goal = torch.randint(self.chains, (n,)) * (self.depth + 1) + self.depth  # (n,)
-        order = torch.rand(n, len(self.edges)).argsort(1)  # (n, edges)
-        rows = torch.arange(n)[:, None]
-        edges = names[rows[..., None], self.edges[order]]  # (n, edges, 2)
-        edges[..., 1] += self.nodes
-        start = goal - drawn
-        asked = torch.stack([names[rows[:, 0], start], torch.full((n,), 2 * self.nodes)], 1)
-        passed = torch.minimum(start[:, None] + torch.arange(1, self.depth + 1), goal[:, None])
-        return torch.cat([edges, asked[:, None]], 1), names[rows, passed]
 
 
 SYMBOLS, GAP = 16, 10  # of `recall`: what may be recalled, and the filler before it is asked for

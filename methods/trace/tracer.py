@@ -1,8 +1,9 @@
 """Runs a method's example line by line, and keeps what every line bound to a name."""
 
 import math
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,10 +194,29 @@ def _empty_is_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(on, warn_only=warn)
 
 
+def reading_order(folder: Path, paths: Iterable[str]) -> list[str]:
+    """Sort files as the method's README lists them where it says in which order to read.
+
+    A file that it does not name keeps its place behind those, and a folder stands for its files.
+    """
+    readme = folder / "README.md"
+    text = readme.read_text("utf-8") if readme.is_file() else ""
+    advice = next(iter(re.findall(r"^## Reading.*|^Read in this order.*", text, re.M | re.S)), "")
+    names = [name.removesuffix(".py").rstrip("/") for name in re.findall(r"`([\w./]+)`", advice)]
+
+    def place(path: str) -> int:
+        name = path.removesuffix(".py")
+        given = [i for i, one in enumerate(names) if name == one or name.startswith(f"{one}/")]
+        return min(given, default=len(names))
+
+    return sorted(paths, key=place)
+
+
 def trace(method: Method, seen: Recording) -> Trace:
     """Return the recording as it is stored beside the method."""
     files = []
-    for path, source in seen.sources.items():
+    for path in reading_order(seen.folder, seen.sources):
+        source = seen.sources[path]
         lines = [
             TraceLine(line=line, tensors=tuple(one.bound(name) for name, one in found.items()))
             for (file, line), found in sorted(seen.seen.items())

@@ -71,61 +71,14 @@ RETRIEVED = {
     "ours, dense text of each": "seps_image", "`open_source`": "open_source",
     "`paper` as": "paper", "ours, mended": "seps",
 }  # fmt: skip
-ABLATED = {
-    "no slimming |": "whole", "ours: slim": "seps_learnt", "ours, half": "fewer",
-    "merge without": "merged", "ours, two texts, λ = ½": "seps",
-    "ours, two texts, λ = 1": "lambda_1",
-    "no slimming, the dense": "dense_alone",
-}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("file", "label", "variant", "begin"),
-    [("retrieval", *pair, "run seps.retrieval --preset full") for pair in RETRIEVED.items()]
-    + [("ablations", *pair, "run seps.ablations --preset full") for pair in ABLATED.items()],
-)
-def test_the_sums_of_recalls(file: str, label: str, variant: str, begin: str) -> None:
-    found = points(f"seps/{file}.jsonl", "rsum")[variant, "held out"].samples
-    cells = row("seps/README.md", label, begin)
+@pytest.mark.parametrize("label", RETRIEVED)
+def test_the_sums_of_recalls(label: str) -> None:
+    found = points("seps/retrieval.jsonl", "rsum")[RETRIEVED[label], "held out"].samples
+    cells = row("seps/README.md", label, "run seps.retrieval --preset full")
     told = next(cell for cell in cells if re.fullmatch(r"\d+ / \d+ / \d+", cell))
     assert told == " / ".join(f"{value:.0f}" for value in found)
-
-
-SCRATCH = {
-    "2 dense": "dense_2", "3 dense": "dense_3", "4 dense": "dense_4", "6 dense": "dense_6",
-    "v2 at word ends": "ours", "v2 as the notes": "notes", "v2, H-Net": "hnet",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("label", SCRATCH)
-def test_bits_a_byte_from_scratch(label: str) -> None:
-    found = points("concept_lm/scratch.jsonl", "scratch")
-    (point,) = (point for (name, _), point in found.items() if name == SCRATCH[label])
-    _, bits, *controls = row("concept_lm/results.md", label, "## From scratch")
-    assert float(re.search(r"[\d.]+", bits)[0]) == pytest.approx(fmean(point.samples), abs=0.0051)  # type: ignore[index]
-    given = points("concept_lm/scratch.jsonl", "controls")
-    for cell, name in zip(controls, ("codes shuffled", "codes removed"), strict=True):
-        if cell:
-            wanted = fmean(given[SCRATCH[label], name].samples)
-            assert float(cell) == pytest.approx(wanted, abs=0.0051)
-
-
-WAYS = {
-    "no steps": "none", "looped place": "looped", "pauses": "pauses", "thoughts": "thoughts",
-    "words": "words", "means of words": "soft", "whole block": "whole", "layers of": "deep",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("label", WAYS)
-def test_right_answers_of_steps_without_words(label: str) -> None:
-    found = points("concept_lm/reasoning.jsonl", "depth")
-    operations, *cells = row("concept_lm/results.md", label, "## Reasoning without words")
-    for hops, cell in enumerate(cells[:4], 1):
-        assert float(cell) == pytest.approx(fmean(found[WAYS[label], hops].samples), abs=0.051)
-    ratio = found[WAYS[label], 4].ratio
-    assert cells[4] == (ratio.verdict if ratio else "")
-    costs = [x for way, x in points("concept_lm/reasoning.jsonl", "cost") if way == WAYS[label]]
-    assert float(operations.rstrip(" M")) == pytest.approx(float(costs[0]) / 1e6, rel=2e-3)
 
 
 SELECTORS = {

@@ -2,9 +2,8 @@
 
 import torch
 
-from methods.concept_lm import base, cache, checks, core, decode, model, reasoning
+from methods.concept_lm import base, cache, checks, core, decode, model
 from methods.concept_lm.model import ConceptLM
-from methods.concept_lm.reasoning import Reasoner
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.estep import EStep
@@ -172,58 +171,7 @@ def keep_what_waiting_rows_wrote(patch):
     patch.setattr(decode.SlotCache, "advance", advance)
 
 
-def keep_the_question(patch):
-    """A loop reads beside the question's keys and values, not in their place."""
-    patch.setattr(reasoning.DynamicCache, "crop", lambda self, n: None)
-
-
-def think_the_first_state(patch):
-    """Every step reads what the question gave."""
-    right = Reasoner.think
-
-    def think(self, x, steps, change):
-        first = []
-        return right(self, x, steps, lambda h: first.append(h) or first[0])
-
-    patch.setattr(Reasoner, "think", think)
-
-
-def look_ahead(patch):
-    """Words behind the steps see one another."""
-    right = reasoning.run
-
-    def run(backbone, x, positions, allow, cache):
-        late = cache is not None and x.shape[1] < allow.shape[-1]
-        return right(backbone, x, positions, torch.ones_like(allow) if late else allow, cache)
-
-    patch.setattr(reasoning, "run", run)
-
-
-def pause_with_weights_of_its_own(patch):
-    right = Reasoner.__init__
-
-    def init(self, base, way, *more):
-        right(self, base, way, *more)
-        if way == "pauses":
-            self.own = torch.nn.Parameter(torch.zeros(8))
-
-    patch.setattr(Reasoner, "__init__", init)
-
-
-def loop_for_nothing(patch):
-    """Passes after the first are not counted."""
-    right = checks.operations
-    patch.setattr(
-        checks, "operations", lambda base, way, n, T: right(base, way, n, T * (way != "whole"))
-    )
-
-
 MUTATIONS = [
-    Mutation("latent_steps", keep_the_question, fails=("looped, 3",), holds=("thoughts, 3 steps",)),
-    Mutation("latent_steps", think_the_first_state, fails=("thoughts, 3", "soft, 3", "looped, 3")),
-    Mutation("latent_steps", look_ahead, fails=("thoughts, 1",), holds=("pauses, 1 steps",)),
-    Mutation("equal_cost", pause_with_weights_of_its_own, fails=("pauses: more weights",)),
-    Mutation("equal_cost", loop_for_nothing, fails=("whole: counted", "deep: operations")),
     Mutation("oracle", causal_everywhere),
     Mutation("gradients", causal_everywhere),
     Mutation("decoding", keep_the_tail),

@@ -1,6 +1,5 @@
 """What the planner's benchmark tells, in its smallest form."""
 
-import math
 from itertools import product
 from types import SimpleNamespace
 
@@ -8,7 +7,7 @@ import pytest
 import torch
 
 from methods import registry, runner
-from methods.concept_lm import bench, bench_compression, bench_planner, decode
+from methods.concept_lm import bench, decode
 from methods.concept_lm.baselines import NAMES, Judgement
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor
@@ -57,7 +56,6 @@ SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
             SMALLEST | {"pretrain_steps": 2},
             {"pareto", "usage", "dead", "shuffled", "removed"},
         ),
-        ("scratch", SMALLEST, {"scratch", "controls"}),
         ("dropout", {**PLANS, "slots": 2}, {"dropout"}),
         (
             "planner",
@@ -83,10 +81,9 @@ def test_every_benchmark_of_quality_shows_its_series(name, changes, expected):
 @pytest.mark.parametrize(
     ("slug", "module", "name"),
     [
-        ("compression", bench_compression, "load_base"),
-        ("scratch", bench_compression, "load_base"),
-        ("planner", bench_planner, "EMSettings"),
-        ("dropout", bench_planner, "EMSettings"),
+        ("compression", bench, "load_base"),
+        ("planner", bench, "EMSettings"),
+        ("dropout", bench, "EMSettings"),
     ],
 )
 def test_seeds_are_counted_from_the_run_s(slug, module, name, monkeypatch):
@@ -101,32 +98,16 @@ def test_seeds_are_counted_from_the_run_s(slug, module, name, monkeypatch):
     ctx = Context("cpu", 7, lambda event: None, repeated=True)
     monkeypatch.setattr(ctx, "check_all", lambda *_: None)
     text = Corpus(torch.zeros(9).byte(), torch.zeros(9).byte(), "")
-    monkeypatch.setattr(bench_compression, "stdlib", lambda: text)
+    monkeypatch.setattr(bench, "stdlib", lambda: text)
     with pytest.raises(InterruptedError):
         registry.load("concept_lm", benchmark.entry)(ctx, benchmark.resolve("smoke"))
     assert seen == [7]
 
 
-def test_controls_are_what_was_lost_without_the_codes(monkeypatch):
-    """In bits beside the bits as trained: 3, and 1 and 2 nats more."""
-    judged = Judgement(3.0, 1e6, shuffled=math.log(2), removed=2 * math.log(2))
-    learner = SimpleNamespace(settle=lambda: None)
-    monkeypatch.setattr(bench_compression, "make", lambda *_: learner)
-    monkeypatch.setattr(bench_compression, "train", lambda *_, **__: None)
-    monkeypatch.setattr(bench_compression, "judge", lambda *_: judged)
-    _, benchmark = registry.find("concept_lm.scratch")
-    ctx = Context("cpu", 0, lambda event: None, repeated=True)
-    bench_compression.scratch(ctx, benchmark.resolve("smoke"))
-    series = {one.name: one for one in ctx.release(partial=False)}
-    found = {point.x: point.estimate for point in series["controls"].points}
-    wanted = {"as trained": 3, "codes shuffled": 4, "codes removed": 5}
-    assert found == pytest.approx(wanted)
-
-
 def test_the_model_of_equal_cost_keeps_a_share_of_its_middle():
     _, benchmark = registry.find("concept_lm.compression")
     params = benchmark.resolve("smoke", {"shallow": 1, "middle": 8, "deep": 1, "rho": 0.25})
-    found = {name: bench_compression.configure(name, params) for name in NAMES}
+    found = {name: bench.configuration_of(name, params) for name in NAMES}
     splits = {name: (one.shallow, one.middle, one.deep) for name, one in found.items()}
     assert splits.pop("equal") == (3, 6, 1)  # of which two layers of eight are used
     assert set(splits.values()) == {(1, 8, 1)}
@@ -146,7 +127,7 @@ def test_plans_are_priced_as_they_were_chosen():
         price=lambda z: 100.0 + float(z[0, 0, 0]),
         codes_used=lambda z: [int(z[0, 0, 0])] * 2,
     )
-    found = bench_planner.priced(em, 0)
+    found = bench.priced(em, 0)
     told = {"z*": 10, "the planner's z": 12, "another text's z*": 10}
     assert found["nll"] == told | {"nothing": 30}
     assert found["gain"] == {given: 30 - cost for given, cost in told.items()}
@@ -168,12 +149,12 @@ def test_a_share_of_the_codes_is_hidden(monkeypatch):
     _, benchmark = registry.find("concept_lm.dropout")
     params = benchmark.resolve("smoke", {**PLANS, "slots": 2})
     ctx = Context("cpu", 0, lambda event: None, repeated=True)
-    bench_planner.dropout(ctx, params)
+    bench.dropout(ctx, params)
     shares = [1 - float(used.sum() / shown[0].sum()) for used in shown[:11]]
     assert shares == pytest.approx([i / 10 for i in range(11)], abs=0.05)
     (series,) = ctx.release(partial=False)
     (floor,) = series.limits
-    known, free = bench_planner.asked(params).floors
+    known, free = bench.task_of(params).floors
     assert dict(floor.points) == pytest.approx(
         {i / 10: known + i / 10 * (free - known) for i in range(11)}
     )
@@ -251,7 +232,7 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
 def test_a_real_base_stands_in_the_place_of_one_that_is_pretrained(tmp_path, monkeypatch):
     """A Llama of three layers whose tokens are bytes: nothing is pretrained, so eight bits each."""
     text = torch.tensor(list(b"the cat sat on the mat ; " * 40), dtype=torch.uint8)
-    monkeypatch.setattr(bench_compression, "stdlib", lambda: Corpus(text, text, "cats"))
+    monkeypatch.setattr(bench, "stdlib", lambda: Corpus(text, text, "cats"))
     tiny_qwen.save(tmp_path, family="llama")
     split = {"shallow": 1, "middle": 1, "deep": 1, "steps": 1, "seeds": 1, "n_concepts": 16}
     given = SMALLEST | split | {"model": str(tmp_path)}

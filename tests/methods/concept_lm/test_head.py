@@ -13,7 +13,7 @@ from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.core import deep_allow
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
-from methods.concept_lm.head import ConceptHead, FSQHead, NullController, cap_runs, usage
+from methods.concept_lm.head import ConceptHead, NullController, cap_runs, usage
 from methods.concept_lm.marks import nearest
 from methods.concept_lm.model import token_nll
 from methods.kit.compare import difference
@@ -182,16 +182,8 @@ def test_heads_of_a_segment_foretell_its_tokens_and_do_not_train_what_they_read(
     assert not loss.requires_grad
 
 
-def test_a_code_is_learnt_through_its_place_and_by_its_temperature():
-    """fsq: e moves as its numbers do; softmax: p at temperature 2, NULL's share lost."""
-    config = ConceptConfig(1, 1, 1, n_concepts=64, boundary="words", codes="fsq")
-    head = FSQHead(8, config, 0.02)
-    z = torch.tensor([[[0.2, 1.6, 2.9]]], requires_grad=True)
-    routing = head.route(z, None)
-    e = head.embed(routing.ids, z)
-    assert torch.allclose(e, head.up(torch.tensor([[[-1.5, 0.5, 1.5]]])), atol=1e-6)
-    (grad,) = torch.autograd.grad(e.sum(), z)
-    assert torch.allclose(grad[0, 0], head.up.weight.sum(0))
+def test_a_code_is_learnt_by_its_temperature():
+    """p at temperature 2, NULL's share lost."""
     soft = ConceptHead(8, ConceptConfig(1, 1, 1, n_concepts=2, temperature=2.0), 0.02)
     logits = torch.tensor([[[1.0, 3.0, 2.0]]], requires_grad=True)
     table = soft.embedding.weight.detach()

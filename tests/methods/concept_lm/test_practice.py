@@ -382,7 +382,7 @@ def test_v1_is_tuned_and_writes(folder, capsys):
 @SINGLE
 def test_the_options_of_v2_are_parameters_and_its_monitors_are_told(folder, capsys):
     options = {
-        "boundary": "fixed", "codes": "fsq", "n_concepts": 16, "usage_bonus": 0, "residual": True,
+        "boundary": "fixed", "n_concepts": 16, "usage_bonus": 0,
         "readout": "seed", "positions": "compact", "shallow_window": 0, "run_cap": 0,
     }  # fmt: skip
     assert train(folder, steps=2, **options) == 0
@@ -391,8 +391,6 @@ def test_the_options_of_v2_are_parameters_and_its_monitors_are_told(folder, caps
     assert re.search(r"^monitors: progress 1, shuffled [-\d.e]+, masked [-\d.e]+$", told, re.M)
     kept = torch.load(folder / "out" / practice.WEIGHTS)["about"]["config"]
     assert {name: kept[name] for name in options} == options
-    assert train(folder, boundary="null", codes="fsq", steps=1) == 2
-    assert "codes fsq have no NULL" in capsys.readouterr().err
 
 
 @SINGLE

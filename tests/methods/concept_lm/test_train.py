@@ -11,12 +11,9 @@ from methods.concept_lm import baselines
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, judge, shuffled_codes
 from methods.concept_lm.baselines import candidate as one_of
-from methods.concept_lm.bench_compression import CONCEPTS, make
-from methods.concept_lm.boundaries import Words
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
-from methods.concept_lm.head import FSQHead, draw
-from methods.concept_lm.spec import ScratchParams
+from methods.concept_lm.head import draw
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.train import train
 from methods.concept_lm.v3.em import Curriculum, EMSettings
@@ -184,7 +181,6 @@ def test_costs_of_what_a_configuration_adds():
         ({"readout": "token"}, 0.25 * 2 * (maps + 256 * 17)),
         ({"shallow_window": 16}, -256 * 2 * 48),
         ({"boundary": "hnet"}, 2 * 64 * 2 * 64),
-        ({"boundary": "words", "codes": "fsq"}, 2 * 64 * (2 * 1.25 - 17)),
     ):
         config = ConceptConfig(2, 2, 2, **own, **changes)
         assert concept_token(shape, config, 64, 0.25, 1.5) == base + more
@@ -327,45 +323,6 @@ def test_a_folder_of_ones_own(tmp_path):
     corpus = folder(str(tmp_path))  # every tenth file, and no byte of it is trained on
     assert (set(corpus.valid.tolist()), len(corpus.valid)) == ({9, 19}, 6)
     assert set(corpus.train.tolist()) == set(range(20)) - {9, 19}
-
-
-@pytest.mark.parametrize("name", ["dense_2", *CONCEPTS])
-def test_from_scratch_all_of_a_model_learns(name):
-    params = ScratchParams(d=32, middle=1, rows=2, length=32, judged=2, steps=2, n_concepts=16)
-    learner = make(name, params, stdlib(), 0)
-    before = [p.detach().clone() for p in learner.model.parameters()]
-    train(learner, Plan(2))
-    changed = [
-        bool((p != q).any()) for p, q in zip(learner.model.parameters(), before, strict=True)
-    ]
-    assert all(changed), [n for n, _ in learner.model.named_parameters()]
-    learner.settle()
-    judged = judge(learner, 2)
-    assert judged.flops > 0
-    assert 4 < judged.bits < 12
-    assert (judged.rate > 0) == (name in CONCEPTS)
-
-
-def test_word_ends_are_where_spaces_follow_words():
-    rule = Words(0.2)
-    x = torch.tensor([list("ab  c_d!é;".encode())])
-    fires, _ = rule.packed(rule.signal(None, torch.zeros(1, x.shape[1], 1), x), None)
-    marks = "".join("^" if f else "." for f in fires[0].tolist())
-    assert marks == "..^..^.^..^"
-
-
-def test_fsq_codes_name_their_digits():
-    head = FSQHead(8, ConceptConfig(1, 1, 1, n_concepts=64, boundary="words", codes="fsq"), 0.02)
-    z = head(torch.randn(2, 5, 8))
-    assert float(z.min()) > -0.5
-    assert float(z.max()) < 3.5
-    ids = head.route(z, None).ids
-    digits = torch.stack([ids // 4**i % 4 for i in range(3)], -1)
-    assert torch.equal(digits, z.round().clamp(0, 3).long())
-    with pytest.raises(InputError, match="choose a boundary rule"):
-        ConceptConfig(1, 1, 1, n_concepts=64, codes="fsq")
-    with pytest.raises(InputError, match="a power of 4"):
-        ConceptConfig(1, 1, 1, n_concepts=32, boundary="words", codes="fsq")
 
 
 def test_a_draw_follows_its_temperature():
