@@ -297,8 +297,8 @@ def test_an_abstract_begins_where_it_says_what_the_paper_does(anyone: BrowserCon
     expect(before).to_be_visible()
 
 
-def test_ten_rows_of_short_sentences_fit_a_desktop(reader: BrowserContext) -> None:
-    tab = reader.new_page()
+def test_ten_rows_of_short_sentences_fit_a_desktop(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
     tab.set_viewport_size({"width": 1440, "height": 900})
     tab.goto("/")
     rows = tab.locator("#cards > .card")

@@ -21,7 +21,7 @@ from webapp.catalog import linking
 from webapp.catalog.models import MethodLink
 from webapp.digests.models import DigestEntry
 from webapp.library.models import LibraryEntry, ReadingList, Star
-from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
+from webapp.papers.models import Paper, PaperVersion
 from webapp.summaries.models import Claim, Summary
 from webapp.ui import pages
 
@@ -102,11 +102,6 @@ def report_a_claim() -> None:
                          unit="×", state="number and unit", quote="reaches 3.1×")  # fmt: skip
 
 
-def announce_in_another() -> None:
-    paper, other = Paper.objects.get(arxiv_id="2603.00001"), Listing.objects.get(category="math.ST")
-    Announcement.objects.create(listing=other, paper=paper, type="cross", version=1)
-
-
 def first_link() -> MethodLink:
     return MethodLink.objects.filter(paper__arxiv_id="2603.00001")[0]
 
@@ -126,11 +121,16 @@ CHANGES: dict[str, tuple[Callable[[], object], str, bool]] = {
     "authors": (of_paper(authors=[{"name": "Zoë Quine"}]), "Zoë Quine", True),
     "withdrawn": (of_paper(comment="This paper has been withdrawn."), "<b>Withdrawn.</b>", True),
     "a version": (
-        lambda: PaperVersion.objects.update(announced_on=factories.DAY - timedelta(9)),
+        lambda: PaperVersion.objects.create(
+            paper=Paper.objects.get(arxiv_id="2603.00001"),
+            number=2,
+            title="T",
+            abstract="A",
+            announced_on=factories.DAY - timedelta(9),
+        ),
         "announced 3 Mar 2026",
         True,
     ),
-    "an announcement": (announce_in_another, "math.ST", True),
     "a claim": (report_a_claim, "Wall-clock of a claim", True),
     "a link": (lambda: linking.decide(first_link(), confirmed=False), "A related method", False),
     "a digest": (DigestEntry.objects.all().delete, 'id="why"', False),

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import factories
-from webapp.papers.models import Announcement, Listing, PaperVersion
+from webapp.papers.models import Listing, PaperVersion
 
 pytestmark = pytest.mark.django_db
 
@@ -82,13 +82,15 @@ def test_versions_show_what_changed(client):
     assert "announced 13 Mar 2026" in page
 
 
-def test_announcements_stand_the_latest_first(client):
-    paper = factories.make_paper(1)
-    for day, kind in ((date(2026, 3, 11), "new"), (date(2026, 3, 13), "replace")):
-        listing = factories.make_listing("cs.CL", day)
-        Announcement.objects.create(listing=listing, paper=paper, type=kind, version=1)
+def test_what_is_empty_is_not_shown(client):
+    paper = factories.make_paper(1, abstract="Birds fly. They do.")
     page = text(client.get("/papers/2603.00001/"))
-    assert 0 < page.index("replacement v1, 13 Mar 2026") < page.index("new v1, 11 Mar 2026")
+    for heading in ("Versions", "What it reports", "Main table", "Summary", "Announced"):
+        assert f">{heading}<" not in page
+    assert "What it did" in page
+    factories.make_paper(2, abstract="We cut memory by 40%.")
+    assert "What it reports" in text(client.get("/papers/2603.00002/"))
+    assert paper.table_readings.count() == 0
 
 
 def test_citations_are_files(client):

@@ -40,11 +40,11 @@ def test_tables_of_a_paper_stand_on_its_page(
 ) -> None:
     httpserver.expect_oneshot_request("/html/2512.00002v1").respond_with_data(PAGE)
     before = client.get("/papers/2512.00002/").content.decode()
-    assert "Results</h2>" not in before
+    assert "Main table</h2>" not in before
     assert fulltext.read_some_tables([heron.pk]) == 1
     page = client.get("/papers/2512.00002/").content.decode()
-    assert "Results</h2>" in page
-    main = page.split("Results</h2>")[1].split("</figure>")[0]
+    assert "Main table</h2>" in page
+    main = page.split("Main table</h2>")[1].split("</figure>")[0]
     assert '<tr class="own">' in main
     own = main.split('<tr class="own">')[1].split("</tr>")[0]
     assert "Heron (ours)" in own
@@ -67,21 +67,27 @@ def test_the_text_is_kept_with_the_tables_and_neither_is_fetched_again(
     httpserver.check()
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (("not there", 404), "no HTML: "),
-        (("<p>short</p>", 200), "no HTML: the HTML page holds no paper"),
-        ((f"<article><p>{'Words. ' * 200}</p></article>", 200), "its HTML has no table"),
-    ],
-)
+WHY_NONE = {
+    "no HTML: ": (("not there", 404), "This paper has no HTML version."),
+    "no HTML: the HTML page holds no paper": (("<p>short</p>", 200), "has no HTML version."),
+    "its HTML has no table": (
+        (f"<article><p>{'Words. ' * 200}</p></article>", 200),
+        "Its HTML has no tables that could be read.",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", WHY_NONE)
 def test_why_there_are_no_tables(
-    heron: Paper, httpserver: HTTPServer, client: Client, answer: tuple[str, int], reason: str
+    heron: Paper, httpserver: HTTPServer, client: Client, reason: str
 ) -> None:
+    answer, told = WHY_NONE[reason]
     httpserver.expect_request("/html/2512.00002v1").respond_with_data(*answer)
     fulltext.read_tables(heron)
     assert TableReading.objects.get().reason.startswith(reason)
-    assert f"No tables: {reason}" in client.get("/papers/2512.00002/").content.decode()
+    page = client.get("/papers/2512.00002/").content.decode()
+    assert told in page
+    assert "404" not in page
     assert fulltext.read_some_tables([heron.pk]) == 0, "it is asked once"
 
 

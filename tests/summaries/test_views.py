@@ -209,5 +209,5 @@ class TestPaper:
         abstract = "We prune tokens. Latency falls from 38 ms to 16 ms on one GPU, of 24 GB."
         Paper.objects.filter(pk=papers[0].pk).update(abstract=abstract, abstract_html=abstract)
         page = client.get(reverse("papers:paper", args=[papers[0].arxiv_id])).content.decode()
-        assert "Underlined: numbers that the paper reports" in page
+        assert "“Latency falls <b>from 38 ms to 16 ms</b> on one GPU, of 24 GB.”" in page
         assert "from 38 ms to 16 ms</mark> on one GPU, of 24 GB." in page

@@ -62,7 +62,6 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
 
 
 def _paper_page(request: HttpRequest, paper: Paper) -> HttpResponse:
-    announced = paper.announcements.select_related("listing")
     view = of_paper(paper, request.GET.get("language", current_language()))
     context = {
         "paper": paper,
@@ -70,7 +69,6 @@ def _paper_page(request: HttpRequest, paper: Paper) -> HttpResponse:
         "published": citations.published(paper),
         "bibtex": citations.bibtex(paper),
         "versions": versions(paper),
-        "announcements": announced.order_by("-listing__date", "type"),
     }
     response = render(request, "pages/paper.html", context)
     if view.under_way:

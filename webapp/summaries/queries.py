@@ -31,6 +31,14 @@ class PaperSummaryView:
     quotes: tuple[Quote, ...]  # of the abstract: they stay, whatever a model says
 
     @property
+    def has_gist(self) -> bool:
+        """Return whether a done summary has a first sentence that may be shown."""
+        summary = self.summary
+        return bool(
+            summary and summary.state == State.DONE and summary.gist and not summary.withheld
+        )
+
+    @property
     def under_way(self) -> bool:
         """Whether a summary waits or runs: the page asks again."""
         return self.summary is not None and self.summary.state in {State.WAITING, State.RUNNING}

@@ -3,6 +3,7 @@
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from webapp.claims.extraction.quotes import Quote, headline
 from webapp.claims.extraction.reported import reported_numbers
@@ -18,6 +19,14 @@ register = template.Library()
 def headline_quote(abstract: str) -> Quote | None:
     """Return the quote that a row shows of an abstract."""
     return headline(abstract)
+
+
+@register.filter
+def why_no_tables(reason: str) -> str:
+    """Return in a reader's words why a reading has no tables; the reason is an operator's."""
+    if reason.startswith("no HTML"):
+        return gettext("This paper has no HTML version.")
+    return gettext("Its HTML has no tables that could be read.")
 
 
 @register.filter
