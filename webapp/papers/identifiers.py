@@ -4,65 +4,110 @@ https://info.arxiv.org/help/arxiv_identifier.html, https://arxiv.org/category_ta
 """
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from assay_common.text import clean
 
 # Bounded, so that every name that is accepted fits the database's 32 characters.
 _SUBJECT_CLASS = r"\.[A-Za-z-]{2,10}"
 CATEGORY = rf"[a-z]{{1,10}}(?:-[a-z]{{1,8}})?(?:{_SUBJECT_CLASS})?"  # cs.CL, hep-th
-IDENTIFIER = rf"(?:[0-9]{{4}}\.[0-9]{{4,5}}|{CATEGORY}/[0-9]{{7}})"  # 2512.14925, hep-th/9901001
-VERSION = "v[1-9][0-9]{0,2}"
-_VERSIONED = re.compile(rf"({IDENTIFIER})({VERSION})?")
-# Where a paper of arXiv has an address, up to its identifier.
-_PLACES = (
+_MONTH = r"(?:0[1-9]|1[0-2])"
+_SINCE_2007 = rf"[0-9]{{2}}{_MONTH}\.[0-9]{{4,5}}"  # 2512.14925
+_UNTIL_2007 = rf"{CATEGORY}/[0-9]{{2}}{_MONTH}[0-9]{{3}}"  # hep-th/9901001
+IDENTIFIER = rf"(?:{_SINCE_2007}|{_UNTIL_2007})"
+VERSION = "[vV][1-9][0-9]{0,2}"
+# Sites that have a page of an arXiv paper, up to its identifier.
+_SITES = (
     r"(?:(?:www|export|browse|[a-z]{2})\.)?arxiv\.org/(?:abs|pdf|html|format|ps|src|e-print|tb)/",
+    r"(?:xxx\.)?(?:lanl\.gov|itp\.ac\.cn)/(?:abs|pdf)/",
     r"(?:www\.)?ar5iv(?:\.labs\.arxiv)?\.org/(?:abs|html|papers)/",
     r"(?:www\.)?(?:huggingface\.co|hf\.co)/papers/",
     r"(?:www\.)?alphaxiv\.org/(?:[a-z]{2}/)?(?:abs|pdf|html|overview|audio|review)/",
+    r"(?:www\.)?papers\.cool/arxiv/",
     r"(?:www\.|api\.)?semanticscholar\.org/(?:graph/v1/)?(?:paper/)?arxiv[:/]",
     r"(?:www\.)?(?:scirate\.com/arxiv|arxiv-vanity\.com/papers|emergentmind\.com/papers)/",
+    r"(?:www\.)?(?:talk2arxiv\.org/(?:abs|pdf)|inspirehep\.net/(?:api/)?arxiv)/",
+    r"ui\.adsabs\.harvard\.edu/abs/",
     r"(?:dx\.)?doi\.org/10\.48550/arxiv\.",
 )
-_PREFIX = re.compile(
-    rf"(?:oai:arXiv\.org:|arXiv:\s?|(?:doi:\s?)?10\.48550/arxiv\.|(?:https?:/{{1,2}})?(?:{'|'.join(_PLACES)}))",
-    re.IGNORECASE,
+_PREFIX = (
+    rf"(?:oai:arXiv\.org:|(?:doi:\s?)?10\.48550/arxiv\.|(?:https?:/{{1,2}})?(?:{'|'.join(_SITES)}))?"
+    r"(?:arXiv:\s?)?"
 )
-_ENDING = re.compile(r"(?:\.pdf|\.html)?/?(?:[?#].*)?$", re.IGNORECASE | re.DOTALL)
+# The classes and the day that arXiv prints behind an identifier: [cs.CL] 5 Jan 2026.
+_STAMP = r"(?:\s{0,3}\[[^\[\]]{1,60}\](?:\s{1,3}\d{1,2} [A-Za-z]{3} \d{4})?)?"
+_WHOLE = re.compile(
+    rf"(?P<prefix>{_PREFIX})(?P<id>{IDENTIFIER})(?P<version>{VERSION})?"
+    rf"(?:\.pdf|\.html)?/?(?P<ending>[?#].*)?{_STAMP}",
+    re.IGNORECASE | re.DOTALL,
+)
 # In running text: a DOI of somebody else may look like one, and so may a sum of money.
 _OTHER_DOI = re.compile(r"\b10\.(?!48550/)\d{4,9}/\S{1,300}")
 _ANYWHERE = re.compile(
-    rf"(?:(?<=arxiv)[.:]?|(?<![\w.,$€£¥+-]))({IDENTIFIER})({VERSION})?"
+    rf"(?:(?<=arxiv)[.:]?|(?<![\w.,$€£¥+-]))(?P<id>{IDENTIFIER})(?P<version>{VERSION})?"
     r"(?![\d\w]|\.\d|\s?(?:%|°|€|£|USD\b|EUR\b|GBP\b|dollars?\b|euros?\b))",
     re.IGNORECASE,
 )
+_DBLP = re.compile(r"\bjournals/corr/abs-(\d{4})-(\d{4,5})\b", re.IGNORECASE)
+
+
+def identifiers_in(text: str, *, strict: bool = False) -> list[str]:
+    """Return the identifiers of papers in `text`, each once, in order.
+
+    Running text may have prices and DOIs of other publishers, which are none. With `strict`, `text`
+    is a single reference to a paper: bare, `arXiv:…`, an OAI name, arXiv's DOI, or an address where
+    papers are read.
+    """
+    return list(dict.fromkeys(identifier for identifier, _ in _read(text, strict=strict)))
 
 
 def parse_identifier(text: str) -> tuple[str, int | None]:
-    """The identifier and version in `text`: bare, an OAI name, `arXiv:…`, arXiv's DOI, or the
-    address of a paper at arXiv or where its papers are read, with what follows it.
+    """Return the identifier and version of the paper that `text` refers to, read strictly.
 
-    Old identifiers lose their subject class, as arXiv itself writes them: `math.GT/0309136` and
-    `math/0309136` are one paper. Raises ValueError when there is no identifier.
+    Raises ValueError when it is no reference to a paper.
     """
-    bare = text[:2_000].strip("<>()[]\"'“”.,; \t\r\n")
-    prefix = _PREFIX.match(bare)
-    if prefix:
-        bare = _ENDING.sub("", bare[prefix.end() :])
-    match = _VERSIONED.fullmatch(bare.removesuffix(".pdf"))
-    if match is None:
-        raise ValueError(f"{text[:80]!r} is not an arXiv identifier")
-    return _without_class(match[1]), int(match[2][1:]) if match[2] else None
+    for identifier in _read(text[:2_000], strict=True):
+        return identifier
+    raise ValueError(f"{text[:80]!r} is not an arXiv identifier")
 
 
-def identifiers_in(text: str) -> list[str]:
-    """The identifiers of papers in running text, each once, in order; no price and no other DOI."""
-    text = _OTHER_DOI.sub(" ", text)
-    named = (_without_class(match[1]) for match in _ANYWHERE.finditer(text))
-    # A new identifier begins with a year that arXiv can have had.
-    return list(dict.fromkeys(id_ for id_ in named if "/" in id_ or "07" <= id_[:2] <= "50"))
+def _read(text: str, *, strict: bool) -> Iterator[tuple[str, int | None]]:
+    text = clean(unicodedata.normalize("NFKC", text))
+    if strict:
+        whole = _WHOLE.fullmatch(text.strip("<>()\"'“”.,; \t\r\n").removeprefix("["))
+        whole = whole or _WHOLE.fullmatch(text.strip("<>()[]\"'“”.,; \t\r\n"))
+        # A bare identifier has no query and no fragment.
+        matches = iter([whole] if whole and (whole["prefix"] or not whole["ending"]) else [])
+    else:
+        text = _DBLP.sub(r"arXiv:\1.\2", text)
+        matches = _ANYWHERE.finditer(_OTHER_DOI.sub(" ", text))
+    for match in matches:
+        identifier = re.sub(f"{_SUBJECT_CLASS}/", "/", match["id"])
+        if _can_exist(identifier):
+            # Old identifiers lose their subject class, as arXiv itself writes them.
+            archive, slash, number = identifier.rpartition("/")
+            version = int(match["version"][1:]) if match["version"] else None
+            yield f"{archive.lower()}{slash}{number}", version
 
 
-def _without_class(identifier: str) -> str:
-    return re.sub(f"{_SUBJECT_CLASS}/", "/", identifier)
+def _can_exist(identifier: str) -> bool:
+    """Return whether arXiv can have had an identifier's month with so many digits."""
+    archive, _, number = identifier.rpartition("/")
+    if archive:
+        return archive.lower() in _ARCHIVES and ("91" <= number[:2] or number[:4] <= "0703")
+    month, _, digits = number.partition(".")
+    return "0704" <= month < "5000" and len(digits) == (4 if month < "1501" else 5)
+
+
+# Archives of identifiers until March 2007.
+_ARCHIVES = frozenset(
+    {"acc-phys", "adap-org", "alg-geom", "ao-sci", "astro-ph", "atom-ph", "bayes-an"}
+    | {"chao-dyn", "chem-ph", "cmp-lg", "comp-gas", "cond-mat", "cs", "dg-ga", "funct-an"}
+    | {"gr-qc", "hep-ex", "hep-lat", "hep-ph", "hep-th", "math", "math-ph", "mtrl-th", "nlin"}
+    | {"nucl-ex", "nucl-th", "patt-sol", "physics", "plasm-ph", "q-alg", "q-bio", "quant-ph"}
+    | {"solv-int", "supr-con"}
+)
 
 
 def category_names(terms: Iterable[str]) -> tuple[str, ...]:
