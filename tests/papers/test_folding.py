@@ -33,6 +33,7 @@ FOLDED = {
     "β-VAE Σ λ-calculus μTransfer ς": "beta vae sigma lambda calculus mutransfer sigma",
     "$F_1$ CO$_2$ $\\beta$-VAE $\\mathrm{L}_2$": "f1 co2 beta vae l2",
     "$\\varepsilon$-greedy $k$-means $\\mathbf{x}^{2}$": "epsilon greedy k means x2",
+    "$\\ell_1$ and $\\ell$": "l1 and l",
     "C++ and C#": "cplusplus and csharp",
     "𝐋𝐨𝐑𝐀 𝒪(n) ℓ": "lora o n l",
     "大语言模型 LLM推理": "大 语 言 模 型 llm 推 理",

@@ -102,7 +102,10 @@ def test_no_text_does_worse_than_refusal(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("see 2601.01002, arXiv:2601.01002V2 and hep-th/9901001.", ["2601.01002", "hep-th/9901001"]),
+        (
+            "see 2601.01002, arXiv:2601.01002V2 and hep-th/9901001.",
+            ["2601.01002", "hep-th/9901001"],
+        ),
         ("https://papers.cool/arxiv/2601.01002,2601.01003", ["2601.01002"]),
         ("DBLP:journals/corr/abs-2301-01234", ["2301.01234"]),
         ("10.1234/2012.12345 and 10.48550/arXiv.2012.12344", ["2012.12344"]),

@@ -8,13 +8,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.core import limits, tasks
-from webapp.digests.scoring.scorer import wrote
 from webapp.library.models import LikedText, Star
 from webapp.library.references import MAX_REFERENCES, references
 from webapp.papers.arxiv_api import IDS, by_author, lookup
 from webapp.papers.entries import Entry
 from webapp.papers.models import Paper
-from webapp.papers.names import parse_name
+from webapp.papers.names import parse_name, wrote
 from webapp.papers.search import search
 from webapp.papers.store import prepare, store_papers
 

@@ -16,12 +16,12 @@ from itertools import islice
 from typing import Literal
 
 from webapp.digests.profiles.keyword_frequencies import count_frequencies
-from webapp.digests.scoring.scorer import wrote
 from webapp.digests.scoring.terms import AUTHOR, PatternError, term
 from webapp.library.importing import named_in
 from webapp.library.references import is_export
 from webapp.papers.identifiers import identifiers_in, parse_identifier
 from webapp.papers.models import Paper
+from webapp.papers.names import wrote
 from webapp.papers.search import search
 
 MAX_PARTS = 100

@@ -60,6 +60,7 @@ GREEK = {
 }
 # Formulas in lower case, in the order of application; `re`, RE2 and PostgreSQL read them alike.
 FORMULAS = (
+    (r"\\el(l)([^a-z])", r"\1\2"),  # the script l of $\ell_1$
     (r"\\var(epsilon|theta|rho|sigma|phi|pi)", r"\1"),
     (
         r"\\(?:mathrm|mathbf|mathit|mathsf|mathcal|text|textbf|textit|rm|bf)\s*\{([a-z0-9]+)\}",

@@ -95,7 +95,7 @@ def _can_exist(identifier: str) -> bool:
     """Return whether arXiv can have had an identifier's month with so many digits."""
     archive, _, number = identifier.rpartition("/")
     if archive:
-        return archive.lower() in _ARCHIVES and ("91" <= number[:2] or number[:4] <= "0703")
+        return archive.lower() in _ARCHIVES and (number[:2] >= "91" or number[:4] <= "0703")
     month, _, digits = number.partition(".")
     return "0704" <= month < "5000" and len(digits) == (4 if month < "1501" else 5)
 

@@ -5,9 +5,11 @@ name apart. A name that has none, of a team or of one word, is kept whole.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 
+from webapp.papers.folding import fold
 from webapp.ui.markup import without_tex
 
 # Before a family name, in lower case; CSL calls them non-dropping (https://docs.citationstyles.org,
@@ -121,3 +123,62 @@ def _with_particle(words: list[str]) -> tuple[str, str]:
     while at < len(words) - 1 and words[at] in PARTICLES:
         at += 1
     return " ".join(words[:at]), " ".join(words[at:])
+
+
+_APOSTROPHES = re.compile("['’‘ʼʹ′`´]")
+_KEY_LENGTH = 3  # letters at the end of a name, by which names that may be equal are looked up
+
+
+@dataclass(frozen=True)
+class ComparableName:
+    """A name without case, accents, punctuation and suffix. Names of the same letters are equal."""
+
+    letters: str
+    surnames: frozenset[str] = field(compare=False)  # with the particle and without
+    given: tuple[str, ...] = field(compare=False)
+
+    @property
+    def key(self) -> str:
+        """Its last letters, which every name that it matches has too."""
+        return self.letters[-_KEY_LENGTH:]
+
+    def matches(self, author: "ComparableName") -> bool:
+        """Return whether an author is meant by this name.
+
+        A surname alone means everybody of that name. An initial stands for a given name, and
+        initials after the first name may be missing: `Jane Doe` is `Jane F. Doe`.
+        """
+        if self.letters in {author.letters, *author.surnames}:
+            return True
+        if not (self.given and author.given and self.surnames & author.surnames):
+            return False
+        (first, *middle), (other_first, *others) = self.given, author.given
+        if first not in {other_first, other_first[0]}:
+            return False
+        # Two middle names agree if they are equal, or if either is the other's initial.
+        for name, other in zip(middle, others, strict=False):
+            if name != other and (name[0] != other[0] or len(name) > 1 < len(other)):
+                return False
+        is_short = all(len(name) == 1 for name in self.given)  # J. Doe is also Jane Mary Doe
+        missing = middle[len(others) :] + ([] if is_short else others[len(middle) :])
+        return all(len(name) == 1 for name in missing)
+
+
+@lru_cache(maxsize=8192)
+def comparable_name(text: str) -> ComparableName:
+    """Return a name as names are compared everywhere."""
+    name = parse_name(text)
+    last = _comparable_words(name.last)
+    given = _comparable_words(name.given)
+    surnames = {"".join(last), "".join(_comparable_words(name.family or name.literal))}
+    return ComparableName("".join([*given, *last]), frozenset(surnames - {""}), tuple(given))
+
+
+def wrote(name: str, authors: Iterable[str]) -> bool:
+    """Return whether a name means one of the authors."""
+    sought = comparable_name(name)
+    return any(sought.matches(comparable_name(author)) for author in authors)
+
+
+def _comparable_words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", _APOSTROPHES.sub("", fold(text)))

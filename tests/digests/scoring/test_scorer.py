@@ -331,6 +331,19 @@ def test_synonyms_count_once_and_are_marked_wherever_they_stand() -> None:
     assert [mark[0] for mark in marked] == ["MoEs", "mixture-of-experts", "MoE"]
 
 
+@pytest.mark.parametrize(
+    ("keyword", "title"),
+    [
+        (keyword, title)
+        for same in (["GPT4o", "GPT-4o"], ["email", "e-mail"], ["l1", "ℓ1", "L1", "$\\ell_1$"])
+        for keyword in same
+        for title in same
+    ],
+)
+def test_a_word_is_the_same_however_it_is_spelt(keyword: str, title: str) -> None:
+    assert scored(Scorer([rules(keyword)]), candidate(f"On {title} of owls")).kept
+
+
 @pytest.mark.parametrize("written", ["pretraining", "pre-training", "pre training", "Pretraining"])
 def test_a_prefix_is_found_with_and_without_its_hyphen(written: str) -> None:
     for keyword in ("pretraining", "pre-training", "LLM pretraining | pretraining"):
@@ -381,8 +394,35 @@ def test_a_keyword_matches_however_a_word_is_spelled(keyword: str, title: str, m
         ("author:Ada Cole III", "Ada Cole III"),
         ("author:the atlas collaboration", "The ATLAS Collaboration"),
         ("author:Orsted", "Søren Ørsted"),
+        ("author:Pat O'Neil", "Pat O’Neil"),
+        ("author:Pat O’Neil", "Pat O'Neil"),
+        ("author:O'Neil", "Pat O’Neil"),
+        ("author:Jean-Luc Fort", "Jean Luc Fort"),
+        ("author:Jean Luc Fort", "Jean-Luc Fort"),
+        ("author:Xiao-Ming Li", "Xiaoming Li"),
+        ("author:J.-L. Fort", "Jean-Luc Fort"),
+        ("author:Jane Doe", "Jane F. Doe"),
+        ("author:Jane F. Doe", "Jane Doe"),
+        ("author:Jane F. Doe", "Jane Frances Doe"),
+        ("author:Jane Frances Doe", "Jane F Doe"),
+        ("author:J. Doe", "Jane Mary Doe"),
     ],
 )
 def test_an_author_is_found_by_any_part_that_names_them(keyword: str, name: str) -> None:
     assert scored(Scorer([rules(keyword)]), candidate("T", authors=(name,))).kept
     assert not scored(Scorer([rules(keyword)]), candidate("T", authors=("Bo Ohm",))).kept
+
+
+@pytest.mark.parametrize(
+    ("keyword", "name"),
+    [
+        ("author:Jane F. Doe", "Jane G. Doe"),
+        ("author:Jane Doe", "Jane Mary Doe"),
+        ("author:Jean Fort", "Jean-Luc Fort"),
+        ("author:Jane Doe", "J. Doe"),  # may be Joan
+        ("author:Neil", "Pat O'Neil"),
+        ("author:Ada Cole", "Ada Coleman"),
+    ],
+)
+def test_another_author_is_not_taken_for_them(keyword: str, name: str) -> None:
+    assert not scored(Scorer([rules(keyword)]), candidate("T", authors=(name,))).kept

@@ -123,8 +123,10 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
     regexes = 0
     for text in texts:
         shown = f"“{text[:60]}”" if text.strip() else _("A keyword")
-        meant = ("author", author_of(text))
-        if not meant[1]:
+        author = author_of(text)
+        if author:
+            meant = ("author", author.letters)
+        else:
             try:
                 parsed = term(text, substring=substring)
             except PatternError as error:

@@ -42,8 +42,7 @@ from webapp.digests.scoring.texts import FoldedText
 from webapp.learning import preferences as learned
 from webapp.learning.numbered import Vectors
 from webapp.learning.preferences import Learned
-from webapp.papers.folding import fold
-from webapp.papers.names import parse_name
+from webapp.papers.names import ComparableName, comparable_name
 from webapp.papers.proposal import proposing_sentence
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 PaperField = Literal["title", "abstract", "authors"]
 Place = Literal["title", "proposal", "repeated", "mention"]
-Sought = int | str  # the number of a term, or an author's name as authors are compared
+Sought = int | ComparableName  # the number of a term, or an author
 MAX_TEXT = 60  # characters of a match
 A_DAY = 2_000  # papers of which it is remembered what is in their texts
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
@@ -215,7 +214,10 @@ class Scorer:
             for text in ruleset.exclude:
                 self._excluded[self._sought(text, ruleset)].append(index)
         everything = [*self._points, *self._signed, *self._excluded]
-        self._has_authors = any(isinstance(sought, str) for sought in everything)
+        self._authors: dict[str, set[ComparableName]] = defaultdict(set)  # by `key`
+        for name in everything:
+            if isinstance(name, ComparableName):
+                self._authors[name.key].add(name)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
         self._minima = [max(1, ceil(ruleset.min_score * _UNIT)) for ruleset in self.rules]
@@ -402,8 +404,9 @@ class Scorer:
             here, there = matcher.match(paper.title, paper.abstract)
             in_title.update(here)
             anywhere.update(there)
-        if self._has_authors:
-            anywhere |= _comparable_names(candidate.authors)
+        for author in map(comparable_name, candidate.authors if self._authors else ()):
+            sharing = self._authors.get(author.key, ())
+            anywhere.update(name for name in sharing if name.matches(author))
         return in_title, anywhere
 
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
@@ -533,35 +536,12 @@ def rarity_of(frequency: float | None) -> str:
     return "rare" if frequency < 10 else "uncommon" if frequency < 50 else "common"
 
 
-def author_of(keyword: str) -> str:
-    """The author that `author:…` asks for, as authors are compared; "" for other keywords."""
-    is_author = keyword.casefold().startswith(AUTHOR)
-    return _comparable_name(keyword[len(AUTHOR) :]) if is_author else ""
-
-
-def wrote(name: str, authors: Iterable[str]) -> bool:
-    """Whether a name is one of the authors', as a keyword `author:…` finds it."""
-    return _comparable_name(name) in _comparable_names(authors)
-
-
-def _comparable_name(name: str) -> str:
-    """An author's name without case, accents, dots and suffix: `jose f doe`."""
-    parts = parse_name(name)
-    return _bare(f"{parts.given} {parts.last}")
-
-
-def _bare(text: str) -> str:
-    return " ".join(fold(text).replace(".", " ").split())
-
-
-def _comparable_names(authors: Iterable[str]) -> set[str]:
-    """The names of authors as they are compared: in full, abbreviated (`j doe`), the surname."""
-    names: set[str] = set()
-    for parts in map(parse_name, authors):
-        given = _bare(parts.given)
-        for last in {_bare(parts.last), _bare(parts.family)} - {""}:
-            names |= {last} | ({f"{given} {last}", f"{given[0]} {last}"} if given else set())
-    return names
+def author_of(keyword: str) -> ComparableName | None:
+    """Return the author that `author:…` asks for; None for other keywords."""
+    if not keyword.casefold().startswith(AUTHOR):
+        return None
+    name = comparable_name(keyword[len(AUTHOR) :])
+    return name if name.letters else None
 
 
 def total(matches: Iterable[Match]) -> float:

@@ -56,7 +56,11 @@ _PIECE = re.compile(
 )
 _SIBILANTS = ("s", "x", "z", "ch", "sh")
 # Prefixes that are written with or without a hyphen, before a word of four letters or more.
-_PREFIXED = re.compile(r"\b(pre|post|multi|non|semi|self|cross|auto|fine)(?=[a-z]{4})")
+_PREFIXED = re.compile(
+    r"\b(pre|post|multi|non|semi|self|cross|auto|fine)(?=[a-z]{4})"
+    r"|\b(e)(?=(?:mail|commerce|learning|book)s?\b)"
+    r"|\b([a-z]{2,})(?=\d)"  # gpt4o, resnet50: also GPT-4o, ResNet-50
+)
 
 
 class PatternError(ValueError):
@@ -217,7 +221,7 @@ def _any_of(terms: list[Term]) -> Term:
 def _words(keyword: str) -> Term:
     if not keyword:
         raise PatternError("has nothing on one side of |")
-    folded = _PREFIXED.sub(r"\1-", fold(keyword))
+    folded = _PREFIXED.sub(r"\g<0>-", fold(keyword))
     pieces = list(_PIECE.finditer(folded))
     if not any(piece["word"] or TOKEN.match(piece[0]) for piece in pieces):
         raise PatternError("contains no letter and no digit")

@@ -45,6 +45,8 @@ PREFIXES = frozenset(
     | {"post", "pre", "pseudo", "re", "self", "semi", "sub", "super", "time", "tri", "un"}
     | {"under", "up", "web", "zero"}
 )
+_ELECTRONIC = frozenset({"mail", "commerce", "learning", "book"})  # after an e, joined or not
+_NUMBERED = re.compile(r"([a-z]{2,})(\d.*)")  # gpt4o, resnet50: also GPT-4o, ResNet-50
 # As in the index, where words are letters and digits only (migration 0001).
 SPELLED = {"c++": "cplusplus", "c#": "csharp"}
 
@@ -84,9 +86,19 @@ class QueryTerm:
                 for prefix in sorted(PREFIXES)
                 if first.startswith(prefix) and len(first) >= len(prefix) + 4
             ]
-        elif len(rest) == 1 and first in PREFIXES:
+            if first[:1] == "e" and first[1:] in _ELECTRONIC:
+                ways.append(("e", first[1:]))
+            if numbered := _NUMBERED.fullmatch(first):
+                ways.append((numbered[1], numbered[2]))
+        elif len(rest) == 1 and _can_join(first, rest[0]):
             ways.append((first + rest[0],))
         return list(dict.fromkeys(ways))
+
+
+def _can_join(first: str, second: str) -> bool:
+    """Return whether two words are also written as one."""
+    is_electronic = first == "e" and second in _ELECTRONIC
+    return first in PREFIXES or is_electronic or bool(_NUMBERED.fullmatch(first + second))
 
 
 @dataclass(frozen=True)
