@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-import resource
 import time
 
 import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from webapp.summaries import pdf_text
-from webapp.summaries.html_text import UnreadableError, sections_of_html
+from webapp.core.sandbox import UnreadableError
+from webapp.summaries.html_text import sections_of_html
 from webapp.summaries.pdf_text import sections_of_pdf
 
 ROW = "<tr class='ltx_tr'><td class='ltx_td'>a</td><td class='ltx_td'>1</td></tr>"
@@ -69,18 +68,6 @@ def test_a_pdf_is_read_by_page_and_its_references_are_left_out() -> None:
 def test_a_broken_pdf_is_said_to_be_so(body: bytes, reason: str) -> None:
     with pytest.raises(UnreadableError, match=reason):
         sections_of_pdf(body)
-
-
-def test_a_pdf_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf_text, "SECONDS", 0.01)
-    with pytest.raises(UnreadableError, match="within"):
-        sections_of_pdf(pdf([LONG] * 30))
-
-
-def test_reading_a_pdf_takes_nothing_of_this_process() -> None:
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    sections_of_pdf(pdf([LONG]))
-    assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 def test_sections_headings_formulas_and_tables_of_html() -> None:

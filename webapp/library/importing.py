@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.core import limits, tasks
+from webapp.core import limits, sandbox, tasks
 from webapp.library.models import LikedText, Star
-from webapp.library.references import MAX_REFERENCES, references
+from webapp.library.references import MAX_REFERENCES, SECONDS, references
 from webapp.papers.arxiv_api import IDS, by_author, lookup
 from webapp.papers.entries import Entry
 from webapp.papers.models import Paper
@@ -39,8 +39,8 @@ class Named:
 
 
 def named_in(text: str) -> Named:
-    """The papers in a text of any of the formats. Raises TooMuchError."""
-    named = references(text)
+    """The papers in a text of any of the formats. Raises UnreadableError."""
+    named = sandbox.run(references, text, seconds=SECONDS)
     here = Paper.objects.in_bulk([reference.arxiv_id for reference in named], field_name="arxiv_id")
     papers, texts, unknown = {}, {}, []
     for reference in named:
@@ -56,7 +56,7 @@ def named_in(text: str) -> Named:
 def import_liked(reader: User, text: str) -> Imported:
     """Save the papers in a text; keep the titles of those that this site lacks to learn from.
 
-    Raises TooMuchError. The text is read before anything is locked.
+    Raises UnreadableError. The text is read before anything is locked.
     """
     return import_named(reader, named_in(text))
 

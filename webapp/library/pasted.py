@@ -103,7 +103,7 @@ class Understood:
 
 
 def understand(text: str) -> Understood:
-    """Read what was pasted. Raises TooMuchError for an export that takes too long."""
+    """Read what was pasted. Raises UnreadableError for an export that takes too long."""
     found = Understood(is_zotero=bool(_ZOTERO.search(text)))
     if is_export(text):
         named = named_in(text)

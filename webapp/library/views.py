@@ -15,13 +15,13 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.input import number_in
 from webapp.core.limits import LimitReachedError, spend, visitor
+from webapp.core.sandbox import UnreadableError
 from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero, zotero_reading
 from webapp.library.feedback import ask
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
 from webapp.library.models import MAX_LISTS, LibraryEntry, ReadingList, Star, ZoteroReading
-from webapp.library.references import TooMuchError
 from webapp.papers import citations
 from webapp.readers.links import read_save_token
 from webapp.ui.pages import asked_mark, back, for_readers
@@ -116,7 +116,7 @@ def import_(request: HttpRequest, reader: User) -> HttpResponse:
         spend("imports", visitor(request))
         try:
             done = import_liked(reader, form.cleaned_data["text"])
-        except TooMuchError as error:
+        except UnreadableError as error:
             form.add_error("text", _("This cannot be imported: %s.") % error)
         else:
             asked = _ask_for(request, reader, done.unknown)

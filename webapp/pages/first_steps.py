@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from webapp.core.limits import LimitReachedError
+from webapp.core.sandbox import UnreadableError
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
@@ -26,7 +27,6 @@ from webapp.learning.training import LEAST, train
 from webapp.library.feedback import model_for, signals
 from webapp.library.importing import Named, ask_for, ask_for_author, import_named
 from webapp.library.pasted import Author, Understood, understand
-from webapp.library.references import TooMuchError
 from webapp.operate.connecting import forms_of
 from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import dates
@@ -102,7 +102,7 @@ class FirstStepsForm(forms.Form):
         text: str = self.cleaned_data["interests"]
         try:
             self.understood = understand(text)
-        except TooMuchError as error:
+        except UnreadableError as error:
             raise forms.ValidationError(_("This cannot be imported: %s.") % error) from error
         return text
 

@@ -18,10 +18,12 @@ from arxiv import _feed
 from django.conf import settings
 
 from assay_common.text import one_line
+from webapp.core import sandbox
+from webapp.core.sandbox import UnreadableError
 from webapp.papers import fetch
 from webapp.papers.days import DAY, batch_day_of, now, submission_window
 from webapp.papers.entries import Author, BadEntry, BadEntryError, Batch, Entry, merged, paragraph
-from webapp.papers.formats import BrokenFeedError, one_by_one
+from webapp.papers.formats import one_by_one
 from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
 from webapp.papers.names import unicode_name
@@ -113,9 +115,8 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | BadEntry]:
         if not _total(body):  # sometimes a mistake: request it once more
             body = fetch.get(url, check=check).body
         try:
-            for item in one_by_one(body):
-                yield item if isinstance(item, BadEntry) else _read(*item, category)
-        except BrokenFeedError as error:
+            yield from sandbox.run(_read_page, body, category)
+        except UnreadableError as error:
             raise fetch.BadAnswerError(f"the API's answer cannot be read: {error}") from error
         total = _total(body)
         start += len(_ENTRY.findall(body))
@@ -139,6 +140,12 @@ def _total(body: bytes) -> int:
     if not body.rstrip().endswith(b"</feed>"):
         raise fetch.OutOfReachError("the API's answer is cut off before its end")
     return int(match[1])
+
+
+def _read_page(body: bytes, category: str) -> list[Entry | BadEntry]:
+    """Return the entries of a page, and those that cannot be read. Raises BrokenFeedError."""
+    items = one_by_one(body)
+    return [item if isinstance(item, BadEntry) else _read(*item, category) for item in items]
 
 
 def _read(name: str, feed: bytes, category: str) -> Entry | BadEntry:

@@ -17,6 +17,7 @@ from xml.parsers import expat
 import feedparser
 
 from assay_common.text import one_line
+from webapp.core.sandbox import UnreadableError
 from webapp.papers.days import eastern_date
 from webapp.papers.entries import Author, BadEntry, BadEntryError, Batch, Entry, merged, paragraph
 from webapp.papers.identifiers import category_names, parse_identifier
@@ -40,7 +41,7 @@ _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|V)\.?")  # of the preceding name
 _ERROR_TITLE = re.compile(rb"<title[^>]*>\s*((?:Feed error|Error)[^<]{0,300})", re.I)
 
 
-class BrokenFeedError(Exception):
+class BrokenFeedError(UnreadableError):
     """The answer is not a usable feed; the message says why."""
 
 

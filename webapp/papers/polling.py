@@ -11,6 +11,8 @@ from datetime import date, datetime
 from django.conf import settings
 from django.db.models import F
 
+from webapp.core import sandbox
+from webapp.core.sandbox import UnreadableError
 from webapp.papers import arxiv_api, fetch, listings
 from webapp.papers.days import DAY, eastern_date, has_batch
 from webapp.papers.entries import Batch, Entry
@@ -61,7 +63,7 @@ class Poller:
                 return
             except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
                 self.away = str(error)
-            except (fetch.BadAnswerError, BrokenFeedError) as error:
+            except (fetch.BadAnswerError, UnreadableError) as error:
                 reasons.append(f"{source.label}: {error}")
         reason = "; ".join(filter(None, [*reasons, self.away]))
         self._failed(category, self.today, Listing.Source.RSS, reason)
@@ -81,7 +83,8 @@ class Poller:
             self.report.rows.append(known)
             self._record_late(category, known.date, source)
             return
-        batch = self._with_refused(parse_feed(answer.body, category, self.today))
+        parsed = sandbox.run(parse_feed, answer.body, category, self.today)
+        batch = self._with_refused(parsed)
         if not _lacking(batch):  # else request the whole feed again next time
             etag, last_modified = map(answer.headers.get, ("etag", "last-modified"))
             batch = replace(batch, etag=etag or "", last_modified=last_modified or "")

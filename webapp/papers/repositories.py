@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable
 
 _HOSTS = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co")
+_ANY_HOST = "|".join(map(re.escape, _HOSTS))
 _ADDRESS = re.compile(
     r"(?<![\w./-])(?:https?://)?(?:www\.)?"
-    rf"(?P<host>{'|'.join(map(re.escape, _HOSTS))})"
+    rf"(?P<host>{_ANY_HOST})"
     r"/(?P<owner>[\w.-]{1,64})/(?P<name>[\w.-]{1,100})",
     re.IGNORECASE,
 )
@@ -20,7 +21,8 @@ _OFFER = re.compile(
     rf"\bour (?:\w+ ){{0,3}}{_CODE}\b"
     r"|\bwe (?:\w+ ){0,2}(?:release|open[- ]?source|publish|share|provide|make)\b"
     rf"|\b{_CODE}\b[^.]{{0,80}}\b{_GIVEN}\b"
-    rf"|^\W*\d*\W*(?:{_CODE}|github)\s*:?\s*(?:https?://|www\.|{'|'.join(map(re.escape, _HOSTS))})",
+    # Possessive: what stands before "Code:" is read once, however long it is.
+    rf"|^\W*+(?:\d++\W*+)?(?:{_CODE}|github)\s*+:?\s*+(?:https?://|www\.|{_ANY_HOST})",
     re.IGNORECASE,
 )
 # Others' code: what an experiment uses, and what a baseline's authors offer.

@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from methods import registry
+from webapp.core import sandbox
+from webapp.core.sandbox import UnreadableError
 
 from .capability import response_format
 from .client import Message, ModelError, Reply
@@ -63,7 +65,7 @@ def parse(text: str) -> PaperSummary:
 
     Raises ValidationError, with every field that is wrong, where there is none.
     """
-    answer = object_in(text, PaperSummary.model_fields)
+    answer = sandbox.run(object_in, text, tuple(PaperSummary.model_fields))
     if answer is None:
         return PaperSummary.model_validate_json(text.strip() or "{")  # says where it is no JSON
     return PaperSummary.model_validate(answer)
@@ -89,6 +91,8 @@ def ask_for_summary(
             return parse(reply.text)
         except ValidationError as error:
             wrong = _explained(error, reply)
+        except UnreadableError as error:
+            wrong = str(error)
         if reply.cut:
             break  # the same question, and longer, would be cut off as well
         asked = _repair(messages, reply.text[:20_000], wrong, most)

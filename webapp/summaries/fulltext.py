@@ -12,10 +12,12 @@ from django.utils import timezone
 from assay_common.text import clean
 from webapp.claims.models import TableReading
 from webapp.claims.tables.store import store_tables, without_tables
+from webapp.core import sandbox
+from webapp.core.sandbox import UnreadableError
 from webapp.papers import fetch
 from webapp.papers.models import Paper
 
-from .html_text import Section, UnreadableError, code_of_html, sections_of_html
+from .html_text import Section, code_of_html, sections_of_html
 from .models import FullText
 from .pdf_text import sections_of_pdf
 
@@ -44,7 +46,7 @@ def full_text(paper: Paper) -> FullText:
     for source, read in _READERS.items():
         try:
             body = fetch.get(_address(paper, source)).body
-            sections = read(body)
+            sections = sandbox.run(read, body)
             if source == Source.HTML:
                 _read_whole(paper, body)
             return _kept(paper, source, sections, reasons)
@@ -64,7 +66,7 @@ def read_tables(paper: Paper) -> None:
         return
     try:
         body = fetch.get(_address(paper, Source.HTML)).body
-        sections = sections_of_html(body)
+        sections = sandbox.run(sections_of_html, body)
     except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
         raise NotYetError(str(error)) from error
     except (fetch.FetchError, UnreadableError) as error:
@@ -77,7 +79,11 @@ def read_tables(paper: Paper) -> None:
 def _read_whole(paper: Paper, body: bytes) -> None:
     """Keep what arXiv's HTML tells beside its text: the tables, and where the authors' code is."""
     store_tables(paper, paper.version, body)
-    code = code_of_html(body)[:255]
+    try:
+        code = sandbox.run(code_of_html, body)[:255]
+    except UnreadableError as error:
+        log.warning("The repository of %s cannot be read: %s", paper.arxiv_id, error)
+        return
     if code != paper.code_offered:
         paper.code_offered = code
         # Feeds ask for the last change of any paper; one without it is still to be enriched.

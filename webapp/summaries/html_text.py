@@ -10,6 +10,7 @@ from lxml.html import HtmlElement
 
 from webapp.claims.tables.grid import grids_of
 from webapp.claims.tables.reading import Table
+from webapp.core.sandbox import UnreadableError
 from webapp.papers.latexml import Line, Write, parse, plain_tex, read, without_colours
 from webapp.papers.proposal import SENTENCE_END
 from webapp.papers.repositories import offered
@@ -33,10 +34,6 @@ _SECTION, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"
 _TITLE = re.compile(rf"(?:\s*{_OPEN}[^{_CLOSE}]*{_CLOSE})*")
 _SCRIPT = re.compile(r"(?:\{\})?[_^](?:\{[^{}]*\}|.)")  # a formula that is only raised or lowered
 _MARKS = re.compile(f"[{_OPEN}{_CLOSE}]")
-
-
-class UnreadableError(Exception):
-    """A document holds no text that could be read; the message says what was wrong."""
 
 
 @dataclass(frozen=True)

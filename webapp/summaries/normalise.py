@@ -9,11 +9,12 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 MAX_OBJECTS = 200  # places at which an object is looked for in one answer
 MAX_REPAIRED = 200_000  # characters; a summary has at most some thirty thousand
-_TOO_DEEP = re.compile(r"(?:[\[{]\s*){12}")  # no summary is: not worth the repair
+MAX_DEPTH = 50  # of brackets; the repair of deeper answers takes quadratic time
 _NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
 # Where reasoning ends: HTML-like, Mistral's, Kimi's, and marks of special tokens.
 _CLOSED = re.compile(
@@ -131,7 +132,7 @@ def _repaired(text: str, keys: Collection[str]) -> list[dict[str, Any]]:
     if start < 0:
         return []
     source = text[start:]
-    if len(source) > MAX_REPAIRED or _TOO_DEEP.search(source):
+    if len(source) > MAX_REPAIRED or _depth(source) > MAX_DEPTH:
         return []
     try:
         value = json_repair.loads(source, skip_json_loads=True)
@@ -142,6 +143,12 @@ def _repaired(text: str, keys: Collection[str]) -> list[dict[str, Any]]:
     if "}" not in source or source.rstrip("` \n")[-1:] not in {"}", ")", "."}:
         return [item for item in objects if set(keys) <= item.keys()]
     return objects
+
+
+def _depth(source: str) -> int:
+    """Return the largest number of brackets that are open at once."""
+    steps = (1 if sign in "[{" else -1 for sign in source if sign in "[]{}")
+    return max(accumulate(steps), default=0)
 
 
 def _best(candidates: Iterable[dict[str, Any]], keys: Collection[str]) -> dict[str, Any] | None:

@@ -6,6 +6,8 @@ from django.db import transaction
 from lxml.etree import ParserError
 
 from webapp.claims.models import PaperTable, TableReading
+from webapp.core import sandbox
+from webapp.core.sandbox import UnreadableError
 from webapp.papers.latexml import parse
 from webapp.papers.models import Paper
 
@@ -19,10 +21,10 @@ def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
     A page without a table, or one that cannot be parsed, is a reading without tables.
     """
     try:
-        tables = [Table(grid) for _, grid in grids_of(parse(body))]
+        tables = sandbox.run(tables_of_html, body)
         reason = "" if tables else "its HTML has no table"
-    except (ParserError, ValueError):
-        tables, reason = [], "its HTML could not be parsed"
+    except UnreadableError as error:
+        tables, reason = [], f"its HTML could not be read ({error})"
     with transaction.atomic():
         TableReading.objects.filter(paper=paper, version__lt=version).delete()
         reading = without_tables(paper, version, reason)
@@ -38,6 +40,15 @@ def store_tables(paper: Paper, version: int, body: bytes) -> TableReading:
             for position, table in enumerate(tables)
         )
     return reading
+
+
+def tables_of_html(body: bytes) -> list[Table]:
+    """Return the tables of a page. Raises UnreadableError."""
+    try:
+        root = parse(body)
+    except (ParserError, ValueError) as error:
+        raise UnreadableError("it could not be parsed") from error
+    return [Table(grid) for _, grid in grids_of(root)]
 
 
 def without_tables(paper: Paper, version: int, reason: str) -> TableReading:
