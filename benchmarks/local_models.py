@@ -22,7 +22,7 @@ import psutil
 
 from benchmarks.figures import arguments
 from workers.up.llama import ModelFile, fitting_context
-from workers.up.model_here import ModelHere, local_model
+from workers.up.local_model import LocalModel, find_model
 
 READ, WRITTEN = 12_000, 1_000  # tokens: 40,000 characters of a paper, and an answer
 PAPERS = 15  # of a day, which `ASSAY_SUMMARY_PAPERS` has made
@@ -45,16 +45,16 @@ def main() -> int:
     """Print a line for each size."""
     parser = arguments(__doc__)
     parser.add_argument("--sizes", default=",".join(SHAPES), help="billions of parameters")
-    print("parameters  file  reckoned  taken  reads      writes    a summary   15 papers")
+    print("parameters  file  estimated  taken  reads      writes    a summary   15 papers")
     for size in parser.parse_args().sizes.split(","):
         with tempfile.TemporaryDirectory() as folder:
             path = written(Path(folder) / f"{size}.gguf", SHAPES[size])
             model = ModelFile.read(path)
             taken, reads, writes = measured(path)
-            reckoned = model.memory(fitting_context(model))
+            estimated = model.memory(fitting_context(model))
             seconds = READ / reads + WRITTEN / writes
             print(
-                f"{size:>6} B  {model.size / 1e9:>5.1f} GB  {reckoned / 1e9:.1f} GB  "
+                f"{size:>6} B  {model.size / 1e9:>5.1f} GB  {estimated / 1e9:.1f} GB  "
                 f"{taken / 1e9:.1f} GB  {reads:>5.1f} t/s  {writes:>4.1f} t/s  "
                 f"{seconds / 60:>5.1f} min  {PAPERS * seconds / 3600:>6.1f} h",
                 flush=True,
@@ -65,7 +65,7 @@ def main() -> int:
 def written(path: Path, shape: tuple[int, ...]) -> Path:
     """A GGUF file of one of SHAPES with random weights."""
     layers, width, inner, heads, key_heads = shape
-    vocabulary = gguf.GGUFReader(local_model("smollm2")).fields
+    vocabulary = gguf.GGUFReader(find_model("smollm2")).fields
     writer = gguf.GGUFWriter(path, "llama", use_temp_file=True)
     for name in KEPT:
         field = vocabulary[name]
@@ -114,7 +114,7 @@ def written(path: Path, shape: tuple[int, ...]) -> Path:
 
 def measured(path: Path) -> tuple[int, float, float]:
     """Bytes of memory, and tokens a second that are read and written."""
-    here = ModelHere.of(path)
+    here = LocalModel.at_free_port(path)
     server = here.start()
     try:
         while True:

@@ -22,4 +22,3 @@ lock triton "$@"
 # torch's own builds are many and come from several indexes: requirements/torch.txt says more.
 lock ml requirements/torch.txt --no-emit-package torch "$@"
 lock dev "$@"
-lock serve "$@"

@@ -1,10 +1,9 @@
 """`manage.py test --models [FILE]`: a real model's answers through the whole path.
 
-llama.cpp's server of `up --model` and then `transformers serve` (`--server NAME` for one of them)
-answer with the same file for ten papers of the sample, in English and in Chinese (`--papers N` for
-fewer). Printed are the share of summaries done and used, of the abstracts' numbers found, the
-invented details that a page would show unmarked (the aim is none), tokens and seconds. Run before
-a release; docs/models.md has its result.
+llama.cpp's server of `up --model` answers for ten papers of the sample, in English and in Chinese
+(`--papers N` for fewer). Printed are the share of summaries done and used, of the abstracts'
+numbers found, the invented details that a page would show unmarked (the aim is none), tokens and
+seconds. Run before a release; docs/models.md has its result.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 FIELDS = ("metric", "subject", "baseline", "setting", "hardware")
@@ -29,62 +25,26 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="manage.py test --models", description=__doc__)
     parser.add_argument("model", nargs="?", default="smollm2")
     parser.add_argument("--papers", type=int, default=10)
-    parser.add_argument("--server", choices=SERVERS, action="append")
     options = parser.parse_args(arguments)
     from workers.up.llama import ModelFileError
-    from workers.up.model_here import ModelHere, local_model, servable
+    from workers.up.local_model import find_model, servable
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         os.environ |= {"ASSAY_DATA": folder, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
         try:
-            path = local_model(options.model)
-            servable(path, options.model)
+            model = servable(find_model(options.model))
         except ModelFileError as error:
             sys.exit(str(error))
         _papers_of_the_sample(options.papers)
-        invented = 0
-        for name in options.server or SERVERS:
-            server, here = SERVERS[name](ModelHere.of(path))
-            stack.callback(server.wait)
-            stack.callback(server.kill)
-            while not here.is_ready():
-                if server.poll() is not None:
-                    sys.exit(f"{name} ended with {server.returncode}.")
-                time.sleep(1)
-            os.environ |= here.connection
-            invented += _summarise(name, here.name)
-            stack.close()
-        return 1 if invented else 0
-
-
-Started = tuple[subprocess.Popen[bytes], Any]
-
-
-def _llama_cpp(here: Any) -> Started:
-    return here.start(), here
-
-
-def _transformers_serve(here: Any) -> Started:
-    """The server of the same weights, in a folder as transformers keeps them."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder = Path(os.environ["ASSAY_DATA"]) / here.name
-    read = {"pretrained_model_name_or_path": here.path.parent, "gguf_file": here.path.name}
-    model = AutoModelForCausalLM.from_pretrained(**read)
-    config = model.config.to_dict()
-    config.pop("quantization_config")  # a model of GGUF's is not written: its weights are
-    plain = type(model)(type(model.config)(**config))
-    plain.load_state_dict(model.state_dict())
-    plain.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(**read).save_pretrained(folder)
-    there = type(here).of(folder)
-    return there.start(), there
-
-
-SERVERS: dict[str, Callable[[Any], Started]] = {
-    "llama.cpp": _llama_cpp,
-    "transformers serve": _transformers_serve,
-}
+        server = model.start()
+        stack.callback(server.wait)
+        stack.callback(server.kill)
+        while not model.is_ready():
+            if server.poll() is not None:
+                sys.exit(f"llama.cpp ended with {server.returncode}.")
+            time.sleep(1)
+        os.environ |= model.connection
+        return 1 if _summarise("llama.cpp", model.name) else 0
 
 
 def _papers_of_the_sample(count: int) -> None:

@@ -25,7 +25,7 @@ from webapp.summaries.client import Server
 from webapp.summaries.models import ServerCapability
 from webapp.summaries.schema import bounded_schema, strict_schema
 from webapp.summaries.summarise import summarise
-from workers.up import llama, model_here
+from workers.up import llama, local_model
 from workers.up.llama import ModelFile, ModelFileError
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -219,7 +219,7 @@ def test_what_is_no_model_is_refused_in_words(tmp_path: Path, content: bytes, wo
     with pytest.raises(ModelFileError, match=words):
         ModelFile.read(file)
     with pytest.raises(ModelFileError, match="there is no such file"):
-        model_here.prepare("nowhere.gguf")
+        local_model.prepare("nowhere.gguf")
 
 
 def test_up_says_what_it_cannot_run(capfd: Any) -> None:
@@ -231,7 +231,7 @@ def test_up_says_what_it_cannot_run(capfd: Any) -> None:
 
 def from_hub(name: str, endpoint: str, cache: Path) -> subprocess.CompletedProcess[str]:
     """What `up --model NAME` would serve, with another address for the hub."""
-    code = f"from workers.up.model_here import local_model; print(local_model({name!r}))"
+    code = f"from workers.up.local_model import find_model; print(find_model({name!r}))"
     environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache)}
     environment.pop("HF_HUB_OFFLINE", None)
     command = [sys.executable, "-c", code]

@@ -21,7 +21,7 @@ from assay_common.env import without_password
 from assay_common.text import one_line
 from webapp.core import connections
 from webapp.env import Settings
-from webapp.operate import model_here
+from webapp.operate import local_model
 from webapp.operate.trials import describe, known_of_server, look, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.summaries.queries import by_model
@@ -200,7 +200,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
         raise PermissionDenied
     if "here" in request.POST:
         try:
-            model_here.want(one_line(request.POST["here"])[:MAX_NAME])
+            local_model.request(one_line(request.POST["here"])[:MAX_NAME])
         except OSError as error:
             reason = error.strerror or str(error)
             messages.error(request, _("Nothing was changed: %(error)s.") % {"error": reason})
@@ -215,8 +215,8 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
         "connections": shown,
         "models": by_model(),
         "known_of_server": known_of_server(),
-        "starts_models": model_here.can_be_started() and not shown["model"].is_fixed,
-        "here": model_here.standing(),
+        "starts_models": local_model.can_be_started() and not shown["model"].is_fixed,
+        "here": local_model.status(),
         "looked": looked,
         "nearby": look() if looked else [],
     }

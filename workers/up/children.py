@@ -17,7 +17,7 @@ from django.conf import settings
 from webapp import env
 from webapp.core import connections
 from workers.up import install_ml, redis
-from workers.up.model_here import LOCAL_BENCH, ModelHere, run_wanted
+from workers.up.local_model import LOCAL_BENCH, LocalModel, run_requested
 from workers.up.supervisor import Child
 
 PYTHON = sys.executable
@@ -37,7 +37,7 @@ OF_CELERY = (
 )
 
 
-def children(listener: int, *, ml: bool, model: ModelHere | None = None) -> Iterator[Child]:
+def children(listener: int, *, ml: bool, model: LocalModel | None = None) -> Iterator[Child]:
     """The children, first those that the pages need; the web server is called `web`."""
     if not env.read().celery_broker_url.get_secret_value():
         yield Child("redis", _command(redis.command(settings.DATA_DIR)), last=True)
@@ -57,7 +57,7 @@ def children(listener: int, *, ml: bool, model: ModelHere | None = None) -> Iter
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
-    yield Child("model", model.run if model is not None else run_wanted)
+    yield Child("model", model.run if model is not None else run_requested)
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_PROCESSES))
     yield replace(models, when=_is_model_connected)
     if ml:

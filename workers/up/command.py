@@ -19,14 +19,15 @@ from django.db import connections
 from assay_common import __version__
 from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
-from webapp.core.database import DatabaseError, bring_up_to_date, refuse_damage
-from webapp.operate.model_here import STARTER
+from webapp.core.database import DatabaseError, refuse_damage
+from webapp.operate.local_model import STARTER
+from webapp.operate.upgrade import upgrade
 from webapp.ui.translations import compile_catalogues
-from workers.up import model_here
+from workers.up import local_model
 from workers.up.children import children, load_site
 from workers.up.llama import ModelFileError
+from workers.up.local_model import LocalModel
 from workers.up.logs import to_terminal
-from workers.up.model_here import ModelHere
 from workers.up.redis import NoRedisError
 from workers.up.supervisor import Supervisor
 from workers.web import probe
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
     """Serve until Ctrl-C or TERM; the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        model = model_here.prepare(options.model) if options.model else None
+        model = local_model.prepare(options.model) if options.model else None
         os.environ[STARTER] = "1"
         django.setup()
         data_directory()
@@ -112,7 +113,7 @@ def _hold(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def _serve(
-    options: argparse.Namespace, record: Callable[[str], None], model: ModelHere | None
+    options: argparse.Namespace, record: Callable[[str], None], model: LocalModel | None
 ) -> int:
     prepared = get_context("fork").Process(target=_prepare, args=(os.getpid(),), daemon=True)
     prepared.start()  # meanwhile this process loads the site, on another core
@@ -144,7 +145,8 @@ def _prepare(parent: int) -> None:
     """Migrate the database and collect the static files; errors are printed."""
     die_with_parent(parent)  # else it would go on holding the lock of the data directory
     try:
-        bring_up_to_date()
+        if saved := upgrade():
+            print(f"The database was upgraded; {saved} is an archive of it before.")
         refuse_damage(CHECK_SECONDS)
         collect_static()
     except DatabaseError as error:

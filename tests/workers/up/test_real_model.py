@@ -15,7 +15,7 @@ import pytest
 from django.test import Client
 
 from tests.processes import wait_for
-from tests.workers.up.test_model_here import administrator, ask, page_of, up  # noqa: F401
+from tests.workers.up.test_local_model import administrator, ask, page_of, up  # noqa: F401
 from webapp.core import connections
 from webapp.summaries.client import Server
 from workers.up.llama import ModelFile

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
-import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +22,16 @@ from pytest_httpserver import HTTPServer
 from tests.processes import wait_for
 from tests.runs.saying import live_worker, queued
 from webapp.core import connections
-from webapp.operate import model_here as here
+from webapp.operate import local_model as page
 from webapp.runs.models import Run, State
-from workers.up import model_here
-from workers.up.model_here import ModelHere
+from workers.up import local_model
+from workers.up.local_model import LocalModel
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @dataclass(frozen=True)
-class Sleeping(ModelHere):
+class Sleeping(LocalModel):
     """A model whose server is a process that waits."""
 
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -49,7 +46,7 @@ class Sleeping(ModelHere):
 
 
 def test_a_model_is_stopped_while_something_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_here, "PAUSE", 0.05)
+    monkeypatch.setattr(local_model, "PAUSE", 0.05)
     model = Sleeping(Path("model.gguf"), "model", 9)
     ends: list[object] = []
 
@@ -90,8 +87,8 @@ def up(
     """Starts what `up` starts for models that are asked for, over a data directory of its own."""
     for name in connections.NAMES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(here.STARTER, "1")
-    monkeypatch.setattr(model_here, "PAUSE", 0.05)
+    monkeypatch.setenv(page.STARTER, "1")
+    monkeypatch.setattr(local_model, "PAUSE", 0.05)
     settings.DATA_DIR = tmp_path
     settings.CONNECTIONS_FILE = tmp_path / "connections.json"
     threads: list[threading.Thread] = []
@@ -99,8 +96,8 @@ def up(
     def start() -> None:
         def serve() -> None:
             try:
-                while asked := here.wanted():
-                    model_here._run(asked)
+                while asked := page.requested():
+                    local_model._run(asked)
             finally:
                 connection.close()
 
@@ -108,7 +105,7 @@ def up(
         threads[-1].start()
 
     yield start
-    here.want("")
+    page.request("")
     for thread in threads:
         thread.join(10)
 
@@ -139,7 +136,7 @@ def loaded(
     file = tmp_path / "tiny.gguf"
     file.touch()
     model = Sleeping(file, "tiny", httpserver.port)
-    monkeypatch.setattr(model_here, "servable", lambda *_: model)
+    monkeypatch.setattr(local_model, "servable", lambda *_: model)
     httpserver.expect_request("/health").respond_with_data("{}")
     yield model
     for server in model.started:
@@ -147,7 +144,7 @@ def loaded(
 
 
 def test_a_model_is_ready_once_it_is_healthy_and_has_answered(httpserver: HTTPServer) -> None:
-    model = ModelHere(Path("tiny.gguf"), "tiny", httpserver.port)
+    model = LocalModel(Path("tiny.gguf"), "tiny", httpserver.port)
     httpserver.expect_ordered_request("/health").respond_with_data("loading", 503)
     assert not model.is_ready()
     for status, answer in ((503, "loading"), (200, "{}")):
@@ -206,19 +203,19 @@ def test_a_model_that_is_loaded_and_cannot_answer_is_not_connected(
 def test_a_full_disk_changes_nothing_and_says_so(
     administrator: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    monkeypatch.setenv(here.STARTER, "1")
+    monkeypatch.setenv(page.STARTER, "1")
     settings.DATA_DIR = tmp_path
-    here.want("tiny.gguf")
-    here.tell(here.StateOfModel(model="tiny.gguf", state="serving"))
+    page.request("tiny.gguf")
+    page.report(page.ModelStatus(model="tiny.gguf", state="serving"))
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
 
-    monkeypatch.setattr(here, "write_whole", full)
+    monkeypatch.setattr(page, "write_whole", full)
     response = administrator.post("/connections/", {"here": "other.gguf"}, follow=True)
-    page = response.content.decode()
-    assert "Nothing was changed: No space left on device." in page
-    assert "is running and connected" in page
+    shown = response.content.decode()
+    assert "Nothing was changed: No space left on device." in shown
+    assert "is running and connected" in shown
 
 
 def test_why_a_model_could_not_be_started_stands_on_the_page(
@@ -231,49 +228,12 @@ def test_why_a_model_could_not_be_started_stands_on_the_page(
     assert "Choose another" in page_of(administrator)
 
 
-def test_a_download_shows_how_far_it_is_and_can_be_cancelled(
-    up: Callable[[], None], administrator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slowly(_asked: str, tell: Callable[[int, int], None]) -> None:
-        tell(3_000_000, 9_000_000)
-        time.sleep(60)
-
-    monkeypatch.setattr(model_here, "local_model", slowly)
-    ask(administrator, "org/tiny")
-    up()
-    wait_for(lambda: "is being fetched: 2.9" in page_of(administrator), 30, "its progress")
-    assert '<progress max="9000000" value="3000000"' in page_of(administrator)
-    ask(administrator, "")
-    wait_for(lambda: not multiprocessing.active_children(), 10, "the end of the download")
-    assert "Start it" in page_of(administrator)
-
-
-def test_the_hub_s_client_tells_how_far_a_download_is(
-    httpserver: HTTPServer, tmp_path: Path
-) -> None:
-    tree = [{"type": "file", "path": "tiny-Q4_K_M.gguf", "size": 9, "oid": "0" * 40}]
-    httpserver.expect_request("/api/models/org/tiny/tree/main").respond_with_json(tree)
-    headers = {"ETag": '"1"', "X-Repo-Commit": "0" * 40}
-    file = re.compile("/org/tiny/resolve/.*")
-    httpserver.expect_request(file).respond_with_data(bytes(50_000), headers=headers)
-    code = "from workers.up.model_here import local_model; local_model('org/tiny', print)"
-    hub = {"HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | hub | {"HF_HUB_OFFLINE": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout.splitlines()[-1] == "50000 50000", done.stderr
-
-
 def test_a_site_that_up_does_not_serve_says_the_command(
     administrator: Client, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
-    monkeypatch.delenv(here.STARTER, raising=False)
-    page = page_of(administrator)
-    assert "python3 manage.py up --model" in page
-    assert 'name="here"' not in page
+    monkeypatch.delenv(page.STARTER, raising=False)
+    shown = page_of(administrator)
+    assert "python3 manage.py up --model" in shown
+    assert 'name="here"' not in shown
     client.force_login(User.objects.create_user("reader"))
     assert client.post("/connections/", {"here": "tiny.gguf"}).status_code == 403
