@@ -29,7 +29,7 @@ FAST = ("web", "redis", "mcp", "dev")  # `test --fast`, and tests that need no m
 LEAVE_DATA = {"check", "diffsettings", "doctor", "findstatic", "help", "showmigrations"}
 LEAVE_DATA |= {"sqlmigrate", "translations"}
 # Those that need no migrated database: they migrate or replace it themselves, or do not use it.
-LEAVE_DATABASE = LEAVE_DATA | {"collectstatic", "makemigrations", "migrate", "restore"}
+LEAVE_DATABASE = LEAVE_DATA | {"backup", "collectstatic", "makemigrations", "migrate", "restore"}
 LEAVE_DATABASE |= {"squashmigrations"}
 
 
@@ -115,10 +115,12 @@ def django(command: str, arguments: list[str]) -> int:
             data_directory()
             compile_catalogues()
         if command not in LEAVE_DATABASE and not is_help:
-            from webapp.core.database import DatabaseError, bring_up_to_date
+            from webapp.core.database import DatabaseError
+            from webapp.operate.upgrade import upgrade
 
             try:
-                bring_up_to_date()
+                if saved := upgrade():
+                    print(f"The database was upgraded; {saved} is an archive of it before.")
             except DatabaseError as error:
                 sys.exit(str(error))
     except SettingError as error:

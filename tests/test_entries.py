@@ -35,7 +35,6 @@ IMPORTS = "library/test_import_escapes.py::test_an_escape_breaks_no_import"
 ENTRIES = {
     "webapp/api/assistants.py": OWN,
     "webapp/api/tokens.py": "api/test_hostile_input.py::test_no_input_breaks_a_page",
-    "webapp/claims/tables/store.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/core/connections.py": OWN,
     "webapp/digests/packed.py": OWN,
     "webapp/digests/feeds/defaults.py": OWN,
@@ -50,13 +49,16 @@ ENTRIES = {
     "webapp/library/zotero.py": OWN,
     "webapp/library/zotero_reading.py": f"{HIDDEN_TEXT}a_library_at_zotero",
     "webapp/core/limits.py": "test_limits.py::test_whose_request_it_is",
-    "webapp/operate/backup.py": "operate/test_backup.py::test_what_is_refused",
-    "webapp/operate/model_here.py": OWN,
+    "webapp/operate/tar_backup.py": (
+        "operate/test_archive.py::test_backups_of_the_first_version_are_restored"
+    ),
+    "webapp/operate/local_model.py": OWN,
     "webapp/operate/trials.py": NEARBY,
-    "webapp/operate/transfer.py": (
-        "operate/test_transfer.py::test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing"
+    "webapp/operate/archive.py": (
+        "operate/test_archive.py::test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing"
     ),
     "webapp/papers/fetch.py": f"{HIDDEN_TEXT}a_feed",
+    "webapp/papers/latexml/text.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/papers/formats.py": f"{HIDDEN_TEXT}a_feed",
     "webapp/papers/search/words.py": OWN,
     "webapp/runs/models.py": OWN,

@@ -35,7 +35,7 @@ FILES = (
     "digests/test_views.py",
     "learning/test_similar.py",
     "library/test_events.py",
-    "operate/test_backup.py",
+    "operate/test_archive.py",
     "operate/test_checks.py",
     "pages/test_kept_paper_page.py",
     "pages/test_revisions.py",

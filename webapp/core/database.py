@@ -2,7 +2,7 @@
 
 import fcntl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,14 +10,17 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError as DriverError
 from django.db import connection, transaction
+from django.db.migrations.exceptions import NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from webapp.core import revisions
 
 RESTORE = (
     "Restore a backup with: manage.py restore FILE. To begin a new site, move the file away first."
 )
+SUPPORTED = "0.1.0"  # the first version whose databases can be upgraded
 ADVISORY_LOCK = 0x41535359  # "ASSY"
 
 
@@ -32,18 +35,47 @@ def bring_up_to_date() -> None:
     """
     if not missing_migrations() and revisions.is_installed():
         return
-    with _errors_in_words(), _alone():
+    with alone():
+        apply_migrations()
+
+
+def apply_migrations() -> None:
+    """Apply the missing migrations, as the only process that does. Raises DatabaseError."""
+    with _errors_in_words():
         if _missing():  # another process may have been quicker
             call_command("migrate", interactive=False, verbosity=0)
         revisions.install()  # also where a migration was killed, or the watches are others
 
 
 def missing_migrations() -> int:
-    """How many migrations the database lacks. Raises DatabaseError as `bring_up_to_date`."""
+    """Return how many migrations the database lacks. Raises DatabaseError."""
     _refuse_empty_file()
     with _errors_in_words():
         _refuse_other_encodings()
         return _missing()
+
+
+def is_new() -> bool:
+    """Return whether no migration was ever applied."""
+    return not MigrationRecorder(connection).applied_migrations()
+
+
+def described() -> str:
+    """Return where the tables are not those that the applied migrations make, or ""."""
+    loader = MigrationLoader(connection)
+    applied = [node for node in loader.graph.nodes if node in loader.applied_migrations]
+    every = loader.project_state(applied).apps.get_models(include_auto_created=True)
+    models = [model for model in every if model._meta.managed and not model._meta.proxy]
+    with connection.cursor() as cursor:
+        present = set(connection.introspection.table_names(cursor))
+        for model in models:
+            table, columns = model._meta.db_table, set[str]()
+            if table in present:
+                description = connection.introspection.get_table_description(cursor, table)
+                columns = {column.name for column in description}
+            if lacking := sorted({str(f.column) for f in model._meta.concrete_fields} - columns):
+                return f"the table {table} lacks {', '.join(lacking)}"
+    return ""
 
 
 @contextmanager
@@ -105,26 +137,47 @@ def _refuse_other_encodings() -> None:
 
 
 def _missing() -> int:
-    executor = MigrationExecutor(connection)
+    try:
+        executor = MigrationExecutor(connection)
+    except NodeNotFoundError as error:  # a part of what one migration replaces was applied
+        raise DatabaseError(too_old()) from error
     loader = executor.loader
-    if newer := unknown_migrations(loader, loader.applied_migrations):
-        raise DatabaseError(
-            f"The database was made by a newer Assay (it has {', '.join(newer)}): "
-            "update the code, or choose another directory with --data."
-        )
+    _refuse_unknown(loader)
     return len(executor.migration_plan(loader.graph.leaf_nodes()))
 
 
-def unknown_migrations(loader: MigrationLoader, applied: Iterable[tuple[str, str]]) -> list[str]:
-    """Applied migrations of our apps that this code does not have: a newer Assay made them."""
-    ours = {app for app, _ in loader.graph.nodes}
-    known = set(loader.disk_migrations)
-    known.update(old for migration in loader.replacements.values() for old in migration.replaces)
-    return sorted(f"{app}.{name}" for app, name in {*applied} - known if app in ours)
+def too_old() -> str:
+    """Say that a version before SUPPORTED made the database."""
+    return (
+        f"The database {connection.settings_dict['NAME']} was made by a version of Assay before "
+        f"{SUPPORTED}, from which there is no upgrade. Nothing was changed: go on with that "
+        "version, or begin a new site in another directory with --data."
+    )
+
+
+def _refuse_unknown(loader: MigrationLoader) -> None:
+    """Raise DatabaseError if another Assay applied migrations that this one does not have."""
+    names = set(loader.disk_migrations)
+    names.update(old for migration in loader.replacements.values() for old in migration.replaces)
+    newest: dict[str, str] = {}
+    for app, name in loader.disk_migrations:
+        newest[app] = max(name, newest.get(app, ""))
+    unknown = sorted(node for node in loader.applied_migrations if node not in names)
+    ours = [(app, name) for app, name in unknown if app in newest]
+    if not ours:
+        return
+    newer = [f"{app}.{name}" for app, name in ours if name > newest[app]]
+    if not newer:
+        raise DatabaseError(too_old())
+    more = f" and {len(newer) - 1} more" if len(newer) > 1 else ""
+    raise DatabaseError(
+        f"The database was made by a newer Assay (it has {newer[0]}{more}): "
+        "update the code, or choose another directory with --data."
+    )
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     """Make other processes wait that would migrate: on this machine; with PostgreSQL, on any."""
     if connection.vendor != "postgresql":
         with (settings.DATA_DIR / "migrate.lock").open("w") as lock:

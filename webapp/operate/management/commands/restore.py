@@ -4,13 +4,18 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from webapp.operate.backup import restore
+from webapp.operate import archive
+from webapp.operate.tar_backup import readable
 
 
 class Command(BaseCommand):
-    help = "Replace the database and the site's secret with those of a backup. Stop the site first."
+    help = (
+        "Replace all data and the site's secret by those of an archive, of this version or an "
+        "older one, on SQLite or PostgreSQL. All or nothing. Stop the site first."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="a file written by `manage.py backup`")
@@ -19,5 +24,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        manifest = restore(options["file"], force=options["force"])
-        self.stdout.write(f"Restored the backup of {manifest.made_at}. Start the site.")
+        with readable(options["file"]) as file:
+            tables = archive.restore(file, force=options["force"]).tables.values()
+        rows = sum(table.rows for table in tables)
+        self.stdout.write(f"Restored {rows:,} rows of {len(tables)} tables. Start the site.")
+        if settings.ENV.secret_key.get_secret_value():
+            self.stdout.write(
+                "ASSAY_SECRET_KEY is set, so it counts and not the archived key: where they "
+                "differ, readers sign in again and workers on other machines need new keys."
+            )
