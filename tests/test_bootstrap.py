@@ -118,12 +118,11 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-@pytest.fixture(params=["uv", "its wheel", "pip"])
+@pytest.fixture(params=["uv", "its wheel"])
 def either(request: pytest.FixtureRequest, project: Project) -> Project:
-    """A project installed by uv on PATH, by uv from its wheel, or by pip."""
+    """A project installed by uv on PATH, or by uv from its wheel."""
     if request.param != "uv":
         (project.folder / "bin" / "uv").unlink()
-    if request.param == "its wheel":
         script = f'#!/bin/sh\nexec "{UV}" "$@"\n'
         project.lock("uv", wheel(project.wheels, "uv", "1.0", program=script))
     return project
@@ -165,10 +164,9 @@ def lose_python(project: Project) -> None:
     (project.venv / "bin" / "python").unlink()
 
 
-@pytest.mark.parametrize("either", ["uv", "pip"], indirect=True)
-def test_a_package_whose_hash_differs_is_refused(either: Project) -> None:
-    wheel(either.wheels, "first", "1.0", program="#!/bin/sh\n# not what was locked\n")
-    status, output = either.run()
+def test_a_package_whose_hash_differs_is_refused(project: Project) -> None:
+    wheel(project.wheels, "first", "1.0", program="#!/bin/sh\n# not what was locked\n")
+    status, output = project.run()
     assert status == 1
     assert "hash" in output.lower()
     assert "runs with" not in output
@@ -257,12 +255,7 @@ def installers_of(project: Project) -> list[int]:
 
 @pytest.mark.parametrize(
     ("either", "moment"),
-    [
-        ("uv", "bin/python"),
-        ("uv", "lib/*/*/first-1.0.dist-info"),
-        ("its wheel", "bin/uv"),
-        ("pip", "lib/*/*/first-1.0.dist-info"),
-    ],
+    [("uv", "bin/python"), ("uv", "lib/*/*/first-1.0.dist-info"), ("its wheel", "bin/uv")],
     indirect=["either"],
 )
 def test_it_begins_again_after_kill_9(either: Project, moment: str) -> None:
@@ -287,15 +280,13 @@ def test_two_at_once_wait_for_each_other(project: Project) -> None:
     assert any("Another process is filling" in output for output in outputs)
 
 
-@pytest.mark.parametrize("either", ["uv", "pip"], indirect=True)
-def test_an_installation_that_fails_is_quoted_and_explained(either: Project) -> None:
-    status, output = either.run(PIP_FIND_LINKS=str(either.folder))
+def test_an_installation_that_fails_is_quoted_and_explained(project: Project) -> None:
+    status, output = project.run(PIP_FIND_LINKS=str(project.folder))
     assert status == 1
     assert re.search("first( was not found|==1.0)", output)
     assert "Is this machine online?" in output
     assert "Traceback" not in output
-    if (either.folder / "bin" / "uv").exists():  # pip goes on after worse: it is killed above
-        assert either.run()[0] == 0, "back online, the same command goes on"
+    assert project.run()[0] == 0, "back online, the same command goes on"
 
 
 def test_a_folder_that_is_no_environment_is_left_alone(project: Project) -> None:

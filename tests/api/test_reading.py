@@ -145,6 +145,10 @@ def test_a_library_is_changed_paper_by_paper(reader: User) -> None:
     assert page["items"][0]["paper"]["id"] == "2603.00001"
     assert patch("/library/2603.00001", mine, saved=False).json()["saved"] is False
     assert not Star.objects.exists()
+    # A note is the reader's own: it is listed when its paper is no longer saved.
+    (item,) = get("/library", mine).json()["items"]
+    assert (item["note"], item["saved"]) == ("Read **this**", False)
+    assert get("/library?show=saved", mine).json()["count"] == 0
     for wrong in ({"stars": 5}, {"note": "x" * 20_001}, {"tags": [""]}, {"read": "perhaps"}):
         assert patch("/library/2603.00001", mine, **wrong).status_code == 422
     assert patch("/library/2699.00001", mine, saved=True).status_code == 404

@@ -159,18 +159,6 @@ def test_a_day_without_matches_is_a_digest_without_entries() -> None:
     assert not build([TUESDAY], [mine])
 
 
-def test_the_sample_gives_way() -> None:
-    announce(MONDAY, paper(1, is_sample=True))
-    build([MONDAY])
-    assert Digest.objects.get().is_sample
-    Listing.objects.all().delete()
-    Paper.objects.all().delete()
-    announce(TUESDAY, paper(2))
-    build([TUESDAY])
-    assert [digest.date for digest in Digest.objects.all()] == [TUESDAY]
-    assert not Digest.objects.get().is_sample
-
-
 def test_the_site_has_one_profile_with_the_default_keywords() -> None:
     site = site_profile()
     assert site_profile().pk == site.pk

@@ -50,10 +50,12 @@ def test_a_note_tags_read_state_and_lists_are_kept_and_found(client: Client, rea
     assert "<script>x" not in page
     assert "Read: mark as unread" in page
     made = ReadingList.objects.get(name="Wk")
-    for part in ("show=read", "show=notes", "tag=kernels", f"list={made.pk}"):
+    for part in ("", "show=all", "show=read", "show=notes", "tag=kernels", f"list={made.pk}"):
         assert f'id="p-{paper.arxiv_id}"' in text(client, f"/library/?{part}"), part
-    for part in ("show=saved", "show=unread", "show=left", "tag=other", "list=99999"):
+    for part in ("show=saved", "show=unread", "show=left", "tag=other"):
         assert f'id="p-{paper.arxiv_id}"' not in text(client, f"/library/?{part}"), part
+    assert paper.arxiv_id in text(client, "/library.bib")
+    assert "**Bold**" in text(client, "/account/data.json")
     client.post(address, {"note": "", "tags": ""})  # no list ticked: it leaves them
     assert not made.papers.exists()
     client.post(f"/library/lists/{made.pk}/", {"do": "delete"})

@@ -1,4 +1,4 @@
-"""The sample day goes when arXiv first answers; what a reader put on its papers stays."""
+"""The sample day goes when arXiv has something for the site's list; readers' marks stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_django import Settings
 from tests import factories
 from tests.servers.arxiv import ArxivServer
 from webapp.digests.daily import update
-from webapp.digests.models import Digest
+from webapp.digests.models import Digest, Profile
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
@@ -90,6 +90,31 @@ def test_arxivs_text_replaces_the_samples_of_a_kept_paper(arxiv: ArxivServer) ->
     version = PaperVersion.objects.get(paper=kept, number=kept.version)
     assert version.abstract == kept.abstract
     assert Star.objects.get().paper_id == kept.pk
+
+
+def test_the_sample_stays_until_a_day_has_something_for_the_sites_list(
+    arxiv: ArxivServer, client: Client
+) -> None:
+    arxiv.behave("hang-up")
+    update(["cs.AI"])
+    shown = client.get("/").content.decode()
+    assert "Sample day" in shown
+    assert Digest.objects.get().matched > 0
+    keywords = Profile.objects.get(is_site=True).keywords
+    rare = keywords[:1]
+    rare[0] |= {"keyword": "cardinality"}
+    Profile.objects.filter(is_site=True).update(keywords=rare)
+    arxiv.behave("normal")
+    update(["cs.AI"])
+    page = client.get("/").content.decode()
+    assert Paper.objects.filter(is_sample=False).exists()
+    assert "Sample day" in page
+    assert "none of them matches" in page
+    assert "No paper matches" not in page
+    Profile.objects.filter(is_site=True).update(keywords=keywords)
+    update(["cs.AI"])
+    assert not Paper.objects.filter(is_sample=True).exists()
+    assert "Sample day" not in client.get("/").content.decode()
 
 
 def _asked(arxiv: ArxivServer) -> list[Paper]:

@@ -23,7 +23,7 @@ from webapp.papers.days import DAY, last_batch_day
 from webapp.papers.entries import Author, Batch, Entry
 from webapp.papers.formats import parse_feed
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
-from webapp.papers.store import prepare, store_batch, store_papers
+from webapp.papers.store import prepare, remove_sample, store_batch, store_papers
 
 TUESDAY, MONDAY = WEDNESDAY - DAY, last_batch_day(WEDNESDAY - 2 * DAY)
 
@@ -162,13 +162,13 @@ def test_nothing_unsanitised_is_stored_as_html() -> None:
 
 
 @pytest.mark.django_db
-def test_the_first_real_papers_take_the_samples_place() -> None:
+def test_real_papers_stand_beside_the_sample_until_it_is_removed() -> None:
     sample = Batch("cs.CL", date(2025, 12, 18), (entry(1), entry(2)))
     store_batch(sample, Listing.Source.SAMPLE, noon(MONDAY), {})
     assert Paper.objects.filter(is_sample=True).count() == 2
-    take(Batch("cs.CL", MONDAY, ()))
-    assert Paper.objects.count() == 2  # an empty day shows nothing: the sample stays
     take(Batch("cs.CL", TUESDAY, (entry(2),)))
+    assert Paper.objects.filter(is_sample=True).count() == 1
+    remove_sample()
     assert list(Paper.objects.values_list("arxiv_id", "is_sample")) == [("2603.00002", False)]
     assert not Listing.objects.filter(source=Listing.Source.SAMPLE).exists()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu.transport.redis import REFRESH_BINDING
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
@@ -76,11 +77,15 @@ def test_it_reaches_its_queues_alone(master: Redis) -> None:
     worker.lpush("events", "a heartbeat")
     worker.lpush("bench-cpu", "given back")
     assert worker.brpop("bench-cpu", 1)
-    with worker.pipeline() as both:  # a script that Redis does not know yet, as kombu sends one
-        worker.register_script("return redis.call('EXISTS', KEYS[1])")(
-            keys=["_kombu.binding.bench-cpu"], client=both
+    with worker.pipeline() as both:  # as kombu sends one of its scripts
+        worker.register_script(REFRESH_BINDING)(
+            keys=["_kombu.binding.bench-cpu", "_kombu.binding_deadlines"],
+            args=["member", "bench", 1000],
+            client=both,
         )
-        assert both.execute() == [0]
+        assert both.execute() == [None]
+    with pytest.raises(NoPermissionError):
+        worker.script_load("return 1")
     forbidden = [
         "LPUSH site x", "BRPOP site 1", "LPUSH summaries x", "SADD _kombu.binding.site x",
         "SADD _kombu.binding.events x", "HSET unacked a b", "HGETALL unacked.two",

@@ -44,7 +44,7 @@ _BARE = re.compile(r"[\w.:/+-]{0,100}")  # the form of what such a field holds: 
 _MARK = re.compile(r"<(?=\s*/?\s*quoted\b)", re.IGNORECASE)
 
 Answer = dict[str, Any]
-Show = Literal["saved", "unread", "read", "notes", "left"]
+Show = Literal["all", "saved", "unread", "read", "notes", "left"]
 
 
 def marked(value: Any, ours: bool = False) -> Any:
@@ -163,8 +163,8 @@ class Assay:
         """What a run measured: checks, series, environment, and the command that repeats it."""
         return dict(marked(self._ask(f"/runs/{run}/results", own=True)))
 
-    def library(self, show: Show = "saved", tag: str = "", page: int = 1, q: str = "") -> Answer:
-        """The papers you keep, with notes and tags; `q` searches. Needs the scope `library`."""
+    def library(self, show: Show = "all", tag: str = "", page: int = 1, q: str = "") -> Answer:
+        """The papers you saved or wrote about; `q` searches. Needs the scope `library`."""
         return dict(marked(self._ask("/library", own=True, show=show, tag=tag, page=page, q=q)))
 
     def keep(

@@ -148,11 +148,11 @@ def claims(request: HttpRequest, slug: Name) -> Sequence[Answered]:
     return Carried(registry.get(slug)).answers
 
 
-@library_router.get("", response=schemas.LibraryPage, summary="Papers you keep")
+@library_router.get("", response=schemas.LibraryPage, summary="Papers you saved or wrote about")
 def library(  # noqa: PLR0917 - each is a parameter of the address
     request: HttpRequest,
     page: PageNumber = 1,
-    show: Literal["saved", "unread", "read", "notes", "left"] = "saved",
+    show: Literal["all", "saved", "unread", "read", "notes", "left"] = "all",
     tag: Annotated[str, Query(max_length=40)] = "",
     q: Annotated[str, Query(max_length=400)] = "",
     sort: Literal["added", "announced", "title", "relevance"] = "added",

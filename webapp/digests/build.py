@@ -64,10 +64,6 @@ def build(
     if profiles is None:
         site_profile()
     own = settings(None if profiles is None else {profile.pk for profile in profiles})
-    # Once the sample day is replaced its digests go.
-    Digest.objects.filter(is_sample=True).exclude(
-        date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
-    ).delete()
     to_build = {date: set(own) for date in dates}
     days: list[Date] = []
     # Oldest day first: later days do not show its papers again.

@@ -10,18 +10,20 @@ from datetime import date
 from itertools import chain
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from webapp.core.revisions import once
 from webapp.digests.batch import ENTRY_FORMAT
 from webapp.digests.build import build
-from webapp.digests.models import DayToBuild, Profile
+from webapp.digests.models import DayToBuild, Digest, Profile
 from webapp.digests.profiles.keyword_frequencies import recount_stale_frequencies
 from webapp.papers import queries, sample, schedule
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import category_names
 from webapp.papers.polling import FetchReport
 from webapp.papers.schedule import Progress
+from webapp.papers.store import remove_sample
 
 RECENT = 3  # days
 # What digests are made of, and they themselves, which an administrator may have deleted.
@@ -43,8 +45,8 @@ def fetch(
 ) -> FetchReport:
     """Fetch what is new or was missed, and ask for the digests it affects.
 
-    Until arXiv is reached for the first time, the sample day is shown. The last days are always
-    asked for, since a process may have died between a batch and this.
+    Until a day of arXiv's has a paper for the site's own list, the sample day is shown. The last
+    days are always asked for, since a process may have died between a batch and this.
     Raises ValueError for a name that cannot be a category.
     """
     report = schedule.fetch(categories, since, on_progress)
@@ -85,7 +87,17 @@ def build_asked() -> list[date]:
     if not once("build", BUILT_OF, build_all, ENTRY_FORMAT, *asked):
         for day in asked:
             built(day)
+    _retire_sample()
     return list(asked)
+
+
+def _retire_sample() -> None:
+    """Remove the sample day once a day of arXiv's has a paper for the site's own list."""
+    real = Digest.objects.filter(profile__is_site=True, is_sample=False, matched__gt=0)
+    if sample.sample_days() and real.exists():
+        with transaction.atomic():
+            remove_sample()
+            Digest.objects.filter(is_sample=True).delete()
 
 
 def update(

@@ -27,7 +27,9 @@ def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
         next=Subquery(beside.filter(date__gt=OuterRef("date"))[:1]),
         sampled=Exists(Listing.objects.filter(source=Listing.Source.SAMPLE)),
     )
-    return (known.filter(date=date) if date else known.order_by("-date")).first()
+    # The sample stays first until a day has something for the site's own list.
+    latest = known.order_by("-date") if slug else known.order_by("-is_sample", "-date")
+    return (known.filter(date=date) if date else latest).first()
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:

@@ -98,7 +98,7 @@ def _remove(reader: User, papers: Sequence[Paper], part: Choice) -> None:
     entries = LibraryEntry.objects.filter(reader=reader, paper__in=papers)
     if part.of_list:
         part.of_list.papers.remove(*papers)
-    elif not part.tag and part.show in {"saved", "unread"}:
+    elif not part.tag and part.show in {"all", "saved", "unread"}:
         for star in Star.objects.filter(reader=reader, paper__in=papers):
             star.delete()  # one by one: a profile learns from it
     else:

@@ -1,13 +1,12 @@
 """Reads of a reader's library for pages and exports."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.db.models.functions import Lower
 from django.utils.translation import gettext
 
@@ -21,6 +20,7 @@ from webapp.papers.search.query import QueryError, words_of
 from webapp.ui.personal import Shelf
 
 SHOWN = {
+    "all": "All",
     "saved": "Saved",
     "unread": "Saved, not read",
     "read": "Read",
@@ -33,7 +33,7 @@ SHOWN = {
 class Choice:
     """A part of a library: by state, by tag, or one list."""
 
-    show: str = "saved"
+    show: str = "all"
     tag: str = ""
     of_list: ReadingList | None = None
 
@@ -51,10 +51,10 @@ class Choice:
 
 
 def choice(reader: User, given: dict[str, str]) -> Choice:
-    """The part in a query string; saved papers by default."""
+    """Return the part in a query string; all by default."""
     lists = ReadingList.objects.filter(reader=reader, pk=number_in(given.get("list", "")))
     show = given.get("show", "")
-    return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], lists.first())
+    return Choice(show if show in SHOWN else "all", given.get("tag", "")[:40], lists.first())
 
 
 def keys(reader: User, part: Choice) -> list[int]:
@@ -69,12 +69,19 @@ def keys(reader: User, part: Choice) -> list[int]:
     return list(_by_state(reader)[part.show])
 
 
-def _by_state(reader: User) -> dict[str, QuerySet[Any, int]]:
-    """The keys of a reader's papers in each of SHOWN, the last added or changed first."""
+def _by_state(reader: User) -> dict[str, Iterable[int]]:
+    """Return the keys of a reader's papers in each of SHOWN, the last added or changed first.
+
+    All are those that the reader saved, wrote something about, or put on a list.
+    """
     stars = Star.objects.filter(reader=reader).values_list("paper", flat=True)
     entries = LibraryEntry.objects.filter(reader=reader).values_list("paper", flat=True)
     read = entries.filter(read_at__isnull=False)
+    annotated = entries.exclude(note="", tags=[])
+    through = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
+    listed = through.order_by("-pk").values_list("paper", flat=True)
     return {
+        "all": dict.fromkeys([*stars, *annotated, *listed]),
         "saved": stars,
         "unread": stars.exclude(paper__in=read),
         "read": read.order_by("-read_at"),
@@ -162,7 +169,7 @@ def _is(value: str, reader: User) -> list[int]:
     known = _by_state(reader)
     states = known | {"noted": known.pop("notes")}
     if value not in states:
-        names = {"value": value, "states": "saved, unread, read, noted, left"}
+        names = {"value": value, "states": "all, saved, unread, read, noted, left"}
         raise QueryError(gettext("“is:%(value)s” is not known; is: has %(states)s.") % names)
     return list(states[value])
 

@@ -14,7 +14,6 @@ from webapp.papers.identifiers import checked_category
 from webapp.papers.listings import open_rows
 from webapp.papers.models import Listing
 from webapp.papers.polling import FetchReport, Poller
-from webapp.papers.sample import sample_days
 
 ASKED_DAYS = 14  # days on which the API may have no papers of a batch before we give it up
 MOST_MISSED = 60  # batches of a category in one fetch; more wait for the next
@@ -43,7 +42,6 @@ def fetch(
     """
     names = list(dict.fromkeys(map(checked_category, categories)))
     poller = Poller(at or now())
-    shown_before = sample_days()
     for done, category in enumerate(names):
         on_progress(done, len(names), f"{category} today")
         poller.poll(category)
@@ -58,8 +56,6 @@ def fetch(
         on_progress(done, total, f"{category} {days[0]} to {days[-1]}")
         poller.backfill(category, days)
     on_progress(total, total, "done")
-    # Days whose sample papers have just been replaced need new digests too.
-    poller.report.dates.update(shown_before - sample_days())
     return poller.report
 
 

@@ -5,19 +5,25 @@ highest version; what every version adds (a category, the first day) is a union 
 an announcement is kept for as long as its listing.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date, datetime
+from html import escape
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 
+from webapp.core import sandbox
+from webapp.core.sandbox import UnreadableError
 from webapp.papers.entries import Batch, Entry
 from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
 from webapp.ui.markup import render
+
+log = logging.getLogger(__name__)
 
 _CHUNK = 500  # rows of one statement
 _FACTS = ("license", "doi", "journal_ref", "comment", "submitted_at", "updated_at")
@@ -36,11 +42,18 @@ def prepare(entries: Sequence[Entry]) -> dict[tuple[str, int], Rendered]:
     """
     real = Paper.objects.filter(is_sample=False).only("arxiv_id", "version")
     shown = _by_identifier(real, entries)
-    return {
-        entry.key: _render(entry)
+    new = [
+        entry
         for entry in entries
         if entry.arxiv_id not in shown or entry.version > shown[entry.arxiv_id].version
-    }
+    ]
+    if not new:
+        return {}
+    try:
+        return sandbox.run(_render_all, new)
+    except UnreadableError as error:
+        log.warning("%d papers are rendered one by one: %s", len(new), error)
+    return {entry.key: _render_apart(entry) for entry in new}
 
 
 @transaction.atomic
@@ -55,12 +68,10 @@ def store_batch(
     """Store `batch` as the complete (or, without entries, empty) listing of its day.
 
     `rendered` is what `prepare` returned for the batch's entries. Called again with the same batch
-    it writes only the audit's `polls` and `polled_at`. The first real papers replace the sample's.
-    `replaces` deletes what the day's listing announced before.
+    it writes only the audit's `polls` and `polled_at`. `replaces` deletes what the day's listing
+    announced before.
     """
     is_sample = source == Listing.Source.SAMPLE
-    if batch.entries and not is_sample:
-        remove_sample()
     papers = store_papers(
         batch.entries,
         batch.date,
@@ -258,6 +269,19 @@ def _by_identifier(papers: QuerySet[Paper], entries: Sequence[Entry]) -> dict[st
 
 def _values(paper: Paper) -> tuple[object, ...]:
     return tuple(getattr(paper, name) for name in _MERGED)
+
+
+def _render_all(entries: Sequence[Entry]) -> dict[tuple[str, int], Rendered]:
+    return {entry.key: _render(entry) for entry in entries}
+
+
+def _render_apart(entry: Entry) -> Rendered:
+    """Render one paper; one that cannot be rendered is shown as its source."""
+    try:
+        return sandbox.run(_render, entry)
+    except UnreadableError as error:
+        log.warning("%s is shown as its source: %s", entry.arxiv_id, error)
+        return escape(entry.title), escape(entry.abstract)
 
 
 def _render(entry: Entry) -> Rendered:

@@ -5,6 +5,7 @@ A worker's machine is not trusted: whatever it can reach in Redis, it could read
 
 import logging
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from redis import Redis
@@ -19,7 +20,7 @@ MAILBOX = f"{redis_broker.CONTROL_EXCHANGE}.pidbox"
 # The commands that kombu uses, on the keys below.
 COMMANDS = (
     *("auth", "hello", "ping", "select", "multi", "exec", "discard", "evalsha"),
-    *("script|load", "script|exists"),
+    "script|exists",  # and no "script|load": scripts take memory, and nothing ends that
     *("brpop", "rpop", "lpush", "rpush", "llen", "sadd", "srem", "smembers", "exists", "set"),
     *("pexpire", "time", "zrangebyscore"),
     *("get", "del", "hset", "hget", "hdel", "zadd", "zrem", "zrange", "zrevrangebyscore"),
@@ -48,6 +49,11 @@ def update() -> None:
 
 
 def _update(redis: Redis) -> None:
+    from kombu.transport import redis as transport  # noqa: PLC0415 - slow, for the sweep alone
+
+    kombu: Any = transport  # its types lack them
+    for script in (kombu.REFRESH_BINDING, kombu.SWEEP_BINDINGS):  # workers may load none
+        redis.script_load(script)
     known = {str(user) for user in redis.acl_users()}
     wanted = set()
     for worker in Worker.objects.filter(enabled=True):

@@ -12,6 +12,7 @@ from celery import beat
 from django.db import DatabaseError, close_old_connections
 
 from assay_common import liveness
+from assay_common.outages import OUTAGE
 from webapp.core import connections
 from webapp.operate import heartbeats
 from webapp.operate.heartbeats import SECONDS
@@ -59,6 +60,12 @@ class Scheduler(beat.Scheduler):
         """Send a due task, unless it is for `summaries`, which has no worker without a model."""
         if (entry.options or {}).get("queue") != "summaries" or connections.current().summary_model:
             super().apply_entry(entry, producer)
+
+    def apply_async(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a task; one that arrives ends an outage of Redis."""
+        result = super().apply_async(*args, **kwargs)
+        OUTAGE.end()
+        return result
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send what is due; seconds until the next tick."""
