@@ -113,3 +113,43 @@ def test_a_row_without_a_label_is_not_sure(empty: str, place: int) -> None:
 def test_a_column_without_a_head_is_not_sure() -> None:
     table = grid("Model | A | ", "=Wren | 1.0 | 2.0", "Tit | 3.0 | 4.0")
     assert [value.is_sure for value in table.values] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("missing", ["[PENDING]", "TBD", "pending", "to come"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_word_that_stands_for_missing_numbers_labels_no_row(missing: str, count: int) -> None:
+    given = [f"{name} | 1.{n} | 2.{n}" for n, name in enumerate(MODELS[:2])]
+    pending = [f"{name}-L | {missing} | {missing}" for name in MODELS[:count]]
+    table = grid("Model | A | B", f"={given[0]}", *given[1:], *pending)
+    assert [label for label, _ in labels(table)] == [("Wren",), ("Tit",)]
+
+
+def test_intervals_in_brackets_label_no_row() -> None:
+    table = grid(
+        "Model | Acc. (95% CI) | Time", "=Wren | 29.5 [22.1, 36.9] | 1.5", "Tit | 9.5 [2, 3] | 2.5"
+    )
+    assert labels(table) == [(("Wren",), True), (("Tit",), True)]
+
+
+@pytest.mark.parametrize("last", ["Heron (ours)", "Average", "Crane"])
+def test_a_rule_within_a_block_leaves_open_whether_the_block_goes_on(last: str) -> None:
+    cell = "<td class='ltx_td ltx_border_t' colspan='3'>Small models</td>"
+    block = f"<tr class='ltx_tr'>{cell}</tr>"
+    rows = (
+        ("Model", "A", "B"),
+        ("Wren", "1.0", "2.0"),
+        ("Tit", "3.0", "4.0"),
+        (last, "5.0", "6.0"),
+    )
+    lines = [
+        "<tr class='ltx_tr'>"
+        + "".join(
+            f"<td class='ltx_td{' ltx_border_t' if number == 3 else ''}'>{text}</td>"
+            for text in row
+        )
+        + "</tr>"
+        for number, row in enumerate(rows)
+    ]
+    lines.insert(1, block)
+    (table,) = tables_of(f"<table class='ltx_tabular'>{''.join(lines)}</table>")
+    assert [is_sure for _, is_sure in labels(table)] == [True, True, False]

@@ -23,7 +23,16 @@ def test_the_own_row() -> None:
     names = names_of("Heron: sparse kernels", abstract)
     assert names == ["Heron", "HeronNet"]
     own = ("Heron", "Heron-Large", "Wren (ours)", "HeronNet †", "Ours", "+ Heron", "Wren + Heron")
-    own += ("Our method", "Our Heron", "Proposed", "Wren w/ Heron", "OURS", "This work")
+    own += (
+        "Full Heron",
+        "Complete Heron",
+        "Our method",
+        "Our Heron",
+        "Proposed",
+        "Wren w/ Heron",
+        "OURS",
+        "This work",
+    )
     for label in own:
         assert is_own(["8B", label], names), label
     other = ("w/o Heron", "Herons", "Wren", "- Heron", "Heron w/o sieve", "Heron without it", "")
@@ -51,10 +60,22 @@ def test_a_metric_with_a_blank_before_its_cut_off() -> None:
     "abstract",
     ["We introduce Heron, a benchmark of birds.", "We present Heron (HE), the first data set.",
      "We propose Heron, a new and open test suite.", "We introduce HeronBench, of birds.",
-     "We release and introduce Heron-10K, for birds."],
+     "We release and introduce Heron-10K, for birds.",
+     "We present Heron, to our knowledge the first how-to/step English–Myanmar parallel corpus."],
 )  # fmt: skip
 def test_a_data_set_that_a_paper_proposes_is_no_method(abstract: str) -> None:
     assert names_of("On birds that fly", abstract) == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["A Benchmark of Birds", "a human post-edited English–Myanmar instructional corpus",
+     "The first data set of nests", "A Survey", "An open test suite for kernels"],
+)  # fmt: skip
+def test_a_data_set_that_the_title_names_is_no_method(rest: str) -> None:
+    for abstract in ("It is large.", "We present Heron-MY, which is large."):
+        assert names_of(f"Heron-MY: {rest}", abstract) == []
+    assert names_of("Heron-MY: fast kernels", "It is fast.") == ["Heron-MY"]
 
 
 def test_a_name_of_the_title_that_achieves_something_is_the_paper_s_own() -> None:

@@ -1,7 +1,7 @@
 """Which rows and columns are of the paper's own method, and which are only beside the methods."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .metrics import is_benchmark, undecorated
 
@@ -47,9 +47,11 @@ _ABLATED = re.compile(
 _NO_METHOD = re.compile(
     r"\w*(?:[Bb]ench(?:mark)?|[Dd]ata ?[Ss]et|[Cc]orpus|Arena|Eval)(?:-\w+)?|\w+-?\d+[KMB]"
 )
+_DATA = r"(?:benchmarks?|data ?sets?|corpus|corpora|test ?bed|suite|taxonomy|survey|leaderboard)\b"
+_DATA_NOUN = re.compile(rf"^(?:an? |the )?(?:[\w–-]+ ){{0,6}}{_DATA}", re.IGNORECASE)
 _IS_DATA = re.compile(
-    r"\W+(?:\([^)]*\)\W+)?(?:a|an|the|the first)\s(?:[\w,-]+\s){0,6}?"
-    r"(?:benchmarks?|data ?sets?|corpus|corpora|test ?bed|suite|taxonomy|survey|leaderboard)\b",
+    rf"\W+(?:\([^)]*\)\W+)?(?:to our knowledge,? )?(?:a|an|the|the first)\s"
+    rf"(?:[\w,–/-]+\s){{0,6}}?{_DATA}",
     re.IGNORECASE,
 )
 _ACHIEVES = (
@@ -68,7 +70,8 @@ def names_of(title: str, abstract: str) -> list[str]:
     of the title that the abstract says to achieve something. Data sets and benchmarks are none.
     """
     names: list[str] = []
-    head, separator, _ = _partition(title)
+    head, separator, rest = _partition(title)
+    is_data = bool(_DATA_NOUN.search(rest))
     if (separator or not re.search(r"\s[a-z]", title)) and len(head.split()) <= 3:
         names.append(head.strip())
     for match in _INTRODUCED.finditer(abstract):
@@ -81,6 +84,8 @@ def names_of(title: str, abstract: str) -> list[str]:
         for name in dict.fromkeys(_NAME.findall(title))
         if re.search(rf"(?<!than )(?<![\w-]){re.escape(name)}{_ACHIEVES}", abstract)
     ]
+    if is_data:
+        names = [name for name in names if name != head.strip()]
     methods = [name for name in dict.fromkeys(names) if _may_be_a_method(name, abstract)]
     return methods[:4]
 
@@ -90,6 +95,28 @@ def _may_be_a_method(name: str, abstract: str) -> bool:
         return False
     place = abstract.find(name)
     return place < 0 or not _IS_DATA.match(abstract, place + len(name))
+
+
+def names_in_tables(
+    names: Sequence[str], labels: Iterable[str], captions: Iterable[str]
+) -> list[str]:
+    """The names of the own method with those that the paper's tables and captions add.
+
+    A label "X (ours)" names it in every table, and so does "RG = ReasoningGuard" in a caption.
+    """
+    more = [match["name"] for label in labels if (match := _NAMED_OURS.fullmatch(label))]
+    for caption in captions:
+        for match in _STANDS_FOR.finditer(caption):
+            if match["name"] in names:
+                more.append(match["short"])
+    kept = [name for name in dict.fromkeys(more) if len(name) > 1 and name not in _COMMON]
+    return [*names, *(name for name in kept if not is_benchmark(name))][:8]
+
+
+_NAMED_OURS = re.compile(r"(?P<name>[A-Z][\w .+-]{1,40}?)\W*\((?:[Oo]urs|OURS)\)\W*")
+_STANDS_FOR = re.compile(
+    r"\b(?P<short>[A-Z][\w-]{0,9})(?: ?= ?| stands for | denotes | is short for )(?P<name>[\w-]+)"
+)
 
 
 def _partition(title: str) -> tuple[str, str, str]:
@@ -113,7 +140,9 @@ def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
         return True
     return any(
         re.match(
-            rf"(?:[\w.-]+/|[Oo]ur |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}(?!\w)", last, re.I
+            rf"(?:[\w.-]+/|our |full |complete |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}(?!\w)",
+            last,
+            re.I,
         )
         for name in names
     )

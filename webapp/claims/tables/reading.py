@@ -175,7 +175,7 @@ class Table:
     def _is_number(cell: Cell) -> bool:
         return value_of(cell.text) is not None or bool(
             re.fullmatch(
-                r"[\s\d.,%±×x/()+\-−–—<>≤≥~*†‡]*\d[\s\d.,%±×x/()+\-−–—<>≤≥~*†‡]*", cell.text
+                r"[\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡]*\d[\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡]*", cell.text
             )
         )
 
@@ -220,7 +220,11 @@ class Table:
 
     def _is_wordy(self, column: int) -> bool:
         cells = self._body(column)
-        return bool(cells) and sum(self._is_number(cell) for cell in cells) <= len(cells) / 2
+        numbers = sum(self._is_number(cell) for cell in cells)
+        texts = {cell.text for cell in cells if not self._is_number(cell)}
+        if numbers and len(texts) == 1:
+            return False  # a word that stands for numbers that are not there: "pending"
+        return bool(cells) and numbers <= len(cells) / 2
 
     def _is_whole(self, column: int) -> bool:
         """Whether a column holds whole numbers only: horizons, sizes, shots."""
@@ -270,10 +274,11 @@ class Table:
     def _values(self) -> Iterator[Value]:
         block: tuple[str, ...] = ()
         bases: dict[int, str] = {}  # what rows of "+ X" add to, for each table side by side
+        has_block = True  # no rule has ended the block since its name
         head = [self.head_path(column) for column in range(self.grid.width)]
         for row in range(self.head_rows, len(self.grid.rows)):
             if self.is_block(row):
-                block, bases = (self._block_name(row),), {}
+                block, bases, has_block = (self._block_name(row),), {}, True
                 continue
             if self._is_second_head(row):
                 head = [
@@ -284,10 +289,13 @@ class Table:
                 continue
             if row in self._beside_blocks:
                 block = ()
+            ends = block and self._is_ruled(row) and not self.is_block(row - 1)
+            has_block = has_block and not ends if block else True
             for columns, label in self._labelled(row):
                 whole = label if block else label.added_to(bases.get(columns.start, ""))
                 if whole is label:
                     bases[columns.start] = label.base
+                whole = replace(whole, is_sure=whole.is_sure and has_block)
                 yield from self._values_between(row, columns, block, whole, head)
 
     def _values_between(

@@ -11,7 +11,7 @@ from webapp.papers.models import Paper
 
 from .grid import Cell
 from .metrics import direction, direction_of_caption
-from .own import is_attribute, is_difference, is_own, is_own_head, names_of
+from .own import is_attribute, is_difference, is_own, is_own_head, names_in_tables, names_of
 from .reading import Table, Value
 from .store import unpacked
 
@@ -30,8 +30,8 @@ _ABLATION = re.compile(
     re.IGNORECASE,
 )
 _MAIN = re.compile(
-    r"\bmain\b|\bcompar(?:ed?|isons?)\b|state[- ]of[- ]the[- ]art|overall|\bresults? on\b|"
-    r"baselines",
+    r"\bmain\b|\bcompar(?:ed?|isons?)\b|state[- ]of[- ]the[- ]art|overall|\bresults?\b|"
+    r"baselines|accuracy on|performance",
     re.IGNORECASE,
 )
 # A label that only says what was set: "0.5", "k = 4", "8 layers", "50%".
@@ -81,13 +81,12 @@ class ShownTable:
                 rows[value.cell.row].append(value.cell)
         bold = {row: sum(cell.is_bold for cell in cells) for row, cells in rows.items()}
         coloured = {
-            row
-            for row in rows
-            if all(cell.is_coloured for cell in self.table.grid.distinct(row)) and bold[row]
+            row for row in rows if all(cell.is_coloured for cell in self.table.grid.distinct(row))
         }
         others = [bold[row] for row in rows if row not in coloured]
         is_few = len(coloured) <= max(1, len(rows) // 3) and len(rows) > 2
-        is_best = bool(coloured) and min(bold[row] for row in coloured) > max(others, default=0)
+        least = min((bold[row] for row in coloured), default=0)
+        is_best = least > max(others, default=0)
         return coloured if is_few and is_best else set()
 
     @property
@@ -190,6 +189,16 @@ class ShownTable:
         numbers = sum(bool(_SETTING.fullmatch(label)) for label in labels)
         return self._says(_ABLATION) or (len(labels) > 1 and numbers * 2 > len(labels))
 
+    @property
+    def _marks_best(self) -> bool:
+        """Whether bold figures tell the best among the others, at least in every second row."""
+        rows: dict[int, list[bool]] = defaultdict(list)
+        for value in self.table.values:
+            rows[value.cell.row].append(value.cell.is_bold)
+        mixed = sum(any(bold) and not all(bold) for bold in rows.values())
+        columns = {value.cell.column for value in self.table.values if value.cell.is_bold}
+        return mixed * 2 > len(rows) or len(columns) > 1
+
     def _says(self, pattern: re.Pattern[str]) -> bool:
         return bool(pattern.search(self.table.grid.caption))
 
@@ -201,7 +210,7 @@ class ShownTable:
         return {value.row_label[len(value.block) :] for value in self.table.values}
 
     @property
-    def weight(self) -> tuple[bool, bool, bool, bool, int, int]:
+    def weight(self) -> tuple[bool, bool, bool, bool, bool, int, int]:
         """The main table has the greatest: the own method among the most others, not varied."""
         is_appendix = bool(re.match(r"A\d", self.stored.anchor))
         return (
@@ -209,6 +218,7 @@ class ShownTable:
             self.has_own,
             not is_appendix,
             self._says(_MAIN),
+            self._marks_best,
             min(len(self._compared), MOST_COMPARED),
             -self.stored.position,
         )
@@ -245,17 +255,25 @@ def tables_of(paper: Paper) -> ShownTables:
     reading = TableReading.objects.filter(paper=paper).order_by("-version").first()
     if reading is None:
         return ShownTables(None, None, [])
-    names = names_of(paper.title, paper.abstract)
     page = f"https://arxiv.org/html/{paper.arxiv_id}v{reading.version}"
+    stored = [(row, Table(unpacked(row))) for row in reading.tables.all()]
+    names = own_names(paper.title, paper.abstract, [table for _, table in stored])
     shown = [
-        ShownTable(
-            stored,
-            Table(unpacked(stored)),
-            names,
-            f"{page}#{stored.anchor}" if stored.anchor else page,
-        )
-        for stored in reading.tables.all()
+        ShownTable(row, table, names, f"{page}#{row.anchor}" if row.anchor else page)
+        for row, table in stored
     ]
-    results = [table for table in shown if table.is_result]
-    main = max(results, key=lambda table: table.weight, default=None)
+    main = main_of(shown)
     return ShownTables(reading, main, [table for table in shown if table is not main])
+
+
+def own_names(title: str, abstract: str, tables: Sequence[Table]) -> list[str]:
+    """The names of a paper's own method in its title, its abstract and its tables."""
+    labels = (text for table in tables for value in table.values for text in value.row_label)
+    captions = (table.grid.caption for table in tables)
+    return names_in_tables(names_of(title, abstract), labels, captions)
+
+
+def main_of(tables: Sequence[ShownTable]) -> ShownTable | None:
+    """The table of the main results, or None where no table holds results."""
+    results = [table for table in tables if table.is_result]
+    return max(results, key=lambda table: table.weight, default=None)

@@ -1,0 +1,178 @@
+"""How well the tables of real papers are read: `python -m tests.claims.tables.measure FOLDER`.
+
+FOLDER holds pages of LaTeXML whose names contain those of structures.jsonl. A line of that file
+says how one table is built, as a person read it before any rule did: how many rows are its head and
+how many columns label its rows, which rows name a block, which add to or take from another, which
+are the paper's own, and whether it holds the main results. Labels and heads are spelt out of the
+HTML by the few lines below, not by the code that is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import django
+from lxml import html
+from lxml.html import HtmlElement
+
+_WITH = ".//*[contains(concat(' ', @class, ' '), ' {} ')]"
+MARKED = Path(__file__).with_name("structures.jsonl")
+Structure = dict[str, Any]
+Grid = dict[tuple[int, int], str]
+
+
+def main(folder: Path) -> None:
+    """Print the shares over all marked tables, and each value that is read otherwise."""
+    marked: dict[str, list[Structure]] = defaultdict(list)
+    for line in MARKED.read_text().splitlines():
+        structure = json.loads(line)
+        marked[structure["page"]].append(structure)
+    counts: Counter[str] = Counter()
+    for name, structures in marked.items():
+        page = next((path for path in sorted(folder.glob("*.html")) if name in path.name), None)
+        if page is None:
+            print(f"no page of {name}")
+            continue
+        counts += _compared(html.document_fromstring(page.read_bytes()), structures)
+    for name, part, whole in (
+        ("value with row and head path, of those given words", "values right", "values given"),
+        ("given words, of all values", "values given", "values"),
+        ("own row or column found, of the tables that have one", "own found", "own tables"),
+        ("tables with a false own row or column", "own false", "tables"),
+        ("main table right, of the papers that have one", "main right", "papers"),
+    ):
+        share = f"{counts[part] / counts[whole]:.3f}" if counts[whole] else "–"
+        print(f"{name}: {share} ({counts[part]} of {counts[whole]})")
+
+
+def _compared(root: HtmlElement, structures: list[Structure]) -> Counter[str]:
+    """Counts of one paper."""
+    from webapp.claims.models import PaperTable
+    from webapp.claims.tables.grid import grids_of
+    from webapp.claims.tables.reading import Table
+    from webapp.claims.tables.shown import ShownTable, main_of, own_names
+
+    title = " ".join("".join(root.xpath("//title//text()")).split())
+    abstract = " ".join(
+        " ".join(root.xpath("//div[contains(@class,'ltx_abstract')]//p//text()")).split()
+    )
+    tabulars = [node for node in root.iter() if "ltx_tabular" in (node.get("class") or "").split()]
+    places = {tabular: place for place, tabular in enumerate(tabulars)}
+    spelt = {place: _spelt(tabular) for place, tabular in enumerate(tabulars)}
+    read = [(places[tabular], Table(grid)) for tabular, grid in grids_of(root)]
+    names = own_names(title, abstract, [table for _, table in read])
+    shown = {
+        place: ShownTable(PaperTable(position=number, anchor=table.grid.anchor), table, names, "")
+        for number, (place, table) in enumerate(read)
+    }
+    counts: Counter[str] = Counter()
+    for structure in structures:
+        table = shown.get(structure["table"])
+        if table is None:
+            print("not read:", structure)
+            continue
+        counts += _values(structure, spelt[structure["table"]], table)
+    mains = [s["table"] for s in structures if s.get("main")]
+    if mains:
+        main_table = main_of([*shown.values()])
+        best = next((place for place, table in shown.items() if table is main_table), None)
+        counts["papers"] += 1
+        counts["main right"] += best == mains[0]
+        if best != mains[0]:
+            print("main:", structures[0]["page"], "is", mains[0], "read as", best)
+    return counts
+
+
+def _values(structure: Structure, cells: Grid, table: Any) -> Counter[str]:
+    """Counts of one table: values with both paths right, and whether its own row was found."""
+    counts: Counter[str] = Counter({"tables": 1})
+    own = set()
+    for value in table.table.values:
+        row, column = value.cell.row, value.cell.column
+        counts["values"] += 1
+        if table.is_own(value):
+            own.add((row, column))
+        if not value.is_sure:
+            continue
+        expected = _row(structure, cells, row), _head(structure, cells, column)
+        read = _plain(value.row_label), _plain(value.head_path)
+        is_right = read[0] in expected[0] and read[1] == expected[1]
+        counts["values given"] += 1
+        counts["values right"] += is_right
+        if not is_right:
+            print(structure["page"], structure["table"], value.cell.text, read, "for", expected)
+    true = {
+        (value.cell.row, value.cell.column)
+        for value in table.table.values
+        if value.cell.row in structure.get("own_rows", ())
+        or value.cell.column in structure.get("own_columns", ())
+    }
+    counts["own tables"] += bool(true)
+    counts["own found"] += bool(true & own)
+    counts["own false"] += bool(own - true)
+    if own - true or (true and not own & true):
+        print(
+            "own:", structure["page"], structure["table"], sorted(own)[:3], "for", sorted(true)[:3]
+        )
+    return counts
+
+
+def _row(structure: Structure, cells: Grid, row: int) -> list[tuple[str, ...]]:
+    """The labels that are right for a row."""
+    label = [cells.get((row, column), "") for column in range(structure["stubs"])]
+    block = max((b for b in structure.get("blocks", ()) if b < row), default=None)
+    if block is not None and row not in structure.get("alone", ()):
+        label.insert(0, cells.get((block, 0), ""))
+    texts = _plain(label)
+    if base := structure.get("added", {}).get(str(row)):
+        return [_plain([cells[base, 0], *label])]
+    if base := structure.get("ablated", {}).get(str(row)):
+        return [texts, _plain([cells[base, 0], *label])]
+    return [texts]
+
+
+def _head(structure: Structure, cells: Grid, column: int) -> tuple[str, ...]:
+    return _plain([cells.get((row, column), "") for row in range(structure.get("heads", 1))])
+
+
+def _plain(texts: Any) -> tuple[str, ...]:
+    """Letters and digits of ASCII alone, commands left out, each text once in a row."""
+    plain = [re.sub(r"\\[A-Za-z]+|[^A-Za-z0-9]", "", text).lower() for text in texts]
+    return tuple(t for i, t in enumerate(plain) if t and (i == 0 or t != plain[i - 1]))
+
+
+def _spelt(tabular: HtmlElement) -> Grid:
+    """The text at each place of a table, spans filled in."""
+    cells: Grid = {}
+    for row, line in enumerate(tabular.xpath(_WITH.format("ltx_tr"))):
+        column = 0
+        for cell in line.xpath(_WITH.format("ltx_td").replace("//", "/")):
+            while (row, column) in cells:
+                column += 1
+            text = " ".join(_text(cell).split())
+            wide, high = (int(cell.get(name) or 1) for name in ("colspan", "rowspan"))
+            for place in ((row + i, column + j) for i in range(high) for j in range(wide)):
+                cells[place] = text
+            column += wide
+    return cells
+
+
+def _text(node: HtmlElement) -> str:
+    css = node.get("class") or ""
+    if node.tag == "math":
+        return node.get("alttext") or ""
+    if "ltx_cite" in css or "ltx_ERROR" in css:
+        return ""
+    return (node.text or "") + "".join(_text(child) + (child.tail or "") for child in node)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    django.setup()
+    main(Path(sys.argv[1]))
