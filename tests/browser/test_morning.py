@@ -79,13 +79,14 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     expect(tab.locator("h1")).to_have_text(asked)
     accessible(tab, scripts)
     tab.fill("[name=categories]", "cs.CL")
-    tab.fill("[name=interests]", "evaluation, no such topic\n2603.99999")
+    tab.fill("[name=interests]", "evaluation, no such topic\n2603.99991")
     if not scripts:
         tab.click("#previewed button[name=preview]")
     expect(tab.locator("#preview")).to_contain_text("translation quality")
+    expect(tab.locator("#answers")).to_contain_text("2603.99991")
+    accessible(tab, scripts)
     tab.click("#previewed button.first")
     expect(tab.locator(".head")).to_contain_text(named)
-    mine = tab.url
     expect(tab.locator(".card h2").first).to_contain_text("translation quality")
     expect(tab.locator(".card", has_text="robot")).to_have_count(0)
 
@@ -117,7 +118,8 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     site.run("tests.browser.morning", "work")
     site.run("tests.browser.morning", "next", back)
     site.run("tests.browser.morning", "work")
-    tab.goto(mine)
+    # Home is the reader's own feed.
+    tab.goto("/")
     close = tab.locator(".card", has=tab.get_by_role("link", name=f"robot manipulation {back}01"))
     expect(close.locator(".chips cite")).to_contain_text("robot manipulation")
     by_words = tab.locator(".card", has_text="translation quality").first

@@ -13,7 +13,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from tests.factories import make_paper
-from webapp.learning import encoder, vectors
+from webapp.learning import encoder, vector_index, vectors
 from webapp.learning.minilm import Encoder
 from webapp.learning.models import PaperVector
 from webapp.papers.models import Paper, PaperVersion
@@ -121,12 +121,41 @@ def papers() -> list[Paper]:
     return [make_paper(n, title=t, abstract=a) for n, (t, a) in enumerate(texts, 1)]
 
 
-def test_papers_are_ordered_by_meaning_where_they_have_vectors(
+def test_papers_near_in_meaning_are_found_once_all_have_vectors(
     papers: list[Paper], server: HTTPServer
 ) -> None:
+    far = make_paper(9, title="Lipids", abstract="Nothing of the question.")
     assert found()[0] == "Movements turned into words"
-    assert vectors.fill(5) == 3
-    assert found()[0] == "Lip reading"
+    assert far.title not in found()
+    vectors.store(papers)
+    assert found()[0] == "Movements turned into words"  # half an index does not order
+    assert vector_index.progress() == (3, 4)
+    assert vectors.fill(5) == 1
+    assert vector_index.progress() == (4, 4)
+    assert far.title in found()  # no word of the question is in it
+    assert search(QUESTION).by_meaning
+
+
+def test_what_else_is_asked_holds_for_papers_near_in_meaning(
+    papers: list[Paper], server: HTTPServer
+) -> None:
+    vectors.fill(5)
+    assert "Lip reading" in found()
+    assert search(f"{QUESTION} -title:lip").papers
+    assert "Lip reading" not in [p.title for p in search(f"{QUESTION} -title:lip").papers]
+    assert not search(f"{QUESTION} cat:hep-th").by_meaning
+    assert not search(QUESTION, order="newest").by_meaning
+
+
+def test_the_nearest_are_those_of_the_largest_cosines() -> None:
+    chance = np.random.default_rng(0)
+    values = chance.integers(-127, 128, (20_000, 24), np.int8)
+    lengths = np.linalg.norm(values.astype(float), axis=1).astype(np.float32)
+    index = vector_index.VectorIndex(np.arange(20_000), values, lengths)
+    asked = values[17]
+    cosines = values.astype(float) @ asked.astype(float) / lengths
+    assert index.nearest(asked.tobytes(), 10) == np.argsort(-cosines)[:10].tolist()
+    assert index.nearest(b"12", 10) == []
 
 
 def test_a_server_that_fails_costs_one_question_and_keeps_the_order_of_words(

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
+from tests.factories import make_paper
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.test_store import entry
+from webapp.learning import postings
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
@@ -490,12 +492,14 @@ class TestWhatAPageSays:
         ],
     )
     def test_a_misspelt_word_is_guessed_at(self, query: str, meant: str) -> None:
-        assert search(query).suggestion == meant
+        results = search(query)
+        assert results.corrected == meant
+        assert bool(results.papers) is (bool(meant) or query == "attention")
 
     def test_of_words_as_near_the_more_frequent_is_meant(self) -> None:
         for number, title in enumerate(("Models of owls", "Modelx", "Models", "Models of it"), 60):
             stored(number, title, "Nothing.")
-        assert search("modelq").suggestion == "models"
+        assert search("modelq").corrected == "models"
 
     def test_what_was_left_out_is_said(self) -> None:
         results = search("lanterns zebra")
@@ -574,3 +578,34 @@ def test_the_database_folds_words_as_python_does(db: None) -> None:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", text)
+
+
+class TestWhatPeopleType:
+    def test_papers_like_another(self) -> None:
+        texts = ("Attention kernels", "Kernels for attention", "Robots")
+        for number, title in enumerate(texts, 70):
+            stored(number, title, f"{title} for GPUs are studied.")
+        postings.make(5)
+        paper = Paper.objects.get(title="Attention kernels")
+        address = "similar to https://arxiv.org/abs/{}"
+        for text in ("papers like {}", "like {}", address, "Paper like: {}"):
+            results = search(text.format(paper.arxiv_id))
+            titles = [similar.title for similar in results.papers]
+            assert titles[:1] == ["Kernels for attention"], text
+            assert results.like == paper
+        assert search("like 9999.99999").like is None
+
+    def test_a_bare_year_is_when_papers_came(self) -> None:
+        stored(70, "Owls", "Nothing.")
+        year = WEDNESDAY.year
+        assert "Owls" in [paper.title for paper in search(str(year)).papers]
+        assert not search(str(year - 1)).papers
+        assert [paper.title for paper in search(f"owls {year}").papers] == ["Owls"]
+        # A year among a paper's words is a word.
+        stored(71, "Owls of 1999", "Nothing.")
+        assert [paper.title for paper in search("owls 1999").papers][:1] == ["Owls of 1999"]
+
+    def test_a_bare_surname_finds_its_papers(self) -> None:
+        make_paper(72, title="Owls", authors=[{"name": "Zoe Lind-Berg", "affiliation": ""}])
+        for text in ("Lind-Berg", "berg", "Zoe Lind-Berg"):
+            assert [paper.title for paper in search(text).papers][:1] == ["Owls"], text

@@ -7,8 +7,9 @@ class LearningConfig(AppConfig):
     name = "webapp.learning"
 
     def ready(self) -> None:
-        """Order what a search found by meaning, where an encoder is there."""
-        from webapp.learning import vectors  # noqa: PLC0415 - models are ready only now
+        """Let a search ask for papers near in meaning, and for papers like another."""
+        from webapp.learning import similar, vector_index  # noqa: PLC0415 - models are ready now
         from webapp.papers import search  # noqa: PLC0415 - as above
 
-        search.order_by_meaning.answer(vectors.by_meaning)
+        search.nearest_by_meaning.answer(vector_index.nearest_to)
+        search.papers_like.answer(similar.keys_like)

@@ -34,6 +34,11 @@ def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
     return [(cosines[key], papers[key]) for key in best[:limit] if key in papers]
 
 
+def keys_like(paper: Paper, limit: int) -> list[int]:
+    """Return the keys of at most `limit` papers like `paper`, the most similar first."""
+    return [other.pk for _, other in similar(paper, limit)]
+
+
 def _meant(paper: Paper, keys: list[int]) -> dict[int, float]:
     """Each paper's cosine with `paper` by the encoder; nothing where it has no vector itself."""
     known = vectors.of_papers([*keys, paper.pk])

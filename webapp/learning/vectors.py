@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from math import log1p, sqrt
+from math import sqrt
 from operator import mul
 
 from django.db.models import Max, Min, QuerySet
@@ -18,24 +18,6 @@ from webapp.papers.models import Paper, PaperVersion
 BATCH = 16  # papers of one call of the encoder
 CHARACTERS = 1_200  # of a title and an abstract that are read: about 256 tokens
 REPLACED = 500  # latest versions that are looked at for vectors of an older text
-PLACE = 0.05  # of cosine that a place among the words' best is worth, on a logarithmic scale
-
-
-def by_meaning(question: str, keys: Sequence[int]) -> list[int]:
-    """Papers that a search ordered by words, ordered by their meaning too.
-
-    Each has its cosine with the question, less the more, the further down it stood; one without a
-    vector counts as the average of the others.
-    """
-    asked = encoder.of_question(question)
-    cosines = cosines_with(asked, of_papers(keys)) if asked else {}
-    if not cosines:
-        return list(keys)
-    average = sum(cosines.values()) / len(cosines)
-    points = {
-        key: cosines.get(key, average) - PLACE * log1p(place) for place, key in enumerate(keys)
-    }
-    return sorted(keys, key=lambda key: -points[key])
 
 
 def of_papers(keys: Iterable[int]) -> dict[int, bytes]:

@@ -113,7 +113,9 @@ def _search_page(request: HttpRequest) -> HttpResponse:
         "order": order,
         "orders": ORDERS.items(),
         "feeds": [(form.suffix, form.name, form.media_type) for form in FORMATS.values()],
-        "feed_query": urlencode({"q": q} | ({"category": category} if category else {})),
+        "feed_query": urlencode(
+            {"q": results.corrected or q} | ({"category": category} if category else {})
+        ),
     }
     return render(request, "pages/search.html", context)
 

@@ -217,6 +217,7 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
             _term_keyword(term) for term in terms if term.exclude and not _left_out(term)
         ),
         "matching": Profile.Matching.TOKEN,
+        "learns": False,
         "min_score": len(sought),
     }
 

@@ -7,6 +7,8 @@
 """
 
 import math
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,7 +42,6 @@ MAX_PAGES = 40
 CANDIDATES = 200  # ranked for relevance, of each of two looks: in the title, and anywhere
 FEW = 50  # papers with all words; if there are fewer, those with some of them follow
 SOME = 50  # papers with some of the words, of SOUGHT that are compared
-DEEP = 150  # of these are ordered by meaning, where an encoder is there
 SOUGHT = 600
 ENOUGH = 200  # candidates among which the best are looked for
 SETS = 48  # of words that a paper must have one of
@@ -49,17 +50,26 @@ SEARCHED = ("papers", "methods", "vectors")  # the revisions on which a search's
 COUNTED = 1_000  # matches; above that a page says "more than"
 
 Order = Literal["relevance", "newest"]
-QUESTION = 4  # words of a query that is ordered by meaning
-MEANT = 50  # papers that are ordered so, of those with all words
+QUESTION = 4  # words of a query that is also asked by meaning
+MEANT = 100  # papers that are nearest in meaning
+RRF = 60  # of reciprocal rank fusion: what a first place is worth beside a second
+_LIKE = re.compile(r"\s*(?:papers?\s+)?(?:like|similar\s+to)\s*:?\s+(\S+)\s*", re.IGNORECASE)
+_YEAR = re.compile(r"(?<!\S)(?:19|20)\d\d(?!\S)")
 # Fields that other apps define, by name: each maps a value, for a reader or None, to the keys of
 # its papers, or raises QueryError.
 filters = NamedHooks[[str, User | None], Collection[int]]()
 
 
 @Hook
-def order_by_meaning(_question: str, keys: list[int], /) -> list[int]:
-    """The keys of papers, the nearest to a question first, where there is an encoder."""
-    return keys
+def nearest_by_meaning(_question: str, _limit: int, /) -> list[int] | None:
+    """Return the keys of the papers nearest to a question; None where no encoder knows them all."""
+    return None
+
+
+@Hook
+def papers_like(_paper: Paper, _limit: int, /) -> list[int]:
+    """Return the keys of papers that are like another, the most similar first."""
+    return []
 
 
 @dataclass(frozen=True)
@@ -67,10 +77,12 @@ class SearchResults:
     """One page of papers of `count` matches; `has_next` where there are more.
 
     `some` papers follow that have only some of the words; they begin at place `some_from` of this
-    page, if they do. `more`: there are more matches than `count`. `dropped`: words left out because
-    no paper contains them. `loosened`: phrases were matched as separate words. `suggestion`: the
-    query with the dropped words corrected, or without what "but not" names. `query` is None for an
-    empty query, and for one that is refused: `problem` says why.
+    page, if they do. `by_meaning`: papers nearest in meaning are among them. `like`: they are like
+    this paper. `corrected`: the query that was asked instead of a misspelled one. `more`: there are
+    more matches than `count`. `dropped`: words left out because no paper contains them.
+    `loosened`: phrases were matched as separate words. `suggestion`: the query with the dropped
+    words corrected, or without what "but not" names. `query` is None for an empty query, and for
+    one that is refused: `problem` says why.
     """
 
     papers: list[Paper] = field(default_factory=list)
@@ -82,6 +94,9 @@ class SearchResults:
     some_from: int | None = None
     dropped: tuple[str, ...] = ()
     loosened: bool = False
+    by_meaning: bool = False
+    like: Paper | None = None
+    corrected: str = ""
     suggestion: str = ""
     query: Query | None = None
     problem: str = ""
@@ -121,32 +136,73 @@ def search(
     rarest and most of them first.
     """
     page = max(1, min(page, MAX_PAGES))
-    paper = _by_identifier(text)
-    if paper is not None:
+    if paper := _by_identifier(text):
         return SearchResults([paper] if page == 1 else [], page, count=1)
+    if (like := _LIKE.fullmatch(text)) and (paper := _by_identifier(like[1])):
+        return _like(paper, page)
+    if relax and _YEAR.fullmatch(text.strip()):
+        text = f"year:{text.strip()}"
+    asked = Asked(category, since, page, order, reader)
     try:
-        query = _resolved(parse(text, tuple(filters)), reader)
+        query = asked.parse(text)
     except QueryError as error:
         return SearchResults([], page, problem=str(error))
-    if category:
-        query = replace(
-            query, terms=(*query.terms, QueryTerm((category_word(category),), "categories"))
-        )
     if not _answerable(query):
         return SearchResults([], page)
-    if since is not None:
-        query = replace(query, since=max(since, query.since or since))
     keys = _matches(query, page, order)
     if keys or not relax:
         some = _having_some(query, keys, order) if relax else []
-        return replace(_page(query, page, order, keys, some), suggestion=excluding(text))
+        near = _near_in_meaning(query, order) if relax else []
+        return replace(_page(query, asked, keys, some, near), suggestion=excluding(text))
+    return _read_otherwise(text, asked) or _relaxed_search(text, query, asked)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked beside the text."""
+
+    category: str | None
+    since: date | None
+    page: int
+    order: Order
+    reader: User | None
+
+    def parse(self, text: str) -> Query:
+        """Return the query in a text, narrowed. Raises QueryError."""
+        query = _resolved(parse(text, tuple(filters)), self.reader)
+        if self.category:
+            of_category = QueryTerm((category_word(self.category),), "categories")
+            query = replace(query, terms=(*query.terms, of_category))
+        if self.since is not None and _answerable(query):
+            query = replace(query, since=max(self.since, query.since or self.since))
+        return query
+
+
+def _read_otherwise(text: str, asked: Asked) -> SearchResults | None:
+    """Return the answer to a text that no paper has, with its year as a day or its words corrected.
+
+    None where that finds nothing either.
+    """
+    if year := _YEAR.search(text):
+        query = asked.parse(f"{text[: year.start()]} year:{year[0]} {text[year.end() :]}")
+        if _answerable(query) and (keys := _matches(query, asked.page, asked.order)):
+            return _page(query, asked, keys, [])
+    _, missing = _relaxed(asked.parse(text))
+    if corrected := spelling.corrected(text, missing):
+        query = asked.parse(corrected)
+        if keys := _matches(query, asked.page, asked.order):
+            return replace(_page(query, asked, keys, []), corrected=corrected)
+    return None
+
+
+def _relaxed_search(text: str, query: Query, asked: Asked) -> SearchResults:
+    """Return papers with some of the words, where none has them all."""
     relaxed, missing = _relaxed(query)
     suggestion = spelling.corrected(text, missing) or excluding(text)
-    if relaxed != query:
-        keys = _matches(relaxed, page, order)
+    keys = _matches(relaxed, asked.page, asked.order) if relaxed != query else []
     # A phrase in quotes holds, unless no paper at all has it.
-    some = _having_some(query, keys, order) or _having_some(relaxed, keys, order)
-    results = _page(relaxed, page, order, keys, some)
+    some = _having_some(query, keys, asked.order) or _having_some(relaxed, keys, asked.order)
+    results = _page(relaxed, asked, keys, some, _near_in_meaning(query, asked.order))
     if relaxed == query or (some and not keys):
         return replace(results, suggestion=suggestion)
     return replace(results, dropped=missing, loosened=not missing, suggestion=suggestion)
@@ -180,8 +236,21 @@ def _matches(query: Query, page: int, order: Order) -> list[int]:
     return index.matches(query, look)
 
 
-def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int]) -> SearchResults:
-    """A page of the papers `keys` that match, and then of those with some of the words."""
+def _like(paper: Paper, page: int) -> SearchResults:
+    """Return the papers that are like another."""
+    keys = papers_like(paper, 2 * PAGE)
+    first, end = (page - 1) * PAGE, page * PAGE
+    return SearchResults(_load(keys[first:end]), page, len(keys) > end, len(keys), like=paper)
+
+
+def _page(
+    query: Query, asked: Asked, keys: list[int], some: list[int], near: Sequence[int] = ()
+) -> SearchResults:
+    """Return a page of the papers that match, and then of those with some of the words.
+
+    Papers `near` in meaning are joined with both.
+    """
+    page, order = asked.page, asked.order
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     first, end = (page - 1) * PAGE, page * PAGE
     if order == "relevance" and any(_is_rankable(term) for term in query.terms):
@@ -192,7 +261,13 @@ def _page(query: Query, page: int, order: Order, keys: list[int], some: list[int
         ranked = by_relevance(_load(best, RANKED_BY), query.terms, eastern_date(now()))
         best = [paper.pk for paper in ranked]
         # The others follow, the latest first.
-        keys = list(dict.fromkeys([*_nearest(query, best), *keys]))
+        keys = list(dict.fromkeys([*best, *keys]))
+    if near:
+        joined = _fused([*keys, *some], near)
+        count, more = min(len(joined), COUNTED), more or len(joined) > COUNTED
+        has_next = len(joined) > end and page < MAX_PAGES
+        papers = _load(joined[first:end])
+        return SearchResults(papers, page, has_next, count, more, by_meaning=True, query=query)
     shown = [*keys, *some]
     papers = _load(shown[first:end])
     with_all = set(keys)
@@ -234,26 +309,43 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
     texts = Paper.objects.filter(pk__in=found).values_list("pk", "title", "abstract")
     with_all = set(keys)
     best = [key for key in by_rare_words(texts, list(words)) if key not in with_all]
-    best = _by_meaning(free, best[:DEEP])[:SOME]
+    best = best[:SOME]
     if order == "newest":
         return _listed_by_day(best)
     return best
 
 
-def _nearest(query: Query, best: list[int]) -> list[int]:
-    """The keys with the first MEANT ordered by meaning, if the query has QUESTION words.
+def _near_in_meaning(query: Query, order: Order) -> list[int]:
+    """Return the papers nearest in meaning to a question, of those that all else allows.
 
     For one or two words, or a phrase, the title says more than an encoder.
     """
+    if order != "relevance":
+        return []
     free = [term for term in query.terms if _is_free(term)]
-    if sum(len(term.words) for term in free) < QUESTION:
-        return best
-    return [*_by_meaning(free, best[:MEANT]), *best[MEANT:]]
+    words = [word for term in free for word in term.words]
+    if len(words) < QUESTION:
+        return []
+    keys = nearest_by_meaning(" ".join(words), MEANT) or []
+    only = set(keys) if query.only is None else set(keys) & set(query.only)
+    required = [term for term in query.terms if term not in free and not term.exclude]
+    if only:
+        beside = replace(query, terms=tuple(required), only=tuple(only))
+        only = set(index.matches(beside, len(only)))
+    for term in query.terms:
+        if only and term.exclude:
+            unwanted = Query((replace(term, exclude=False),), only=tuple(only))
+            only -= set(index.matches(unwanted, len(only)))
+    return [key for key in keys if key in only]
 
 
-def _by_meaning(terms: list[QueryTerm], keys: list[int]) -> list[int]:
-    question = " ".join(word for term in terms for word in term.words)
-    return order_by_meaning(question, keys)
+def _fused(*rankings: Sequence[int]) -> list[int]:
+    """Join rankings by reciprocal rank (Cormack, Clarke and Buettcher, SIGIR 2009)."""
+    points: dict[int, float] = defaultdict(float)
+    for ranking in rankings:
+        for place, key in enumerate(ranking, 1):
+            points[key] += 1 / (RRF + place)
+    return sorted(points, key=lambda key: -points[key])
 
 
 def _listed_by_day(keys: list[int]) -> list[int]:
