@@ -25,6 +25,7 @@ from assay_common.env import (
     variable,
     without_password,
 )
+from webapp.core.addresses import server_address
 
 
 def _address(text: str) -> str:
@@ -47,6 +48,7 @@ def _sender(text: str) -> str:
     return text
 
 
+ModelServer = Annotated[str, AfterValidator(server_address)]
 Address = Annotated[str, AfterValidator(_address)]  # without a trailing slash
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
 LogLevel = Annotated[
@@ -75,7 +77,7 @@ class Settings(env.CommonSettings):
     mail_from: Annotated[str, AfterValidator(_sender)] = variable("assay@localhost")
     connections: OptionalPath = variable("")
     run_minutes: int = variable("120", ge=0, le=1440)
-    openai_base_url: Address = variable("https://api.openai.com/v1", "OPENAI_BASE_URL")
+    openai_base_url: ModelServer = variable("https://api.openai.com/v1", "OPENAI_BASE_URL")
     openai_api_key: SecretStr = variable("", "OPENAI_API_KEY")
     summary_model: str = variable("")
     encoder: str = variable("sentence-transformers/all-MiniLM-L6-v2")

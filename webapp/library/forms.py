@@ -1,8 +1,11 @@
 """The forms of a reader's library."""
 
-from django import forms
-from django.utils.translation import gettext, gettext_lazy
+import re
 
+from django import forms
+from django.utils.translation import gettext
+
+from webapp.core.addresses import zotero_key, zotero_library
 from webapp.library.references import decoded
 
 MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40
@@ -56,14 +59,28 @@ class ImportForm(forms.Form):
 class ZoteroForm(forms.Form):
     """A Zotero library, and a key to write to it."""
 
-    library = forms.RegexField(
-        r"^(users|groups)/[0-9]{1,12}$",
-        help_text="users/123456 (your userID, at zotero.org/settings/security) or groups/123456.",
-        error_messages={"invalid": gettext_lazy("Write users/ or groups/ followed by the number.")},
+    library = forms.CharField(
+        max_length=300,
+        help_text="Your library’s address or userID (zotero.org/settings/security), or a group’s "
+        "address: users/123456, https://www.zotero.org/groups/123456.",
     )
-    key = forms.RegexField(
-        r"^[A-Za-z0-9]{8,64}$",
+    key = forms.CharField(
+        max_length=300,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="Create one with write access at zotero.org/settings/keys/new. Not shown again.",
-        error_messages={"invalid": gettext_lazy("A key has only letters and digits.")},
     )
+
+    def clean_library(self) -> str:
+        """The library as Zotero's API names it."""
+        try:
+            return zotero_library(self.cleaned_data["library"])
+        except ValueError as error:
+            right = gettext("Write users/123456, groups/123456 or a group’s address.")
+            raise forms.ValidationError(right) from error
+
+    def clean_key(self) -> str:
+        """The key without what was copied around it."""
+        key = zotero_key(self.cleaned_data["key"])
+        if not re.fullmatch("[A-Za-z0-9]{8,64}", key):
+            raise forms.ValidationError(gettext("A key has only letters and digits."))
+        return key

@@ -1,5 +1,6 @@
 """The page on which an administrator connects a model's server and mail, and tests them."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -20,6 +21,8 @@ from pydantic import ValidationError
 from assay_common.env import without_password
 from assay_common.text import one_line
 from webapp.core import connections
+from webapp.core.addresses import server_address
+from webapp.core.codes import CodeField, NameField
 from webapp.env import Settings
 from webapp.operate import local_model
 from webapp.operate.trials import describe, known_of_server, look, try_mail, try_model
@@ -92,15 +95,13 @@ class ModelForm(_ConnectionForm):
     }
     SECRET, OWNER = "key", ("base_url",)
 
-    base_url = forms.RegexField(
-        r"^https?://[^\s?#@]+\Z",
+    base_url = forms.CharField(
         max_length=300,
         label="Address",
         help_text="OpenAI’s, or any compatible server’s, for example http://localhost:11434/v1.",
-        error_messages={"invalid": gettext_lazy("Write only an http:// or https:// address.")},
     )
-    model = forms.CharField(max_length=128, help_text="Its name there, for example qwen3:8b.")
-    key = forms.RegexField(
+    model = NameField(max_length=128, help_text="Its name there, for example qwen3:8b.")
+    key = CodeField(
         r"^[!-~]+\Z",
         max_length=500,
         required=False,
@@ -118,8 +119,16 @@ class ModelForm(_ConnectionForm):
         return cls(data, {"base_url": address, "model": now.summary_model, "key": key})
 
     def clean_base_url(self) -> str:
-        """Without a slash at the end."""
-        return str(self.cleaned_data["base_url"]).rstrip("/")
+        """The base address, whatever was copied of it; the environment's as it is."""
+        given = str(self.cleaned_data["base_url"])
+        if self.fields["base_url"].disabled:
+            return given.rstrip("/")
+        try:
+            if "@" in given:
+                raise ValueError("write the address without a key, which has a setting of its own")
+            return server_address(given)
+        except ValueError as error:
+            raise forms.ValidationError(f"{_(str(error)[:1].upper() + str(error)[1:])}.") from error
 
 
 class MailForm(_ConnectionForm):
@@ -133,8 +142,8 @@ class MailForm(_ConnectionForm):
     }
     SECRET, OWNER = "password", ("host", "username")
 
-    host = forms.RegexField(
-        r"^[\w.:-]+\Z",
+    host = CodeField(
+        r"^(?:\w+(?:\+tls)?://)?[\w.:-]+/?\Z",
         max_length=253,
         label="Server",
         error_messages={"invalid": gettext_lazy("Write only the server’s name: mail.example.")},
@@ -164,6 +173,11 @@ class MailForm(_ConnectionForm):
         scheme = now.smtp_url.get_secret_value().partition(":")[0] or "smtp+tls"
         of_mail = {"scheme": scheme, "sender": now.mail_from, "to": reader.email}
         return cls(data, connections.smtp(now) | of_mail)
+
+    def clean_host(self) -> str:
+        """The server's name; the port has a field of its own."""
+        name = str(self.cleaned_data["host"]).rpartition("//")[2].rstrip("/")
+        return re.sub(r"^([\w.-]+):\d+$", r"\1", name)
 
     def clean(self) -> dict[str, Any]:
         """A user needs a password, and a test an address."""
