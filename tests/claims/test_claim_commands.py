@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from tests.claims.report import Score, scores
+
 TEXT = "We present a cache. It is 3.5\u00d7 faster on 8 GPUs and needs 16 ms instead of 38 ms."
 
 
@@ -41,12 +43,10 @@ def test_the_report_counts_against_what_a_person_marked(tmp_path: Path) -> None:
     start = TEXT.index("3.5")
     texts = lines(tmp_path / "in.jsonl", {"id": "2512.00001", "abstract": TEXT})
     marked = {"id": "2512.00001", "claims": [[start, start + 4], [0, 2]], "optional": [[57, 70]]}
-    other = {"id": "2512.00002", "claims": []}
-    annotations = lines(tmp_path / "marked.jsonl", marked, other)
-    said = run("extract_claims", "--input", texts, "--report", annotations)
-    assert "development (ids ending in 0 to 2): 1 abstracts" in said
-    assert "recall 0.500" in said
-    assert "1 annotated papers are not in" in said
+    other = {"id": "2512.00002", "claims": [], "drawn": 2}
+    counted = scores(texts, lines(tmp_path / "marked.jsonl", marked, other))
+    assert counted == {1: Score(abstracts=1, found=1, invented=1, missed=1)}
+    assert "recall 0.500" in str(counted[1])
 
 
 @pytest.mark.parametrize(

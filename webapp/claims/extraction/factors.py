@@ -11,6 +11,7 @@ _MORE_OR_LESS = words("more or less")
 _SETTING_AFTER = re.compile(
     r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?" + words("setting after a factor")
 )
+_ACHIEVED = re.compile(r"\b(?:achiev|attain|reach|obtain)\w* (?:an? )?(?:[\w-]+ ){0,3}$")
 _COMPARES_AFTER = re.compile(rf"(?: \w+){{0,3}}? \w*{_MORE_OR_LESS}")
 _POSSESSED = re.compile(r" (?:the|of the|its|that of|as|our)\b")
 _AMOUNT_BEFORE = re.compile(words("amount before") + r"\s$")
@@ -42,11 +43,12 @@ def is_of_setting(expression: Expression, place: Place) -> bool:
     before, after = place.before[-60:], place.after
     written = place.folded.text[expression.start : expression.end]
     is_attribute = re.match(r"x?\d", written) and _ATTRIBUTE_BEFORE.search(before)
+    is_achieved = _ACHIEVED.search(before)
     is_often = written.endswith("times") and _OCCASIONS.match(after)  # "52 times over the season"
     return bool(
-        _SETTING_AFTER.match(after)
+        (_SETTING_AFTER.match(after) and not is_achieved)
         or written.startswith("x ")
-        or (is_attribute and not _GAIN_AFTER.match(after))
+        or (is_attribute and not is_achieved and not _GAIN_AFTER.match(after))
         or (is_often and not _BY.search(before))
     )
 

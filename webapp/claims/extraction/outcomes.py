@@ -107,6 +107,10 @@ _CONDITION = re.compile(
 )
 # The words that make a time, a memory or a length something that was measured.
 _GAIN_AFTER = re.compile(r"\W{0,3}(?:(?!that |which )\w+ ){0,3}?" + words("gain after"))
+_GAINS_AT_ONCE = re.compile(r"[ -]" + words("gain after"))  # "and even a 20x speedup"
+_TAKES = re.compile(
+    r"\b(?:takes?|took|finish\w*|converg\w*) (?:in )?(?:only |just |about |under )*$"
+)
 _TIME_MEASURED = re.compile(
     words("time measured") + "|in (?:only |just |about |approximately |under |less than )?$"
 )
@@ -130,7 +134,7 @@ _LISTED = re.compile(
     + r"\s?\(?(?:only |up to |about |approximately )?$"
 )
 _LISTED_SETTING = re.compile(r",? ?(?:and |or |/ ?)?")
-_LISTED_REACH = 60  # characters
+_LISTED_REACH = 90  # characters
 
 
 def is_outcome(expression: Expression, place: Place, last: Expression | None = None) -> bool:
@@ -164,7 +168,8 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
     is_range = before.endswith("ranging ")  # "ranging from 3 to 60" is no change
     return bool(
         (last is not None and _is_listed_setting(expression, place, last))
-        or any(sign.search(before) for sign in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
+        or any(sign.search(before) for sign in (_P_VALUE, _INTERVAL_BEFORE, _AT_POINT))
+        or (_VARIABLE.search(before) and "krippendorff" not in before)
         or any(sign.match(after) for sign in (_INTERVAL_AFTER, _SCALE_AFTER))
         or (expression.unit == "x" and is_of_setting(expression, place))
         or _is_attribute(expression, place)
@@ -176,7 +181,7 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
         or (_AT.search(before) and _OPERATING_POINT.match(after))
         or (_UNDER.search(place.before) and after.startswith(","))
         or _SET_CHANGE_AFTER.match(after)
-        or _GIVEN_BEFORE.search(before)
+        or (_GIVEN_BEFORE.search(before) and not _GAINS_AT_ONCE.match(after))
         or (expression.unit in {"%", ""} and _GIVEN_AFTER.match(after))
         or _TOP_OF_SCALE.search(before + place.folded.text[expression.start : expression.end])
     )
@@ -238,12 +243,12 @@ def _is_level(expression: Expression, place: Place) -> bool:
     unit = expression.unit
     if unit in _LENGTHS:
         return _is_length(expression, place)
-    if unit not in TIMES | _MEMORY | _LEVELS and "/" not in unit:
+    if unit not in TIMES | {"day"} | _MEMORY | _LEVELS and "/" not in unit:
         return is_score(expression, place)
     is_given = unit != "fps" and _GIVEN.search(place.before)
     if is_given or _INPUT_AFTER.match(place.after):
         return False
-    if unit in TIMES:
+    if unit in TIMES | {"day"}:
         return _is_time(expression, place)
     if unit in _MEMORY:
         is_size = _HARDWARE_BEFORE.search(place.before) or _MEMORY_OF_DATA.match(place.after)
@@ -269,6 +274,8 @@ def _is_length(expression: Expression, place: Place) -> bool:
 
 def _is_time(expression: Expression, place: Place) -> bool:
     """Whether a time was taken; a "3-hour" recording is as long as it is."""
+    if expression.unit == "day":
+        return bool(_TAKES.search(place.before))
     is_name = place.folded.cased.startswith("H", expression.end - 1)  # "174 H&N patients"
     if is_name or _LENGTH_OF_INPUT.search(place.before):
         return False

@@ -10,10 +10,12 @@ _SIGN_OF_METRIC = re.compile(
     r"(?<![a-z])(?:\\?(?:rho|kappa)|[ρκφ]|r\^2|r2|d|auc|f1|error|mae|rmse|icc\(\S+\)|rsquared)"
     r" ?[=~≈:]=? ?$"
 )
+_EFFECT = re.compile(r"(?<![a-z])d ?[=~≈:]=? ?$")
+MAX_EFFECT = 10  # of Cohen's d; a D of 1536 is a width
 _CORRELATION = re.compile(r"(?<![a-z])r ?= ?$")
 _VARIANT = r"(?:-?\d[\w.]*)?"  # the 50K of FID-50K
 _METRIC_BEFORE = re.compile(
-    rf"(?<![a-z]){METRIC}{_VARIANT}(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?"
+    rf"(?<![a-z]){METRIC}{_VARIANT}\)?(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?"
     r"[ (:=,~<>≈/|]*$"
 )
 _METRIC_AFTER = re.compile(
@@ -53,7 +55,7 @@ def is_score(expression: Expression, place: Place) -> bool:
     if not is_marked and _is_name(place):
         return False
     if _SIGN_OF_METRIC.search(place.before):
-        return True
+        return number.value < MAX_EFFECT or not _EFFECT.search(place.before)
     if "." not in written:
         is_score = _WHOLE_SCORE.search(place.before) and len(written) < 4
         return bool(is_score) and not _COUNTED.search(place.before)
