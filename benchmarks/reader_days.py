@@ -1,18 +1,21 @@
-"""What a reader is shown on real days: every figure is read over HTTP, as a browser would.
+"""Papers that a reader is shown on real days: every figure is read over HTTP, as by a browser.
 
     python -m benchmarks.reader_days --papers PAPERS.jsonl [--days 5] [--likes 3 5 7 10 20]
-                                     [--wanted WANTED.txt] [--terms N]
+                                     [--wanted WANTED.txt] [--topics FILE.toml] [--rows FILE]
 
 PAPERS.jsonl holds lines {"id", "title", "abstract", "categories", "day"} of real papers; fetch them
 yourself, for instance from a public mirror of arXiv's metadata. The last days are announced on a
 new site, which a server in this process gives at a socket. A reader of each narrow topic
-(reader_topics.toml, where a rule says which papers are on it) names papers of the days before in
+(reader_topics.toml, by which closeness was chosen, or unseen_topics.toml; a rule says which papers
+are on it) names papers of the days before in
 First steps, and reads the pages of the last days. Prints, with 95 % intervals (bootstrap over
 topics):
 
     shown on topic   papers on topic among the first ten of each page, of as many as could be there
+    rows             papers that are listed a day (those that are folded are not), how many of them
+                     are on topic, and how many of all papers on topic are listed
+    nothing          days without a paper on topic, on how many of them nothing is listed
     kept             papers that a profile shows by its keywords alone, and with likes, too
-    empty pages      days with announcements whose page shows no paper
     a preview        of the last days by keywords and likes, by the clock: the median of all topics
     default list     rows of the site's own list by the weightiest place of a keyword, and of those
                      that stand folded; with --wanted (lines of an identifier and a grade above 0)
@@ -20,6 +23,7 @@ topics):
     questions        as `benchmarks.searches questions`, those whose paper is in the file
 """
 
+import argparse
 import json
 import logging
 import os
@@ -32,7 +36,6 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +50,7 @@ TOP = 10
 WEEK = 5  # days of a preview
 SHARE = 100 * 80 / 93  # of the papers on topic that could be among the first ten, at five likes
 PLACES = ("title", "proposal", "repeated", "mention")
-TOPICS = tomllib.loads(Path(__file__).with_name("reader_topics.toml").read_text("utf-8"))
+TOPICS = Path(__file__).with_name("reader_topics.toml")
 Row = dict[str, Any]
 Days = dict[date, list[Row]]
 
@@ -57,9 +60,8 @@ def main() -> int:
     parser = arguments(__doc__, days=5)
     parser.add_argument("--papers", type=Path, required=True)
     parser.add_argument("--likes", type=int, nargs="+", default=[3, 5, 7, 10, 20])
-    parser.add_argument(
-        "--terms", type=int, help="weights kept of each model (default: the site's)"
-    )
+    parser.add_argument("--topics", type=Path, default=TOPICS)
+    parser.add_argument("--rows", type=Path, help="a file for the rows that no rule has on topic")
     parser.add_argument("--wanted", type=Path, help="identifiers with grades, read by eye")
     options = parser.parse_args()
     graded = options.wanted.read_text().split() if options.wanted else []
@@ -67,15 +69,13 @@ def main() -> int:
     os.environ["ASSAY_HOSTS"] = "127.0.0.1"
     with empty_site():
         logging.disable(logging.WARNING)  # of the broker, which no worker needs here
-        if options.terms:
-            import_module("webapp.learning.training").TERMS = options.terms  # type: ignore[attr-defined]
         days = store(options.papers, PAST + options.days)
         read = sorted(days)[-options.days :]
         with searches.served() as address:
             return report(
                 [
                     *default_list(address, read, wanted),
-                    *topics(address, days, read, options.likes),
+                    *topics(address, days, read, options),
                     *asked(address, days),
                 ]
             )
@@ -138,13 +138,19 @@ def default_list(address: str, read: list[date], wanted: set[str]) -> Iterator[F
         yield Figure(f"default list: {kind}", rows[kind], "rows", beside=of)
 
 
-def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iterator[Figure]:
-    """What readers of narrow topics are shown, by number of likes."""
+def topics(
+    address: str, days: Days, read: list[date], options: argparse.Namespace
+) -> Iterator[Figure]:
+    """Yield what readers of narrow topics are shown, by number of likes."""
+    meant_by_topic = tomllib.loads(options.topics.read_text("utf-8"))
+    titles = {row["id"]: row["title"] for day in read for row in days[day]}
+    others: list[str] = []
     past = [row for day in days if day not in read for row in days[day]]
     previews: list[float] = []
-    for count in likes:
-        shown, kept, empty, found, possible = [], [], 0, 0, 0
-        for topic, meant in TOPICS.items():
+    for count in options.likes:
+        shown, kept, found, possible = [], [], 0, 0
+        rows, on_topic_rows, on_topic_papers, bare, silent = 0, 0, 0, 0, 0
+        for topic, meant in meant_by_topic.items():
             mine = [row["id"] for row in past if on_topic(row, meant["phrases"])]
             if len(mine) < count:
                 continue
@@ -158,7 +164,10 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
             for day in read:
                 on = {row["id"] for row in days[day] if on_topic(row, meant["phrases"])}
                 page = reader.reads(by_likes, day)
-                empty += not page
+                rows, on_topic_papers = rows + len(page), on_topic_papers + len(on)
+                on_topic_rows += len(on.intersection(page))
+                bare, silent = bare + (not on), silent + (not on and not page)
+                others += [f"{topic}\t{day}\t{titles[name]}" for name in page if name not in on]
                 hits = len(on.intersection(page[:TOP]))
                 found, possible = found + hits, possible + min(TOP, len(on))
                 if on:
@@ -177,7 +186,19 @@ def topics(address: str, days: Days, read: list[date], likes: list[int]) -> Iter
         target = SHARE if count == 5 else None
         yield Figure(f"{name}: shown on topic", share, "%", target, True, beside)
         yield Figure(f"{name}: kept", 100 * min(kept), "% at least", 100, True)
-        yield Figure(f"{name}: empty pages", empty, "", 0)
+        pages = max(1, len(shown) * len(read))
+        listed = f"{on_topic_rows} of {rows} rows; {rows / pages:.1f} rows a day"
+        yield Figure(
+            f"{name}: rows on topic", 100 * on_topic_rows / max(rows, 1), "%", beside=listed
+        )
+        listed = f"{on_topic_rows} of {on_topic_papers} papers on topic"
+        yield Figure(
+            f"{name}: on topic, listed", 100 * on_topic_rows / max(on_topic_papers, 1), "%",
+            beside=listed,
+        )  # fmt: skip
+        yield Figure(f"{name}: nothing", silent, "days", beside=f"of {bare} without such a paper")
+    if options.rows:
+        options.rows.write_text("\n".join(others) + "\n")
     papers = sum(len(days[day]) for day in sorted(days)[-WEEK:])
     yield Figure("a preview", statistics.median(previews), "s", 2.0, beside=f"{papers:,} papers")
 
@@ -234,7 +255,7 @@ class Reader:
         """The identifiers in the list of a day, in order, without those that stand folded."""
         page = self.client.get(f"{address}{day}/")
         page.raise_for_status()
-        listed = page.text.partition('id="also-mentioned"')[0]
+        listed = page.text.partition('class="folded mentioned"')[0]
         return re.findall(r'id="p-([\d.]+)"', listed)
 
 

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import pytest
 
 from tests.digests import seed_bot
-from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order, select
+from webapp.digests.scoring.scorer import (
+    Candidate,
+    Keyword,
+    Match,
+    Rules,
+    Scorer,
+    Standing,
+    in_order,
+    select,
+)
 
 BACKGROUND = "Large models are slow. Many use pruning to go faster."
 PROPOSAL = "In this paper, we propose a scheme for pruning that keeps every token."
@@ -73,9 +82,9 @@ def test_below_the_minimum_a_paper_stands_apart_before_single_mentions() -> None
     papers = [
         Candidate("both", "Pruning and quantization", ""),
         Candidate("mentions", "Models", "Pruning meets quantization."),
-        Candidate("title", "Pruning", ""),
+        Candidate("proposal", "Models", "We propose pruning of models."),
     ]
-    assert listed(one, papers) == (["both"], ["title", "mentions"])
+    assert listed(one, papers) == (["both"], ["proposal", "mentions"])
 
 
 def test_a_supporting_word_adds_its_weight_and_brings_no_paper() -> None:
@@ -85,7 +94,7 @@ def test_a_supporting_word_adds_its_weight_and_brings_no_paper() -> None:
         Candidate("word", "LLMs in law", "We ask a language model."),
         Candidate("elsewhere", "Pruning of trees", ""),
     ]
-    assert listed(one, papers) == (["field"], ["elsewhere"])
+    assert listed(one, papers) == (["field", "elsewhere"], [])
     scorer = Scorer([one])
     kept = {papers[kept.at].id: kept.score for kept in scorer.kept(papers)[0]}
     assert kept == {"field": 4.5, "elsewhere": 1.5}
@@ -136,3 +145,40 @@ def test_the_seed_bots_rule_knows_no_place_and_no_sign() -> None:
         (papers[k.at].id, k.score) for k in in_order(one, Scorer([one]).kept(papers)[0], papers)
     ]
     assert order == seed_bot.rule(keywords, (), papers, 30)
+
+
+def test_a_title_match_is_listed_below_the_minimum_unless_a_word_speaks_against_it() -> None:
+    scorer = Scorer(
+        [
+            Rules(
+                (Keyword("pruning"), Keyword("-medical", 0.5, 0.0)),
+                by_rarity=True,
+                by_place=True,
+                min_score=50.0,
+            )
+        ]
+    )
+    papers = [
+        Candidate("1", "Pruning", "We study trees."),
+        Candidate("2", "Trees", "We propose pruning. Pruning is good."),
+        Candidate("3", "Pruning", "We study medical trees."),
+    ]
+    standings = {papers[paper.at].id: paper.standing for paper in scorer.kept(papers)[0]}
+    assert standings == {"1": Standing.ABOUT, "2": Standing.BELOW, "3": Standing.BELOW}
+
+
+def test_papers_of_followed_authors_come_first_whatever_else_scores() -> None:
+    rules = Rules(
+        (Keyword("author:Ada Cole", 0.1, 0.0), Keyword("pruning", 9.0)),
+        by_rarity=True,
+        by_place=True,
+        min_score=5.0,
+    )
+    papers = [
+        Candidate("1", "Pruning of pruning", "Pruning."),
+        Candidate("2", "Trees", "We study trees.", authors=("Ada Cole",)),
+    ]
+    listed, further = select(rules, Scorer([rules]).kept(papers)[0], papers)
+    assert [papers[paper.at].id for paper in listed] == ["2", "1"]
+    assert [paper.standing for paper in listed] == [Standing.ABOUT, Standing.ABOUT]
+    assert further == []

@@ -9,7 +9,9 @@ keyword too, `author:Jane Doe`, and earns the weight as it is.
 By place, the rules ask what a paper is about: a keyword in the title, in the sentence that says
 what is proposed, or repeated in the abstract earns all its points, and one that is mentioned once
 earns half. A paper is about what is sought if it has a keyword in such a place and reaches the
-minimum score; others that have a keyword stand apart, as papers that also mention it (`Standing`).
+minimum score, or if the keyword is in its title and no word with a minus sign speaks against it;
+others that have a keyword stand apart, as lower matches (`Standing`). Papers of authors that are
+followed come first.
 
 A keyword with a sign only moves papers that have another one: `+LLM` adds its weight to them, and
 `-patient` takes it from them.
@@ -160,6 +162,7 @@ class Kept(NamedTuple):
     by_rules: float = 0.0
     log_odds: float = 0.0
     closeness: float = 0.0
+    by_author: bool = False  # of an author that the rules follow
     standing: Standing = Standing.ABOUT
 
 
@@ -191,6 +194,8 @@ class _ByRule(NamedTuple):
 
     points: dict[int, int]
     about: set[int]  # rules with a keyword in a weighty place
+    titled: set[int]  # rules with a keyword in the title
+    by_author: set[int]  # rules that follow an author of the paper
     excluded: set[int]
 
 
@@ -254,8 +259,9 @@ class Scorer:
                     found.excluded.add(rule)
             for rule, points in found.points.items():
                 if points >= self._least[rule] and rule in admitted and rule not in found.excluded:
-                    standing = self._standing(rule, found)
-                    keeping[rule].append(Kept(index, points / _UNIT, standing=standing))
+                    standing, by_author = self._standing(rule, found), rule in found.by_author
+                    kept = Kept(index, points / _UNIT, by_author=by_author, standing=standing)
+                    keeping[rule].append(kept)
             for rule in found.excluded & self._learned.keys():
                 read.excluded[rule].append(index)
         odds: dict[int, Floats] = {}  # by model: a reader's profiles share theirs
@@ -271,6 +277,8 @@ class Scorer:
             return Standing.ABOUT
         if rule not in found.about:
             return Standing.MENTIONS
+        if rule in found.titled or rule in found.by_author:
+            return Standing.ABOUT
         return Standing.ABOUT if found.points[rule] >= self._minima[rule] else Standing.BELOW
 
     def _close(
@@ -297,7 +305,10 @@ class Scorer:
             score = round(by_rules + points.closeness, 6)
             closeness = known.closeness(log_odds) - refusal
             standing = matched.standing if matched else Standing.NEAREST
-            kept.append(Kept(at, score, bool(matched), by_rules, log_odds, closeness, standing))
+            by_author = bool(matched and matched.by_author)
+            kept.append(
+                Kept(at, score, bool(matched), by_rules, log_odds, closeness, by_author, standing)
+            )
         return kept
 
     def _closeness_points(self, rule: int, log_odds: float, refusal: float) -> _ClosenessPoints:
@@ -415,6 +426,8 @@ class Scorer:
         points: dict[int, int] = {}
         moved: dict[int, int] = {}  # by keywords with a sign
         about: set[int] = set()
+        titled: set[int] = set()
+        by_author: set[int] = set()
         excluded: set[int] = set()
         in_title, anywhere = self._find(candidate)
         for sought in anywhere:
@@ -423,6 +436,10 @@ class Scorer:
                 if place is None and given.by_place and isinstance(sought, int):
                     place = paper.place(self._terms[sought])
                 points[rule] = points.get(rule, 0) + given.at(place or "repeated")
+                if not isinstance(sought, int):
+                    by_author.add(rule)
+                elif place == "title":
+                    titled.add(rule)
                 if not given.by_place or place != "mention":
                     about.add(rule)
             for rule, given in self._signed.get(sought, ()):
@@ -431,7 +448,9 @@ class Scorer:
                 excluded.update(self._excluded[sought])
         for rule in points.keys() & moved.keys():
             points[rule] += moved[rule]
-        return _ByRule(points, about, excluded)
+            if moved[rule] < 0:
+                titled.discard(rule)  # a word with a minus sign speaks against it
+        return _ByRule(points, about, titled, by_author, excluded)
 
 
 class _ClosenessPoints(NamedTuple):
@@ -550,15 +569,18 @@ def total(matches: Iterable[Match]) -> float:
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
-    """Reading order: by standing, then score, then submission, then id.
+    """Return the reading order: by standing, authors that are followed first, then by score.
+
+    Ties are in the order of submission, then of identifiers.
 
     With the seed bot's rule papers of the same score stay in the order of their announcement.
     """
 
-    def place(paper: Kept) -> tuple[Standing, float, float, datetime, str]:
+    def place(paper: Kept) -> tuple[Standing, bool, float, float, datetime, str]:
         candidate = candidates[paper.at]
         return (
             paper.standing,
+            not paper.by_author,
             -paper.score,
             -paper.log_odds,
             candidate.submitted_at or _LAST,
