@@ -1,4 +1,4 @@
-"""Whether a claim is in the paper: its quote in the text, its number and unit in the quote.
+"""Looks a claim up in its paper: the quote in the text, its number and unit in the quote.
 
 A model may invent a number, a unit or a quote, or cut a true quote so that 23.52 reads 3.5. So the
 quote is looked up in the folded text, and the value is compared with the numbers that the text
@@ -29,7 +29,7 @@ from .numbers import (
 
 
 class GroundingState(models.TextChoices):
-    """How much of a claim stands in the text. Only the first may get a verdict."""
+    """The extent to which a text holds a claim. Only the first may get a verdict."""
 
     UNIT = "number and unit", "number and unit found in the text"
     NUMBER = "number only", "number found, its unit is not written there"
@@ -113,7 +113,7 @@ class GroundTruth:
         return self._numbers[first : bisect_left(self._numbers, end, key=attrgetter("start"))]
 
     def places_of(self, quote: str) -> list[tuple[int, int]]:
-        """Where a quote stands in the folded text; a quote too short to tell stands nowhere."""
+        """Return the places of a quote in the folded text; none for one too short to tell."""
         folded = fold(quote)
         if _unusable(folded):
             return []
@@ -121,11 +121,11 @@ class GroundTruth:
         return [place.span() for place in places]
 
     def holds_number(self, written: str) -> bool:
-        """Whether every number in `written` is somewhere in the text, as figures or a word."""
+        """Return whether the text has every number in `written`, as figures or a word."""
         return all(abs(n.value) in self._by_value for n in numbers(written))
 
     def holds_quote(self, quote: str) -> bool:
-        """Whether a quote, if long enough to identify a place, is in the text."""
+        """Return whether a quote, if long enough to identify a place, is in the text."""
         folded = fold(quote)
         return not _unusable(folded) and folded in self._text
 
@@ -145,7 +145,7 @@ class GroundTruth:
         return min(found, key=lambda grounding: best_first.index(grounding.state), default=nowhere)
 
     def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
-        """What stands of the claim at one place; a number cut by the quote's edge counts whole."""
+        """Check a claim at one place; a number cut by the quote's edge counts whole."""
         first = bisect_left(self._numbers, start, key=attrgetter("start"))
         last = bisect_left(self._numbers, end, key=attrgetter("start"))
         while first and self._numbers[first - 1].digits_end > start:
@@ -179,7 +179,7 @@ class GroundTruth:
                         yield later
 
     def _linked(self, run: list[Number], is_change: bool) -> bool:
-        """Whether the numbers belong together: a range, or a change from one to the next."""
+        """Return whether the numbers belong together: a range, or a change."""
         joints = (self._text[a.end : b.start] for a, b in pairwise(run))
         return all(
             len(joint) <= PAIR_REACH
@@ -227,7 +227,7 @@ class GroundTruth:
 
 
 def _unusable(quote: str) -> str:
-    """Why a folded quote is not looked up, or nothing."""
+    """Return the reason not to look a folded quote up, or ""."""
     if len(quote) > MAX_QUOTE:
         return f"the quote is longer than {MAX_QUOTE} characters"
     if len(re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", quote)) < MIN_QUOTE_WORDS:
@@ -243,13 +243,13 @@ def _same_value(claimed: Number, standing: Number) -> bool:
 
 
 def _stands(word: str, text: str) -> bool:
-    """Whether a word, perhaps with another ending, or a short one as it is, stands in a text."""
+    """Return whether a text has a word, perhaps with another ending if it is long."""
     end = "" if len(word) > 2 else "s?(?![a-z])"
     return re.search(rf"(?<![a-z0-9]){re.escape(word)}{end}", text) is not None
 
 
 def _tail(text: str, number: Number) -> str:
-    """What follows a whole number and makes it another, "" for nothing."""
+    """Return the characters that make a whole number another one, or ""."""
     found = _TAIL.match(text, number.digits_end)
     return found[0] if found and "." not in text[number.start : number.digits_end] else ""
 

@@ -6,7 +6,7 @@ from webapp.papers.models import Paper
 
 
 class TableReading(models.Model):
-    """That the tables of one version were read, or why they could not be: asked once."""
+    """The reading of one version's tables, with the reason where it has none; done once."""
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="table_readings")
     version = models.PositiveSmallIntegerField()

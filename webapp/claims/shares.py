@@ -25,5 +25,5 @@ def in_words(right: int, total: int) -> str:
 
 
 def precision_and_recall(right: int, found: int, there: int) -> str:
-    """How many of those found are right, and how many of those there were found."""
+    """Return precision and recall in words, each with its interval."""
     return f"precision {in_words(right, found)}, recall {in_words(right, there)}"

@@ -1,10 +1,10 @@
-"""What a card in a list of papers may show; templates/pages/card.html reads it."""
+"""Defaults of a card in a list of papers; templates/pages/card.html reads them."""
 
 from typing import Any
 
 
 class Card:
-    """What only a digest's entries have, as nothing.
+    """Empty values of the attributes that only a digest's entries have.
 
     Django looks through all names of an object for each attribute that a template misses, which
     took a tenth of a page's time.

@@ -37,7 +37,7 @@ _CLAUSE_END = re.compile(r"[,;:—](?=\s)| [–-]{1,3} ")
 
 
 def proposing_sentence(abstract: str) -> str:
-    """The first sentence in which the authors say what they do; "" if none does."""
+    """Return the first sentence in which the authors say what they do, or ""."""
     return next(filter(_PROPOSES.search, SENTENCE_END.split(abstract)), "")
 
 

@@ -37,7 +37,7 @@ class Place:
 
     @property
     def before_start(self) -> int:
-        """Where `before` begins in the folded text."""
+        """The start of `before` in the folded text."""
         return max(self.sentence[0], self.start - REACH)
 
     @cached_property
@@ -47,7 +47,7 @@ class Place:
 
     @cached_property
     def after_start(self) -> int:
-        """Where `after` begins in the folded text."""
+        """The start of `after` in the folded text."""
         spread = _SPREAD.match(self.folded.text, self.end)
         return spread.end() if spread else self.end
 

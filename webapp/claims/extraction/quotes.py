@@ -1,4 +1,4 @@
-"""What an abstract reports, in its own words: the shortest clause that holds a number.
+"""Quotes what an abstract reports: the shortest clause that holds a number, word for word.
 
 A sentence is cut only where another clause begins, so names, lists and comparisons stay whole. A
 clause that begins with its verb ("reduces memory by 4x") leaves its subject behind only where that

@@ -35,7 +35,7 @@ class Folded:
     places: Places
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Where the folded characters `start:end` stood in the original text."""
+        """Return the place of the folded characters `start:end` in the original text."""
         return self.places[start][0], self.places[end - 1][1]
 
 

@@ -52,12 +52,12 @@ _LISTED_BY = re.compile(r", ?")
 
 
 def numbers(text: str) -> list[Number]:
-    """Every number of a text that may be folded or not, in order."""
+    """Return the numbers of a text, folded or not, in order."""
     return numbers_in(fold_with_places(text))
 
 
 def numbers_in(folded: Folded) -> list[Number]:
-    """Every number of a folded text, in order, words like "eightfold" among them."""
+    """Return the numbers of a folded text, in order, with words like "eightfold"."""
     found = sorted(
         [*_figures(folded), *word_numbers(folded.text)], key=lambda n: (n.start, n.start - n.end)
     )
@@ -133,7 +133,7 @@ def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
 
 
 def _leads_to_unit(text: str, at: int) -> bool:
-    """Whether a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
+    """Return whether a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
     joint = _RANGE.match(text, at)
     other_end = joint and _THOUSANDS.match(text, joint.end())
     return bool(unit_behind(text, at)[0] or (other_end and unit_behind(text, other_end.end())[0]))

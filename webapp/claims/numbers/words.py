@@ -58,7 +58,7 @@ _CHINESE_NUMBER = re.compile(
 
 
 def word_numbers(text: str) -> Iterator[Number]:
-    """Every number that a folded text writes in words."""
+    """Yield the numbers that a folded text writes in words."""
     for match in _WORDS.finditer(text):
         yield _english(text, match)
     for pattern, meanings in _FIXED_WORDS:

@@ -1,4 +1,4 @@
-"""What a paper reports, for its page and its rows: its tables, and quotes of its abstract."""
+"""Template tags for what a paper reports: its tables, and quotes of its abstract."""
 
 from django import template
 from django.utils.html import format_html, format_html_join
@@ -44,7 +44,7 @@ def with_numbers_marked(abstract: str) -> SafeString:
 
 @register.simple_tag
 def tables_of_paper(paper: Paper) -> ShownTables:
-    """What was read of a paper's tables."""
+    """Return the tables that were read of a paper."""
     return tables_of(paper)
 
 
