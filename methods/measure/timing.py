@@ -11,7 +11,6 @@ them.
 """
 
 import itertools
-import math
 import random
 import statistics
 import time
@@ -33,6 +32,7 @@ Variants = Mapping[str, Callable[[], object]]
 
 WARM_UP_TOLERANCE = 0.05  # between the halves of a window of so many calls and seconds at least
 WINDOW, WINDOW_S = 10, 0.3
+SHORTEST_S = 1e-9  # a call that waits may take no processor time at all
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
 # Unicode has two signs for micro, which look alike.
@@ -71,7 +71,7 @@ class Timings:
         def converted(variant: str) -> list[list[float]]:
             blocks = self.blocks[variant]
             if work is not None:
-                return [[work / seconds for seconds in block] for block in blocks]
+                return [[work / max(seconds, SHORTEST_S) for seconds in block] for block in blocks]
             return [[seconds * _UNITS[unit] for seconds in block] for block in blocks]
 
         return [
@@ -117,6 +117,10 @@ def compare(
     warm = {
         name: warm_up(partial(clock, call, 1), max_warm_up_s) for name, call in variants.items()
     }  # the least time of a call, and whether steady
+    batches = {
+        name: 1 if warm[name][0] >= min_sample_s else batch_size(clock, call, min_sample_s)
+        for name, call in variants.items()
+    }
     before, since = environment.machine_state(device), environment.CpuTimes.now()
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
     rng = random.Random(seed)
@@ -125,8 +129,8 @@ def compare(
             least, _ = warm[name]
             if least < REFILLED_S:  # its caches were taken over by the variant before it
                 clock(variants[name], 1)
-            calls = max(1, math.ceil(min_sample_s / max(least, 1e-9)))
-            measured[name].append(tuple(clock(variants[name], calls) for _ in range(samples)))
+            seconds = (clock(variants[name], batches[name]) for _ in range(samples))
+            measured[name].append(tuple(seconds))
         if on_block:
             on_block(block + 1, blocks)
     after = environment.machine_state(device, since)
@@ -215,6 +219,21 @@ def warm_up(sample: Callable[[], float], limit_s: float = 10.0) -> tuple[float, 
             steady = _steady(calls[:middle], calls[middle:])
             if steady or late:
                 return min(calls), steady
+    raise AssertionError  # itertools.count has no end
+
+
+def batch_size(clock: Clock, call: Callable[[], object], min_sample_s: float) -> int:
+    """Return how many consecutive calls last ``min_sample_s``: 1, 2, 5, 10, 20 and so on.
+
+    Batches grow as those of ``timeit`` do, until one is measured to last. One that took ten times
+    as long by the wall's clock ends this too: a call that waits takes hardly any processor time.
+    """
+    for power in itertools.count():
+        for step in (1, 2, 5):
+            calls, begun = step * 10**power, time.perf_counter()
+            seconds = clock(call, calls) * calls
+            if seconds >= min_sample_s or time.perf_counter() - begun >= 10 * min_sample_s:
+                return calls
     raise AssertionError  # itertools.count has no end
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count, pairwise, repeat
+from typing import Literal
 
 import pytest
 import torch
@@ -35,6 +36,34 @@ def test_a_call_twice_as_long_is_found_to_be() -> None:
     assert short.median >= 40  # milliseconds
     assert len(short.samples) == 12
     assert long.median >= 80
+
+
+@pytest.mark.parametrize("cpu_clock", ["wall", "process"])
+@pytest.mark.parametrize("tick", [0.0, 0.01])
+def test_a_tiny_call_is_timed_within_bounds_of_the_walls_clock(
+    cpu_clock: Literal["wall", "process"], tick: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock of processor time may move in steps that a tiny call never reaches."""
+    real = timing._CPU_CLOCKS[cpu_clock]
+    coarse = (lambda: real() // tick * tick) if tick else real
+    monkeypatch.setitem(timing._CPU_CLOCKS, cpu_clock, coarse)
+    called, began = itertools.count(), time.perf_counter()
+    torch.set_num_threads(1)
+    timings = compare(
+        {"tiny": lambda: next(called)}, cpu_clock=cpu_clock, blocks=5, max_warm_up_s=0.1
+    )
+    assert time.perf_counter() - began < 5
+    assert all(sample < 1e-5 for block in timings.blocks["tiny"] for sample in block)
+
+
+def test_a_call_that_only_waits_is_timed_within_bounds_by_processor_time() -> None:
+    torch.set_num_threads(1)
+    began = time.perf_counter()
+    timings = compare(
+        {"waits": lambda: time.sleep(0.002)}, cpu_clock="process", blocks=5, max_warm_up_s=0.1
+    )
+    assert time.perf_counter() - began < 10
+    assert all(point.median > 0 for point in timings.points(1, work=1))
 
 
 def test_work_a_second_is_better_when_higher() -> None:
