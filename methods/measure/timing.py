@@ -228,13 +228,14 @@ def batch_size(clock: Clock, call: Callable[[], object], min_sample_s: float) ->
     Batches grow as those of ``timeit`` do, until one is measured to last. One that took ten times
     as long by the wall's clock ends this too: a call that waits takes hardly any processor time.
     """
-    for power in itertools.count():
+    power = 1
+    while True:
         for step in (1, 2, 5):
-            calls, begun = step * 10**power, time.perf_counter()
+            calls, begun = step * power, time.perf_counter()
             seconds = clock(call, calls) * calls
             if seconds >= min_sample_s or time.perf_counter() - begun >= 10 * min_sample_s:
                 return calls
-    raise AssertionError  # itertools.count has no end
+        power *= 10
 
 
 def _steady(earlier: Sequence[float], later: Sequence[float]) -> bool:

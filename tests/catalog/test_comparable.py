@@ -249,6 +249,7 @@ def test_the_best_is_better_beyond_doubt_and_beyond_a_control(own: Paper) -> Non
     doubted: tuple[dict[str, Any], ...] = (
         {"doubts": ("few rounds",)},
         {"control": "Random"},
+        {"missing": "Random"},
         {"word": "slower"},
     )
     for unsure in doubted:

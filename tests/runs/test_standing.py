@@ -76,3 +76,19 @@ def test_a_newer_version_of_the_benchmark_stands_before_an_older() -> None:
     hardware = newer.environment.hardware if newer.environment else ""
     scenes.measured(preset="full", params=newer.params, version=6)
     assert standing()["forward", hardware] == newer
+
+
+def test_a_quick_run_stands_beside_a_full_one() -> None:
+    full, quick = measured(), measured("quick")
+    rows = StandingMeasurement.objects.filter(name="forward")
+    assert {row.subset: row.series.run for row in rows} == {"": full, "quick": quick}
+    later = measured("quick")
+    assert rows.get(subset="quick").series.run == later
+
+
+def test_quick_runs_of_two_mechanisms_or_lengths_stand_side_by_side() -> None:
+    for mechanism, length in (("longformer", 1024), ("longformer", 4096), ("big_bird", 1024)):
+        _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
+        params = benchmark.resolve("quick", {"lengths": [length]}).model_dump(mode="json")
+        scenes.measured(preset="quick", params=params, mechanism=mechanism)
+    assert StandingMeasurement.objects.filter(name="forward").count() == 3

@@ -15,7 +15,7 @@ from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Point
 from webapp.catalog.measured import Measurement, doubts_of
-from webapp.runs.intervals import unbeaten
+from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.queries import benchmark_named
 from webapp.runs.texts import said
 from webapp.summaries.models import Claim
@@ -76,6 +76,7 @@ class Comparison:
     measurement: Measurement
     point: Point
     control: str = ""  # the label of one that does as well without the mechanism
+    missing: str = ""  # the label of a control that was not measured
 
     @property
     def quantity(self) -> str:
@@ -119,7 +120,7 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
         ratio = point.ratio
         if ratio is None:
             continue
-        control = unbeaten(series, point, benchmark)
+        control, missing = (ask(series, point, benchmark) for ask in (unbeaten, unmeasured))
         yield Comparison(
             Scope(
                 mechanisms.get(point.variant, ""),
@@ -137,18 +138,20 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
             measurement,
             point,
             control.label if control else "",
+            missing.label if missing else "",
         )
 
 
 def best(figures: Iterable[Comparison]) -> Comparison | None:
     """The largest ratio that was shown to be better and is not in doubt, for its own method's page.
 
-    It is better than each control of its chart as well: what chance gets says nothing for a method.
+    It is better than each control of its chart as well: what chance gets says nothing for a method,
+    and a control that was not measured leaves that open.
     Time goes before all else (a cache's bytes), what was counted exactly before what was learnt (a
     share of right answers), and what a benchmark is about before what it measures besides.
     """
     better = (comparison for comparison in figures if comparison.word in {"faster", "better"})
-    sure = [comparison for comparison in better if not comparison.doubts and not comparison.control]
+    sure = [one for one in better if not (one.doubts or one.control or one.missing)]
     return max(reversed(sure), key=_weight, default=None)
 
 

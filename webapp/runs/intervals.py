@@ -1,7 +1,7 @@
 """Student's intervals as `methods.measure` draws them, which needs scipy: the site has none."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import fmean, stdev
 
@@ -84,27 +84,39 @@ def between(point: Point, other: Point) -> tuple[float, float, float] | None:
 
 
 def unbeaten(series: Series, point: Point, benchmark: Benchmark | None) -> Variant | None:
-    """The first control of a chart that a point is not shown to be better than; None with none.
-
-    Controls are the variants of a benchmark that leave the mechanism out. Compared at the point's
-    x, or with a control that stands at one x alone: it costs what it costs. A control that has
-    nothing to compare with is not beaten.
-    """
-    controls = benchmark.controls if benchmark else ()
-    for variant in series.variants:
-        if variant.name in controls and variant.name != point.variant:
-            points = [other for other in series.points if other.variant == variant.name]
-            at = [other for other in points if other.x == point.x]
-            at = at or (points if len(points) == 1 else [])
-            if not at or not _is_better(series, point, at[0]):
-                return variant
+    """The first control that was measured and that a point is not shown to be better than."""
+    for variant, control in _controls(series, point, benchmark):
+        ratio = between(point, control) if control else None
+        if ratio and not _is_better(series, ratio):
+            return variant
     return None
 
 
-def _is_better(series: Series, point: Point, control: Point) -> bool:
+def unmeasured(series: Series, point: Point, benchmark: Benchmark | None) -> Variant | None:
+    """The first control of a chart that a point cannot be compared with: this decides nothing."""
+    for variant, control in _controls(series, point, benchmark):
+        if control is None or between(point, control) is None:
+            return variant
+    return None
+
+
+def _controls(
+    series: Series, point: Point, benchmark: Benchmark | None
+) -> Iterator[tuple[Variant, Point | None]]:
+    """The chart's controls, each with its point at the same x.
+
+    Controls are the variants of a benchmark that leave the mechanism out. One that stands at a
+    single x holds at every x: it costs what it costs.
+    """
+    names = benchmark.controls if benchmark else ()
+    for variant in series.variants:
+        if variant.name in names and variant.name != point.variant:
+            points = [other for other in series.points if other.variant == variant.name]
+            same_x = [other for other in points if other.x == point.x]
+            yield variant, next(iter(same_x or points if len(points) == 1 else same_x), None)
+
+
+def _is_better(series: Series, ratio: tuple[float, float, float]) -> bool:
     """Whether the whole interval of the ratio lies on the better side of 1."""
-    ratio = between(point, control)
-    if ratio is None:
-        return False
     _, low, high = ratio
     return low > 1 if series.direction == "higher" else high < 1

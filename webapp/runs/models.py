@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.urls import reverse
 
 from methods import protocol
+from webapp.papers.models import Paper
 
 MIB = 2**20
 
@@ -106,6 +107,12 @@ class Run(models.Model):
     idempotency_key = models.CharField(max_length=64, null=True, blank=True)
     imported = models.BooleanField(default=False)  # read from a committed result file
     public = models.BooleanField(default=True)
+
+    # The paper whose page asked for the run, and the mechanism of the method that it measures.
+    paper = models.ForeignKey(
+        Paper, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
+    )
+    mechanism = models.CharField(max_length=64, blank=True)
 
     method = models.CharField(max_length=64)
     benchmark = models.CharField(max_length=64)
@@ -234,8 +241,9 @@ class Series(models.Model):
 class StandingMeasurement(models.Model):
     """The current measurement of a series: one for each benchmark, series and hardware class.
 
-    Those of earlier versions of a benchmark are kept as its history. `webapp.runs.record` writes
-    it when a run is recorded.
+    Quick runs have rows of their own, one for each `subset` of the benchmark: the mechanism and
+    sizes that a paper asked for. Measurements of earlier versions of a benchmark are kept as its
+    history. `webapp.runs.record` writes a row when a run is recorded.
     """
 
     class Rank(models.IntegerChoices):
@@ -249,6 +257,7 @@ class StandingMeasurement(models.Model):
     benchmark = models.CharField(max_length=64)
     name = models.CharField(max_length=128)  # the series'
     hardware = models.CharField(max_length=300)
+    subset = models.CharField(max_length=200, blank=True)  # "quick …"; "" for any other run
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="standing")
     rank = models.PositiveSmallIntegerField(choices=Rank)
     version = models.PositiveIntegerField()  # the benchmark's
@@ -259,9 +268,15 @@ class StandingMeasurement(models.Model):
         ordering = ("benchmark", "name", "hardware", "version")
         constraints = [
             models.UniqueConstraint(
-                fields=["method", "benchmark", "name", "hardware", "version"], name="one_stands"
+                fields=["method", "benchmark", "name", "hardware", "version", "subset"],
+                name="one_stands",
             )
         ]
+
+    @property
+    def quick(self) -> bool:
+        """Whether a quick run measured it."""
+        return bool(self.subset)
 
     @property
     def weight(self) -> tuple[int, int, datetime]:

@@ -315,8 +315,8 @@ def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
 # Standing measurements: which run's series counts for a method on a hardware class.
 #
 # Anyone may run anything, so the settings count before the date: a smoke run never replaces another
-# measurement, a quick run or one with changed settings never one of a larger preset, nor one that
-# measured more points.
+# measurement, one with changed settings never a preset as it is, nor one that measured more points.
+# Quick runs stand beside the others, in rows of their own.
 # The row is written when a run is recorded, so any number of later runs leaves it in place.
 
 
@@ -331,6 +331,16 @@ def rank_of(run: Run) -> StandingMeasurement.Rank:
     # A parameter may be newer than the run: one that the run lacks is unchanged.
     changed = {**usual, **run.params} != usual
     return StandingMeasurement.Rank.CHANGED if changed else StandingMeasurement.Rank.PRESET
+
+
+def subset_of(run: Run) -> str:
+    """The part of its benchmark that a quick run measures; "" for any other run."""
+    if run.preset != "quick":
+        return ""
+    benchmark = benchmark_of(run)
+    sizes = run.params.get(benchmark.sizes.parameter) if benchmark and benchmark.sizes else None
+    shown = ",".join(map(str, sizes)) if run.mechanism and isinstance(sizes, list) else ""
+    return f"quick {run.mechanism} {shown}".strip()[:200]
 
 
 def update_standing(run: Run) -> None:
@@ -353,6 +363,7 @@ def _let_stand(series: Series, rank: StandingMeasurement.Rank, *, headline: bool
         name=series.name,
         hardware=run.hardware,
         version=run.version,
+        subset=subset_of(run),
         defaults=values,
     )
     challenger = StandingMeasurement(version=run.version, **values)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from assay_common.text import clean
 from methods import registry
 from methods.spec import InputError
+from webapp.papers.models import Paper
 from webapp.runs import broker, states
 from webapp.runs.models import OPEN, Device, MethodAccess, Run, State
 from webapp.runs.queries import estimates
@@ -52,8 +53,17 @@ class RunRequest(BaseModel):
     device: Literal["cpu", "gpu"] = "cpu"
 
 
-def submit(reader: User, request: RunRequest, key: str = "") -> Run:
+def submit(
+    reader: User,
+    request: RunRequest,
+    key: str = "",
+    *,
+    paper: Paper | None = None,
+    mechanism: str = "",
+) -> Run:
     """Queue a run. With a `key`, the reader's second request returns the first one's run.
+
+    `paper` is the one whose page asked for the run, and `mechanism` what of the method it measures.
 
     Raises methods.errors.InputError (an unknown name, parameters with their problems by field,
     RequestError, KeyReusedError or QuotaError); then nothing is written.
@@ -70,6 +80,8 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
         reader=reader,
         idempotency_key=key or None,
         version=benchmark.version,
+        paper=paper,
+        mechanism=mechanism,
         limit_seconds=SECONDS[request.preset],
         **request.model_dump() | {"params": params.model_dump(mode="json")},
     )

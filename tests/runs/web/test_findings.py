@@ -7,7 +7,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from methods.charts import MOST
-from methods.protocol import Flag, Point
+from methods.protocol import Flag, Point, Variant
 from tests.runs import scenes
 from webapp.runs.models import Run
 from webapp.runs.web.present import checks_of, findings, shown
@@ -31,8 +31,9 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
     assert begin < html.index('id="measured"')
     for line in (told["Headline"], told["Checks"], told["Doubts"]):
         assert line in html[begin:]
+    # The method's question is about 4,096 tokens.
     assert "times as fast as" in told["Headline"]
-    assert "8192 tokens" in told["Headline"]
+    assert "at 4096 tokens" in told["Headline"]
     assert told["Checks"] == "2 of 2 passed"
     assert "variation at" in told["Doubts"]
     assert told["Doubts"].endswith("Measured in 7 processes: it ended when its time was up")
@@ -50,15 +51,17 @@ def test_the_headline_has_no_doubt_where_any_point_has_none() -> None:
 
     points = scenes.latency().points
     run = scenes.measured()
-    assert "4096 tokens" in lines(run, points=flagged(8192))["Headline"]
-    assert "8192 tokens" in lines(run, points=flagged(0))["Headline"]  # all are in doubt
+    of_no_question = {"name": "backward"}
+    assert "4096 tokens" in lines(run, points=flagged(8192), **of_no_question)["Headline"]
+    # All are in doubt.
+    assert "8192 tokens" in lines(run, points=flagged(0), **of_no_question)["Headline"]
 
 
 def test_a_series_without_a_baseline_has_its_value_as_headline() -> None:
     points = tuple(point.model_copy(update={"ratio": None}) for point in scenes.latency().points)
     told = lines(scenes.measured(), points=points, baseline=None)
     assert "times" not in told["Headline"]
-    assert told["Headline"].endswith(" ms")
+    assert told["Headline"].endswith(" ms.")
 
 
 def test_too_few_measurements_give_no_factor_in_the_headline() -> None:
@@ -68,7 +71,7 @@ def test_too_few_measurements_give_no_factor_in_the_headline() -> None:
 
     told = lines(scenes.measured(), points=tuple(map(with_few, scenes.latency().points)))
     assert "times as" not in told["Headline"]
-    assert told["Headline"].endswith(" ms: insufficient data")
+    assert told["Headline"].startswith("Too few runs to compare")
 
 
 def test_points_at_a_single_place_are_a_table_and_no_chart(client) -> None:
@@ -133,7 +136,34 @@ def test_a_gain_that_a_control_has_as_well_is_said_to_be_no_gain() -> None:
     begin = page.index('id="findings"')
     said = html.unescape(page[begin : page.index("</section>", begin)])
     assert "times as fast as unpruned" in said
-    assert "not better than its control: chance, the same schedule" in said
+    assert "but not better than its control, chance, the same schedule" in said
+
+
+CONTROL = Variant(name="dense_kernel", label="Dense causal, our kernel")
+
+
+def test_a_control_that_was_not_measured_gives_no_verdict() -> None:
+    variants = (*scenes.latency().variants, CONTROL)
+    headline = lines(scenes.measured(), variants=variants)["Headline"]
+    assert headline.endswith("Its control, Dense causal, our kernel, was not measured.")
+    assert "not better" not in headline
+
+
+@pytest.mark.parametrize(("speed", "said"), [(0.5, ""), (9.0, "not better than its control")])
+def test_a_control_that_was_measured_decides(speed: float, said: str) -> None:
+    points = scenes.latency().points
+    control = tuple(
+        point.model_copy(
+            update={"variant": CONTROL.name, "ratio": None}
+            | {name: getattr(point, name) / speed for name in ("median", "low", "high")}
+        )
+        for point in points
+        if point.variant == "sdpa"
+    )
+    series = {"variants": (*scenes.latency().variants, CONTROL), "points": (*points, *control)}
+    headline = lines(scenes.measured(), **series)["Headline"]
+    assert said in headline
+    assert "not measured" not in headline
 
 
 def test_a_gain_that_no_control_has_is_said_without_more() -> None:

@@ -12,9 +12,9 @@ from django.utils.translation import gettext, gettext_noop, ngettext
 
 from assay_common.quantities import duration, number
 from methods import charts, protocol
-from methods.protocol import Series
+from methods.protocol import Point, Series
 from methods.spec import Benchmark
-from webapp.runs.intervals import unbeaten
+from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.models import Check, Device, Run, RunFailure, State
 from webapp.runs.queries import QueuePosition, benchmark_of, method_of
 from webapp.runs.texts import said
@@ -194,40 +194,83 @@ def findings(
 
 
 def headline(run: Run, series: Iterable[Series]) -> str:
-    """The headline of the first series that has a variant of ours; a smoke run has none."""
+    """The sentence that answers what was asked; a smoke run answers nothing.
+
+    That is the variant of the mechanism that a paper asked for, the variant of the method's
+    question, or the first variant of ours.
+    """
     if run.preset == "smoke":
         return gettext(NOTHING)
-    benchmark = benchmark_of(run)
-    return next(filter(None, (_headline(chart, benchmark) for chart in series)), "")
+    method, benchmark = method_of(run), benchmark_of(run)
+    charts_by_name = {chart.name: chart for chart in series}
+    question = method.question if method else None
+    asked: list[tuple[Series, tuple[str, ...], float | str | None]] = []
+    if method and run.mechanism:
+        measured = [m.measured.get(run.benchmark, ()) for m in method.mechanisms]
+        names = [m.slug for m in method.mechanisms]
+        variants = dict(zip(names, measured, strict=True)).get(run.mechanism, ())
+        asked = [(chart, variants[:1], None) for chart in charts_by_name.values()]
+    elif question and question.benchmark == run.benchmark and question.series in charts_by_name:
+        asked = [(charts_by_name[question.series], (question.variant,), question.x)]
+    asked += [
+        (chart, tuple(v.name for v in chart.variants if v.ours)[:1], None)
+        for chart in charts_by_name.values()
+    ]
+    return next(filter(None, (_sentence(*one, benchmark) for one in asked)), "")
 
 
-def _headline(series: Series, benchmark: Benchmark | None) -> str:
-    """The first variant of ours, compared with the baseline: at its last x without a doubt."""
+def _sentence(
+    series: Series, variants: Sequence[str], x: float | str | None, benchmark: Benchmark | None
+) -> str:
+    """A variant compared with the baseline, at `x` or at its last x without a doubt."""
     names = {variant.name: variant.label for variant in series.variants}
-    ours = [variant.name for variant in series.variants if variant.ours]
-    points = [point for point in series.points if point.variant in ours[:1]]
+    points = [point for point in series.points if point.variant in variants]
+    points = [point for point in points if point.x == x] or points
+    points = [point for point in points if not point.flags] or points
     if not points:
         return ""
-    points = [point for point in points if not point.flags] or points
     last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
-    value = f"{number(last.estimate)} {series.y.unit}".strip()
-    finding = f"{series.title}, {series.x.at(last.x)}: {names[last.variant]} {value}"
+    words = {
+        "variant": names[last.variant],
+        "quantity": series.y.label,
+        "x": series.x.at(last.x),
+        "value": f"{number(last.estimate)} {series.y.unit}".strip(),
+    }
     if last.ratio is None or series.baseline is None:
-        return finding
+        return gettext("%(variant)s at %(x)s: %(quantity)s %(value)s.") % words
     ratio = last.ratio
+    words |= {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     if ratio.verdict == "insufficient data":
-        return f"{finding}: {gettext(ratio.verdict)}"
-    timed = ratio.verdict in {"faster", "slower"}
-    fast = gettext("%(times)s times as fast as %(baseline)s")
-    compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")
-    words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
-    between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
-    line = f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
-    control = unbeaten(series, last, benchmark) if ratio.verdict in {"faster", "better"} else None
-    if control is None:
-        return line
-    # Else a reader takes for the mechanism's gain what its control gets as well.
-    return line + gettext("; not better than its control: %(control)s") % {"control": control.label}
+        few = gettext("Too few runs to compare %(variant)s with %(baseline)s at %(x)s.")
+        return few % words
+    if ratio.verdict == "no difference shown":
+        line = gettext("No difference in %(quantity)s shown: %(variant)s and %(baseline)s at %(x)s")
+    elif ratio.verdict in {"faster", "slower"}:
+        line = gettext("%(variant)s is %(times)s times as fast as %(baseline)s at %(x)s")
+    else:
+        line = gettext(
+            "%(variant)s is %(times)s times as good as %(baseline)s in %(quantity)s at %(x)s"
+        )
+    line %= words
+    if ratio.low < ratio.high:
+        between = gettext(" (95 %% interval %(low)s to %(high)s)")
+        line += between % {"low": f"{ratio.low:.2f}", "high": f"{ratio.high:.2f}"}
+    return line + _against_controls(series, last, benchmark)
+
+
+def _against_controls(series: Series, point: Point, benchmark: Benchmark | None) -> str:
+    """The end of the sentence: what a gain's controls say of it.
+
+    Without it a reader takes for the mechanism's gain what its control gets as well.
+    """
+    if not point.ratio or point.ratio.verdict not in {"faster", "better"}:
+        return "."
+    if control := unbeaten(series, point, benchmark):
+        not_better = gettext(", but not better than its control, %(control)s.")
+        return not_better % {"control": control.label}
+    if control := unmeasured(series, point, benchmark):
+        return gettext(". Its control, %(control)s, was not measured.") % {"control": control.label}
+    return "."
 
 
 def _checks(checks: Sequence[tuple[str, Check]]) -> str:
