@@ -1,9 +1,9 @@
 """How fast, how large: `latency`, `memory`, `model`, and chosen blocks: `decode`, `prefill`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +40,8 @@ from .selectors import (
     within,
 )
 from .spec import DecodeParams, LatencyParams, MemoryParams, ModelParams, PrefillParams
+
+T = TypeVar("T")
 
 Configs = dict[str, SparseAttentionConfig]  # of our variants
 
@@ -84,7 +86,7 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
     shape = params.batch, heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
     grad = upstream if backward else None
-    if resolved("auto", qkv.q) == "kernel" and n <= params.linear_peers_up_to:
+    if resolved("auto", qkv.q) == "kernel":
         # Dense attention as a pattern of ours: every token is an anchor of every head.
         configs["dense_kernel"] = SparseAttentionConfig(0, heads, global_token_ratio=1.0)
     if ctx.device == "cuda":
@@ -93,6 +95,7 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
     ctx.check_all("at_shape", gate(configs, qkv, grad))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
+    attentions = chosen_variants(attentions, params.only)
     inputs = qkv.leaves(trained=backward)
     return {name: partial(_step, attend, inputs, grad) for name, attend in attentions.items()}
 
@@ -136,7 +139,7 @@ def _attentions(
 ) -> dict[str, peers.Attention]:
     """The variants that exist at this length, direction and device."""
     attentions = _dense_and_ours(ctx, params, configs, n)
-    if n > params.linear_peers_up_to:
+    if n > params.linear_peers_up_to and not params.only:
         return attentions
     adaptive = configs["adaptive"]
     window = resolve_window(configs["fixed"], n)
@@ -254,6 +257,8 @@ def decode(ctx: Context, params: DecodeParams) -> None:
     def comparisons() -> Iterator[Comparison]:
         for n in params.lengths:
             yield Comparison(tokens, float(n), partial(_tokens, ctx, params, n))
+            if params.only:
+                continue
             yield Comparison(choosing, float(n), partial(_choices, ctx, params, n))
 
     time_all(ctx, comparisons(), params, baseline="dense")
@@ -285,7 +290,8 @@ def _tokens(ctx: Context, params: DecodeParams, n: int) -> Variants:
     """A decoding step of every variant, each checked at this very shape."""
     qkv = _drawn(ctx, params, 1, n)
     dense = partial(F.scaled_dot_product_attention, enable_gqa=True)
-    calls = _beside(ctx, qkv, dense, within(params.budget, n), f"n = {n}")
+    chosen = chosen_variants(within(params.budget, n), params.only)
+    calls = _beside(ctx, qkv, dense, chosen, f"n = {n}")
     calls["all_keys"] = partial(_quiet, block_sparse_attention, *qkv, None)
     return {name: _recorded(ctx, name, call) for name, call in calls.items()}
 
@@ -322,14 +328,18 @@ def _recorded(ctx: Context, name: str, call: Callable[[], object]) -> Callable[[
 def prefill(ctx: Context, params: PrefillParams) -> None:
     """A whole prompt, and a whole video: choosing and attending, beside dense attention."""
     charts = Charts(ctx, __file__)
-    prompts, videos = (charts.open(name, params=params) for name in ("prefill", "video"))
+    in_videos = {"local_3d", "radial", "block_top_k"}
 
     def comparisons() -> Iterator[Comparison]:
-        for n in params.lengths:
-            yield Comparison(prompts, float(n), partial(_prompt, ctx, params, n))
-        for frames in params.frames:
-            build = partial(_video, ctx, params, frames)
-            yield Comparison(videos, float(frames * 16 * 16), build)
+        if not params.only or not in_videos.issuperset(params.only):
+            prompts = charts.open("prefill", params=params)
+            for n in params.lengths:
+                yield Comparison(prompts, float(n), partial(_prompt, ctx, params, n))
+        if not params.only or not in_videos.isdisjoint(params.only):
+            videos = charts.open("video", params=params)
+            for frames in params.frames:
+                build = partial(_video, ctx, params, frames)
+                yield Comparison(videos, float(frames * 16 * 16), build)
 
     time_all(ctx, comparisons(), params, baseline="dense")
 
@@ -344,7 +354,10 @@ def _prompt(ctx: Context, params: PrefillParams, n: int) -> Variants:
         "vertical_slash": VerticalSlash(blocks // 3, blocks // 3),
     }
     dense = partial(F.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
-    return _beside(ctx, _drawn(ctx, params, n, n), dense, chosen, f"n = {n}")
+    qkv = _drawn(ctx, params, n, n)
+    calls = _beside(ctx, qkv, dense, chosen_variants(chosen, params.only), f"n = {n}")
+    calls["all_keys"] = partial(_quiet, block_sparse_attention, *qkv, None)
+    return calls
 
 
 def _video(ctx: Context, params: PrefillParams, frames: int) -> Variants:
@@ -354,7 +367,16 @@ def _video(ctx: Context, params: PrefillParams, frames: int) -> Variants:
         "radial": Radial(frames),
         "block_top_k": BlockTopK(top=max(1, params.budget // 64)),
     }
-    return _beside(ctx, _drawn(ctx, params, n, n), dense, chosen, f"{frames} frames")
+    qkv = _drawn(ctx, params, n, n)
+    calls = _beside(ctx, qkv, dense, chosen_variants(chosen, params.only), f"{frames} frames")
+    calls["all_keys"] = partial(_quiet, block_sparse_attention, *qkv, None, causal=False)
+    return calls
+
+
+def chosen_variants(variants: Mapping[str, T], only: Sequence[str]) -> dict[str, T]:
+    """Those that `only` names, with the baseline and the control; all where it names none."""
+    always = {"dense", "dense_kernel"}
+    return {name: x for name, x in variants.items() if not only or name in {*only, *always}}
 
 
 def _beside(

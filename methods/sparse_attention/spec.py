@@ -8,6 +8,8 @@ from ..spec import Params, TimedParams, parameter, read_method
 
 Length = Annotated[int, Field(ge=64, le=262_144)]
 Lengths = Annotated[tuple[Length, ...], Field(min_length=1, max_length=12)]
+Variants = tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")], ...]
+ONLY_HELP = "Variants measured beside dense attention and the control; empty is all."
 
 
 class _Heads(Params):
@@ -33,6 +35,7 @@ class LatencyParams(_Heads, TimedParams):
         16_384, "The longest length for the other peers.", unit="tokens", ge=0, le=262_144
     )
     samples: int = parameter(1, "Samples a block.", ge=1, le=20)
+    only: Variants = parameter((), ONLY_HELP, max_length=12)
 
 
 class MemoryParams(_Heads):
@@ -92,6 +95,7 @@ class _Chosen(TimedParams):
     d_head: int = parameter(64, "Size of a head.", ge=16, le=128, multiple_of=16)
     batch: int = parameter(1, "Samples a call.", ge=1, le=64)
     dtype: Literal["float32", "bfloat16", "float16"] = parameter("float32", "Type of the inputs.")
+    only: Variants = parameter((), ONLY_HELP, max_length=12)
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
