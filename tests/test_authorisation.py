@@ -22,10 +22,10 @@ READERS = {
     *("library:list", "library:bulk", "library:zotero", "pages:first-steps"),
     *("mail:account", "mail:confirm", "mail:preview", "readers:account", "readers:export"),
     "readers:sign-out-elsewhere",
-    *("runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
+    *("catalog:correct", "runs:of-paper", "runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.
-ADMINISTRATORS = {"readers:readers", "catalog:decide", "operate:connections"}
+ADMINISTRATORS = {"readers:readers", "operate:connections"}
 # The interface asks for tokens itself: tests/api.
 TOKENS = "api-1:"
 ARGUMENTS = {

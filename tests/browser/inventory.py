@@ -82,7 +82,6 @@ PAGES = [
     Page("catalog:documents", "/methods/token_pruning/documents/?file=details.md"),
     Page("runs:ask", "/methods/sparse_attention/run/latency/", signed_in=True),
     Page("runs:runs", "/runs/"),
-    Page("runs:compare", "/compare"),
     Page("runs:workers", "/workers/"),
     Page("api:docs", "/api/docs"),
     Page("api:tokens", "/account/tokens/", signed_in=True),
@@ -92,7 +91,13 @@ PAGES = [
     Page("ui:help", "/help/"),
 ]
 NOT_PAGES = {
-    *("catalog:decide", "library:star", "readers:sign-out", "readers:language"),  # POST only
+    *(
+        "catalog:correct",
+        "runs:of-paper",
+        "library:star",
+        "readers:sign-out",
+        "readers:language",
+    ),  # POST only
     *("library:entry", "library:leave", "library:list", "library:bulk"),  # POST only
     "readers:sign-out-elsewhere",  # POST only
     *(
@@ -104,8 +109,7 @@ NOT_PAGES = {
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
-    *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
-    "catalog:all-verdicts",
+    *("catalog:papers-feed", "catalog:measurements-feed"),
     "summaries:tables",  # a POST
     *("summaries:again", "summaries:cancel"),  # POSTs
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST

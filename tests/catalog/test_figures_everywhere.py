@@ -99,7 +99,8 @@ def _asked(tools: Assay) -> Iterator[tuple[str, Any]]:
 
 
 def words(body: str) -> str:
-    """What is read of a page, a feed's escaped HTML as well."""
+    """What is read of a page, a feed's escaped HTML as well; drawings repeat what is beside."""
+    body = re.sub(r"<svg.*?</svg>", " ", body, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", html.unescape(html.unescape(re.sub(r"<[^>]+>", " ", body))))
     return " ".join(text.split()).replace("( ", "(").replace(" )", ")")
 

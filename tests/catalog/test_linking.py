@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client
@@ -21,7 +22,7 @@ from methods.spec import Family
 from tests.factories import make_listing
 from tests.processes import ROOT, START_SECONDS, wait_for
 from tests.runs.rig import Rig, standing
-from webapp.catalog import linking, phrases
+from webapp.catalog import corrections, linking, phrases
 from webapp.catalog.evidence import Link, RelationAnswer, links
 from webapp.catalog.labels import Label, agreement
 from webapp.catalog.models import LinkingState, MethodLink
@@ -276,7 +277,7 @@ def test_linking_follows_the_papers_and_repeats_nothing() -> None:
 def test_an_operators_word_outlives_the_evidence() -> None:
     kept = paper(*ABOUT)
     linking.link(Paper.objects.all())
-    linking.decide(MethodLink.objects.get(), True)
+    corrections.correct(kept, "sparse_attention", User.objects.create_user("ada"))
     evidence = MethodLink.objects.get().evidence
     kept.abstract = "We also propose a sparse attention in which each query sees few keys."
     kept.save()
@@ -306,7 +307,6 @@ def test_a_decision_made_while_papers_are_linked_is_kept(monkeypatch: pytest.Mon
     MethodLink.objects.update(confirmed=None)
     linking.link(Paper.objects.all())
     assert not MethodLink.objects.exists()
-    assert not linking.decide(link, True)
 
 
 @pytest.mark.django_db

@@ -110,7 +110,8 @@ def test_a_page_asks_no_more_however_many_runs_there_are(client: Client, address
 def test_a_kept_page_is_left_when_links_or_measurements_change(client: Client) -> None:
     address = "/methods/sparse_attention/"
     assert "/papers/2603.00001/" in body(client, address)
-    linking.decide(MethodLink.objects.get(), confirmed=False)
+    MethodLink.objects.update(confirmed=False)
+    linking.note_change()
     assert "/papers/2603.00001/" not in body(client, address)
     StandingMeasurement.objects.all().delete()
     assert "Nothing has been measured" in body(client, address)
@@ -229,8 +230,6 @@ def test_history_keeps_the_best_of_each_version_and_hardware() -> None:
     [
         ("/methods/sparse_attention", "Block sparse attention"),
         ("/methods/sparse_attention/measurements", "than Dense causal (SDPA) at"),
-        ("/methods/sparse_attention/verdicts", "1.2 to 2.0 times faster"),
-        ("/verdicts", "1.2 to 2.0 times faster"),
     ],
 )
 def test_lists_of_a_method_are_feeds_in_every_format(
@@ -253,13 +252,6 @@ def test_lists_of_a_method_are_feeds_in_every_format(
 
 
 @pytest.mark.usefixtures("published")
-def test_a_feed_calls_no_count_a_measurement(client: Client) -> None:
-    items = json.loads(client.get("/methods/sparse_attention/verdicts.json").content)["items"]
-    said = [item["summary"] for item in items if "counted: " in item["summary"]]
-    assert said
-    assert not any("Measured" in one or " on ." in one for one in said)
-
-
 @pytest.mark.usefixtures("published")
 def test_a_feed_follows_the_evidence_of_its_links(client: Client) -> None:
     link = MethodLink.objects.get()
@@ -269,14 +261,22 @@ def test_a_feed_follows_the_evidence_of_its_links(client: Client) -> None:
     assert b"weighed anew" in client.get("/methods/sparse_attention.rss").content
 
 
-def test_an_operator_reads_papers_about_it_before_those_to_decide_on() -> None:
+def test_papers_that_only_mention_a_method_are_not_listed() -> None:
     about, later = make_paper(1), make_paper(2)
-    Paper.objects.filter(pk=later.pk).update(announced_on=timezone.localdate())
     relation = MethodLink.Relation
     for paper, kind in ((about, relation.ABOUT), (later, relation.MENTIONS)):
         MethodLink.objects.create(paper=paper, method="seps", relation=kind, score=0.5)
-    assert [link.paper for link in papers_of("seps", undecided=True)] == [about, later]
     assert [link.paper for link in papers_of("seps")] == [about]
+
+
+def test_a_quick_run_stands_on_the_method_page_with_who_ran_it(client: Client) -> None:
+    run = scenes.measured(reader=User.objects.create_user("ada"), preset="quick")
+    page = " ".join(body(client, "/methods/sparse_attention/").split())
+    quick = page[page.index('id="quick"') : page.index('id="papers"')]
+    assert f"/runs/{run.pk}/" in quick
+    assert "times as fast as" in quick
+    assert "Quick run" in quick
+    assert "by ada" in quick
 
 
 def test_a_count_of_several_lengths_is_shown_by_its_ends() -> None:
@@ -285,7 +285,7 @@ def test_a_count_of_several_lengths_is_shown_by_its_ends() -> None:
 
 
 def test_nothing_of_an_unknown_method_is_there(client: Client) -> None:
-    for address in ("x/", "x.rss", "x/verdicts.atom", "x/measurements.json"):
+    for address in ("x/", "x.rss", "x/measurements.json"):
         assert client.get(f"/methods/{address}").status_code == 404
 
 

@@ -17,8 +17,8 @@ from django.test import Client
 from methods import registry
 from tests import databases
 from tests.catalog import train_links
-from webapp.catalog import chips, linking
-from webapp.catalog.models import MethodLink
+from webapp.catalog import chips, corrections, linking
+from webapp.catalog.models import LinkCorrection, MethodLink
 from webapp.catalog.queries import Carried
 from webapp.digests.build import build
 from webapp.digests.models import Profile
@@ -81,20 +81,6 @@ def found(query: str) -> list[str]:
     return [one.arxiv_id for one in search(query).papers]
 
 
-def test_papers_about_a_method_are_drawn_by_month(client: Client, paper: Paper) -> None:
-    page = body(client, "/methods/sparse_attention/")
-    drawing = page[
-        page.index('class="over-time"') : page.index("</figure>", page.index("over-time"))
-    ]
-    assert "March 2026: 1" in drawing
-    assert re.findall(r'<rect class="bar"[^>]* height="(\d+)"', drawing) == ["52"]
-    assert re.findall(r"translate\((\d+) 72\)", drawing)[-1] == "440"
-    assert re.findall(r"[A-Z][a-z]{2}(?: \d\d)?(?=\s*</text>)", drawing)[-3:] == [
-        "Jan 26", "Feb", "Mar"
-    ]  # fmt: skip
-    assert "over-time" not in body(client, "/methods/seps/")
-
-
 def test_a_method_shows_its_charts_its_claims_and_its_papers(client: Client, paper: Paper) -> None:
     best = Carried(registry.get("sparse_attention")).best
     assert best is not None
@@ -119,7 +105,7 @@ def test_a_linked_paper_shows_the_method_and_no_claim_of_its_source(
     client: Client, paper: Paper
 ) -> None:
     page = body(client, f"/papers/{paper.arxiv_id}/")
-    assert "Assay carries a related method, not this one" in " ".join(page.split())
+    assert "Not implemented here. Closest:" in testable(client, paper)
     assert "/methods/sparse_attention/" in page
     assert "AMD EPYC" not in page
     assert "1.2 to 2.0 times faster" not in page
@@ -133,27 +119,54 @@ def test_a_paper_that_only_uses_a_method_has_neither_block_nor_chip(
     MethodLink.objects.update(relation="uses")
     chips.refresh()
     assert found("method:sparse_attention") == []
-    assert "related method" not in body(client, f"/papers/{paper.arxiv_id}/")
+    assert "No. Not implemented here." in testable(client, paper)
     assert "/methods/sparse_attention/" not in body(client, "/digest/2026-03-12/")
     assert f"/papers/{paper.arxiv_id}/" not in body(client, "/methods/sparse_attention/")
 
 
-def test_an_operator_rejects_a_link_once_and_for_all(client: Client, paper: Paper) -> None:
+def test_a_reader_corrects_a_link_once_and_for_all(client: Client, paper: Paper) -> None:
     link = MethodLink.objects.get(method="sparse_attention")
-    address = f"/methods/links/{link.pk}/"
-    assert client.post(address, {"confirmed": "no"}).status_code == 302  # to the sign-in
-    link.refresh_from_db()
-    assert link.confirmed is None
-    client.force_login(User.objects.create_superuser("operator"))
+    address = f"/papers/{paper.arxiv_id}/methods/sparse_attention/"
+    assert client.post(address, {"about": "no"})["Location"].startswith("/sign-in/")
+    client.force_login(User.objects.create_user("ada"))
     assert client.get(address).status_code == 405
-    client.post(address, {"confirmed": "no"})
+    client.post(address, {"about": "no"})
     linking.link(Paper.objects.all())
     link.refresh_from_db()
     assert link.confirmed is False
-    assert "related method" not in body(client, f"/papers/{paper.arxiv_id}/")
+    assert "Sparse attention" not in testable(client, paper)
     found, texts = train_links.decided_here()
     assert [(one.id, one.relation) for one in found] == [(paper.arxiv_id, "none")]
     assert texts[paper.arxiv_id].title == paper.title
+
+
+def test_a_corrected_mechanism_wins_is_a_label_and_can_be_undone(
+    client: Client, paper: Paper
+) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    address = f"/papers/{paper.arxiv_id}/methods/sparse_attention/"
+    before = testable(client, paper)
+    assert client.post(address, {"mechanism": "no_such"}).status_code == 400
+    client.post(address, {"mechanism": "longformer"})
+    assert "Longformer: a sliding window with global tokens" in testable(client, paper)
+    label = {"id": paper.arxiv_id, "method": "sparse_attention", "relation": "about"}
+    assert list(corrections.labels()) == [label | {"mechanism": "longformer"}]
+    client.post(address, {"mechanism": ""})
+    assert "Not implemented here" in testable(client, paper)
+    client.post(address, {"undo": "yes"})
+    assert "Longformer: a sliding window with global tokens" in testable(client, paper)
+    client.post(address, {"undo": "yes"})
+    assert testable(client, paper) == before
+    assert not list(corrections.labels())
+    assert LinkCorrection.objects.count() == 2  # kept, with who made them
+
+
+def testable(client: Client, paper: Paper) -> str:
+    """What the paper's page says to: Can it be tested here?"""
+    page = body(client, f"/papers/{paper.arxiv_id}/")
+    page = page[page.index('id="testable"') : page.index('id="abstract"')]
+    page = re.sub(r"<select.*?</select>", "", page, flags=re.DOTALL)
+    return re.sub(r'value="[^"]{20,}"', "", " ".join(page.split()))
 
 
 @pytest.mark.usefixtures("paper")

@@ -54,33 +54,10 @@ def test_the_parts_stand_in_a_readers_order(client: Client, paper: Paper) -> Non
     factories.make_digest(factories.make_profile(), [paper])
     page = body(client, paper)
     order = ["arxiv.org/pdf/2603", "arxiv.org/html/2603", "What it did", "What it reports",
-             "<b>3.1x</b>", "A related method", 'id="abstract"', ">3.1x</mark>", 'id="similar"',
+             "<b>3.1x</b>", 'id="testable"', 'id="abstract"', ">3.1x</mark>", 'id="similar"',
              'id="why"', 'id="bibtex"', "<h2>Facts"]  # fmt: skip
     places = [page.index(one) for one in order]
     assert places == sorted(places)
-
-
-@pytest.mark.parametrize(
-    ("title", "words"),
-    [
-        ("Page selection for long contexts by sparse attention", "Page selection"),
-        ("Sparse attention for long contexts", ""),
-        ("Sparse attention <b>query-aware sparsity</b>", "query-aware sparsity"),
-    ],
-)
-def test_a_related_method_names_the_mechanism_that_is_nearest(
-    client: Client, paper: Paper, title: str, words: str
-) -> None:
-    """By the title or the own work's words, and without a figure of it."""
-    Paper.objects.filter(pk=paper.pk).update(title=title, abstract="Our sparse attention is fast.")
-    linking.link(Paper.objects.all())
-    page = body(client, paper)
-    said = f"“Top-k pages by bounds of their scores” is nearest by its words “{words}”"
-    assert (said in page) is bool(words)
-    related = page[page.index("A related method") :]
-    assert "nearest" not in related or not re.search(
-        r"[\d.]+×", related[: related.index("nearest")]
-    )
 
 
 def test_the_reasons_are_the_words_that_matched(client: Client, paper: Paper) -> None:

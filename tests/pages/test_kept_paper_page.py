@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests import factories
-from webapp.catalog import linking
+from webapp.catalog import corrections, linking
 from webapp.catalog.models import MethodLink
 from webapp.digests.models import DigestEntry
 from webapp.library.models import LibraryEntry, ReadingList, Star
@@ -116,6 +116,12 @@ def of_paper(**fields: object) -> Callable[[], object]:
     return lambda: Paper.objects.filter(arxiv_id="2603.00001").update(**fields)
 
 
+def reject_first_link() -> None:
+    link = first_link()
+    reader = User.objects.create_user("ada")
+    corrections.correct(link.paper, link.method, reader, about=False)
+
+
 CHANGES: dict[str, tuple[Callable[[], object], str, bool]] = {
     "words": (of_paper(version=2, title_html="Another title"), "Another title", True),
     "authors": (of_paper(authors=[{"name": "Zoë Quine"}]), "Zoë Quine", True),
@@ -132,7 +138,7 @@ CHANGES: dict[str, tuple[Callable[[], object], str, bool]] = {
         True,
     ),
     "a claim": (report_a_claim, "Wall-clock of a claim", True),
-    "a link": (lambda: linking.decide(first_link(), confirmed=False), "A related method", False),
+    "a link": (reject_first_link, "Closest:", False),
     "a digest": (DigestEntry.objects.all().delete, 'id="why"', False),
     "a paper like it": (another_like_it, "/papers/2603.00003/", True),
     "a like one that was withdrawn": (

@@ -170,7 +170,7 @@ def test_two_who_judge_one_link(gone: bool, monkeypatch: pytest.MonkeyPatch) -> 
     )
     both_wait(monkeypatch, MethodLink, "from_db")
     acts = [
-        post(one, f"/methods/links/{link.pk}/", {"confirmed": word})
+        post(one, f"/papers/{link.paper.arxiv_id}/methods/sparse_attention/", {"about": word})
         for one, word in ((ada, "yes"), (eve, "no"))
     ]
     if gone:

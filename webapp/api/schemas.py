@@ -14,7 +14,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from methods.spec import Benchmark
-from webapp.catalog.queries import PaperMethod, beside, methods_of
+from webapp.catalog.paper_methods import PaperMethod, beside, methods_of
 from webapp.claims.extraction.quotes import Quote, quotes
 from webapp.claims.extraction.reported import Kind
 from webapp.digests.models import Digest, DigestEntry

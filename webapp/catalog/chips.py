@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef
 
 from webapp.catalog import linking
 from webapp.catalog.models import MethodLink
+from webapp.catalog.paper_methods import PaperMethod
 from webapp.catalog.queries import all_carried
 from webapp.core.revisions import once
 from webapp.digests import entries
@@ -25,11 +26,10 @@ def _refresh() -> tuple[int, bool]:
     wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
     shown = DigestEntry.objects.filter(paper=OuterRef("paper"))
     links = MethodLink.objects.filter(MethodLink.counting(), Exists(shown), method__in=known)
-    columns = "paper_id", "paper__arxiv_id", "method"
-    for paper_id, arxiv_id, slug in links.order_by("method").values_list(*columns):
-        carried = known[slug]
-        mechanism = carried.method.proposed_by(arxiv_id)
-        figure = carried.best_of(mechanism) if mechanism else None
-        chip = {"method": slug, "name": carried.method.title}
-        wanted[paper_id].append(chip | {"figure": figure.text if figure else ""})
+    for link in links.order_by("method").select_related("paper"):
+        paper_method = PaperMethod(link, known[link.method])
+        mechanism = paper_method.mechanism
+        figure = paper_method.carried.best_of(mechanism) if mechanism else None
+        chip = {"method": link.method, "name": paper_method.carried.method.title}
+        wanted[link.paper_id].append(chip | {"figure": figure.text if figure else ""})
     return entries.store_chips(dict(wanted)), True

@@ -14,6 +14,7 @@ from functools import cached_property
 from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Point
+from methods.spec import Reported
 from webapp.catalog.measured import Measurement, doubts_of
 from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.queries import benchmark_named
@@ -168,15 +169,32 @@ def is_ours(comparison: Comparison) -> bool:
 
 @dataclass(frozen=True)
 class ReportedNumber:
-    """A number that a model read in a paper, of a mechanism that the paper proposes."""
+    """A number that a person or a model read in a paper, of a mechanism that the paper proposes."""
 
-    claim: Claim
+    claim: Claim | Reported
     mechanism: str
+
+    @property
+    def text(self) -> str:
+        """The number as it is shown: `2.1×`."""
+        claim = self.claim
+        return f"{number(float(claim.value), 3) if isinstance(claim, Reported) else claim.value}×"
+
+    @property
+    def hardware(self) -> str:
+        """The machine, or what else a person found that it depends on."""
+        return self.claim.setting if isinstance(self.claim, Reported) else self.claim.hardware
+
+    @property
+    def size_text(self) -> str:
+        """The largest length that it is said to hold at: `96K`."""
+        size = int(max(self.sizes, default=0))
+        return f"{size // 1024}K" if size and size % 1024 == 0 else str(size or "")
 
     @cached_property
     def _near(self) -> str:
         """The words of the quote around the number."""
-        value = re.escape(self.claim.value.split(" ")[0].split("-")[0])
+        value = re.escape(str(self.claim.value).split(" ")[0].split("-")[0])
         match = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", self.claim.quote)
         if match is None:
             return ""
@@ -186,6 +204,8 @@ class ReportedNumber:
     def scope(self) -> Scope:
         """What it is of, as far as its words say so."""
         claim = self.claim
+        if isinstance(claim, Reported):
+            return Scope(self.mechanism, claim.quantity, "ratio", claim.stage)
         quantity = _only(_QUANTITIES, claim.metric) or _only(_QUANTITIES, self._near)
         stage = _only(_STAGES, f"{claim.metric} {self._near}")
         relation = "ratio" if claim.unit in RATIO_UNITS else ""
@@ -197,12 +217,16 @@ class ReportedNumber:
     @property
     def sizes(self) -> set[float]:
         """The lengths and sizes that it is said to hold at."""
+        if isinstance(self.claim, Reported):
+            return {self.claim.size} if self.claim.size else set()
         scale = {"": 1, "k": 1024, "m": 1024 * 1024}
         written = _SIZE.findall(f"{self.claim.setting} {self._near}")
         return {float(n.replace(",", "")) * scale[unit.lower()] for n, unit in written}
 
     def _is_against(self, comparison: Comparison) -> bool:
         """Return whether it names no baseline, or that of a comparison."""
+        if isinstance(self.claim, Reported):
+            return self.claim.baseline in {"", comparison.measurement.series.baseline}
         named, label = self.claim.baseline, comparison.comparator
         is_same = named.casefold() == label.casefold()
         return not named or is_same or bool(_DENSE.search(named) and _DENSE.search(label))

@@ -122,15 +122,7 @@ def link(papers: QuerySet[Paper]) -> int:
     return changed
 
 
-def decide(link: MethodLink, confirmed: bool | None) -> bool:
-    """Store an operator's decision on a link, or withdraw it (None); False if the link is gone."""
-    is_there = MethodLink.objects.filter(pk=link.pk).update(confirmed=confirmed) > 0
-    if is_there:
-        _note_change()
-    return is_there
-
-
-def _note_change() -> None:
+def note_change() -> None:
     """Invalidate kept pages: links have changed."""
     LinkingState.objects.update_or_create(
         pk=1,
@@ -161,7 +153,7 @@ def _write(papers: list[Paper]) -> int:
         written, update_conflicts=True, unique_fields=["paper", "method"], update_fields=CHANGEABLE
     )
     if gone or written:
-        _note_change()
+        note_change()
     return len(gone) + len(written)
 
 

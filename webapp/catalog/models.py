@@ -1,5 +1,6 @@
 """Which papers are related to which methods, each link with its evidence and any decision on it."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -21,8 +22,10 @@ class MethodLink(models.Model):
     relation = models.CharField(max_length=8, choices=Relation.choices)
     score = models.FloatField(default=0.0)  # probability that the paper is about it
     evidence = models.JSONField(default=list)  # [{"words", "place", "weight"}], weightiest first
-    # An operator's decision, which is kept and becomes a label.
+    # What a person corrected (`webapp.catalog.corrections`): whether the paper is about the method,
+    # and its mechanism, "" for none of ours. Null: nothing.
     confirmed = models.BooleanField(null=True)
+    mechanism = models.CharField(max_length=64, null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["paper", "method"], name="linked_once")]
@@ -33,6 +36,21 @@ class MethodLink(models.Model):
         relation = MethodLink.Relation
         judged = Q(relation__in=[relation.SOURCE, relation.ABOUT], confirmed=None)
         return judged | Q(confirmed=True)
+
+
+class LinkCorrection(models.Model):
+    """A person's correction of a link and its mechanism; the last one that stands counts."""
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="link_corrections")
+    method = models.CharField(max_length=64)
+    about = models.BooleanField()
+    mechanism = models.CharField(max_length=64, null=True)
+    reader = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    made_at = models.DateTimeField(default=timezone.now)
+    undone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("pk",)
 
 
 class LinkingState(models.Model):

@@ -1,29 +1,28 @@
 """What the pages of methods and papers read."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
+from operator import attrgetter
 
-from django.db.models import Case, Count, Max, When, Window
-from django.db.models.functions import RowNumber, TruncMonth
+from django.db.models import Count, Window
+from django.db.models.functions import RowNumber
 from django.utils.translation import gettext
 
 from methods import charts, registry
 from methods.spec import Mechanism, Method
-from webapp.catalog import phrases
-from webapp.catalog.comparable import Comparison, ReportedNumber, best, comparisons, is_ours
+from webapp.catalog.comparable import Comparison, best, comparisons, is_ours
 from webapp.catalog.measured import Answered, Measurement, answer, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.catalog.verdicts import Word
 from webapp.papers.models import Paper
 from webapp.papers.search.query import QueryError
-from webapp.runs.models import StandingMeasurement
+from webapp.runs.models import Run, StandingMeasurement
 from webapp.runs.texts import said
-from webapp.summaries.models import Claim
+from webapp.runs.web.present import headline
 
 PAPERS_SHOWN = 12
+QUICK_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,35 @@ class Carried:
         """What was measured of one mechanism."""
         name = f"{self.method.slug}/{mechanism.slug}"
         return [comparison for comparison in self.comparisons if comparison.scope.mechanism == name]
+
+    @cached_property
+    def quick(self) -> list[Measurement]:
+        """What quick runs measured of the present versions, newest first."""
+        versions = {benchmark.slug: benchmark.version for benchmark in self.method.benchmarks}
+        return [
+            measurement
+            for measurement in sorted(
+                self.standing, key=attrgetter("row.measured_at"), reverse=True
+            )
+            if measurement.row.quick
+            and versions.get(measurement.row.benchmark) == measurement.row.version
+        ]
+
+    @property
+    def quick_runs(self) -> list[tuple[Run, str]]:
+        """The latest quick runs, each with its first sentence."""
+        runs = {m.run.pk: m.run for m in self.quick}
+        latest = list(runs.values())[:QUICK_SHOWN]
+        series = {run.pk: [m.shown for m in self.quick if m.run.pk == run.pk] for run in latest}
+        return [(run, headline(run, series[run.pk])) for run in latest]
+
+    def figures_of(self, mechanism: Mechanism) -> list[Comparison]:
+        """What was measured of one mechanism, in quick runs as well."""
+        name = f"{self.method.slug}/{mechanism.slug}"
+        current = {id(measurement) for measurement in self.measurements}
+        quick = [one for one in self.quick if id(one) not in current]
+        figures = [*self.comparisons, *(c for one in quick for c in comparisons(one))]
+        return [figure for figure in figures if figure.scope.mechanism == name]
 
     @cached_property
     def in_order(self) -> list[Measurement]:
@@ -135,14 +163,11 @@ def paper_counts() -> dict[str, int]:
     return dict(links.annotate(count=Count("id")).values_list("method", "count"))
 
 
-def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
-    """The latest papers about a method, with the evidence; for an operator all linked ones last."""
-    links = MethodLink.objects.filter(method=method).select_related("paper")
-    if not undecided:
-        links = links.filter(MethodLink.counting())
-    links = links.alias(behind=Case(When(MethodLink.counting(), then=0), default=1))
-    order = "behind", "-paper__announced_on", "-paper__arxiv_id"
-    return list(links.order_by(*order)[:PAPERS_SHOWN])
+def papers_of(method: str) -> list[MethodLink]:
+    """The latest papers about a method, with the evidence."""
+    links = MethodLink.objects.filter(MethodLink.counting(), method=method)
+    order = "-paper__announced_on", "-paper__arxiv_id"
+    return list(links.select_related("paper").order_by(*order)[:PAPERS_SHOWN])
 
 
 def latest_papers(most: int) -> dict[str, list[MethodLink]]:
@@ -155,22 +180,6 @@ def latest_papers(most: int) -> dict[str, list[MethodLink]]:
     for link in links.filter(place__lte=most).select_related("paper").order_by("place"):
         latest[link.method].append(link)
     return latest
-
-
-def papers_by_month(method: str) -> list[tuple[date, int]]:
-    """How many papers about a method were announced in each of the last twelve months."""
-    counting = MethodLink.objects.filter(MethodLink.counting(), method=method)
-    latest = counting.aggregate(latest=Max("paper__announced_on"))["latest"]
-    if latest is None:
-        return []
-    months = [
-        date(latest.year + (latest.month - 1 - back) // 12, (latest.month - 1 - back) % 12 + 1, 1)
-        for back in range(11, -1, -1)
-    ]
-    lately = counting.filter(paper__announced_on__gte=months[0])
-    by_month = lately.annotate(month=TruncMonth("paper__announced_on")).values("month")
-    counts = dict(by_month.annotate(count=Count("id")).values_list("month", "count"))
-    return [(month, counts.get(month, 0)) for month in months]
 
 
 def papers_about(method: str) -> list[int]:
@@ -196,72 +205,3 @@ def papers_with(what: str) -> list[int]:
         for arxiv_id in mechanism.papers
     }
     return list(Paper.objects.filter(arxiv_id__in=ids).values_list("pk", flat=True))
-
-
-@dataclass(frozen=True)
-class PaperMethod:
-    """A method that a paper is about, why, and the mechanism of it that the paper proposes."""
-
-    link: MethodLink
-    carried: Carried
-
-    @cached_property
-    def mechanism(self) -> Mechanism | None:
-        """The one that the paper proposes; None where ours is a related method, not this one."""
-        return self.carried.method.proposed_by(self.link.paper.arxiv_id)
-
-    @cached_property
-    def nearest(self) -> tuple[Mechanism, str] | None:
-        """The mechanism that the words of a paper with another one name first, and those words.
-
-        No figure stands beside it: the paper's own mechanism is not ours.
-        """
-        if self.mechanism:
-            return None
-        paper = self.link.paper
-        named = [
-            (phrase.weight, mechanism, phrase.words)
-            for mechanism in self.carried.method.mechanisms
-            if (phrase := phrases.mechanism(mechanism, paper.title, paper.abstract))
-        ]
-        return max(named, key=lambda found: found[0])[1:] if named else None
-
-    @cached_property
-    def best(self) -> Comparison | None:
-        """What was measured of the paper's own mechanism."""
-        return self.carried.best_of(self.mechanism) if self.mechanism else None
-
-    @property
-    def measured(self) -> bool:
-        """Whether the paper's own mechanism was measured at all."""
-        return self.mechanism is not None and bool(self.carried.of(self.mechanism))
-
-    @property
-    def reported(self) -> str:
-        """The name under which the paper's own numbers are looked up."""
-        return f"{self.link.method}/{self.mechanism.slug}" if self.mechanism else ""
-
-
-def methods_of(paper: Paper) -> list[PaperMethod]:
-    """The methods a paper is about, each with why and with what was measured."""
-    known = registry.slugs()
-    links = MethodLink.objects.filter(MethodLink.counting(), paper=paper).select_related("paper")
-    return [
-        PaperMethod(link, Carried(registry.get(link.method)))
-        for link in links.order_by("-score", "method")
-        if link.method in known
-    ]
-
-
-def beside(
-    claims: Sequence[Claim], methods: Sequence[PaperMethod]
-) -> list[tuple[Claim, Comparison | None]]:
-    """Each number that a paper reports, with the figure of ours that may stand beside it."""
-    proposing = [of_paper for of_paper in methods if of_paper.mechanism]
-    measured = [comparison for method in proposing for comparison in method.carried.comparisons]
-    answers: list[tuple[Claim, Comparison | None]] = []
-    for claim in claims:
-        names = [of_paper.reported for of_paper in proposing] if claim.verified else []
-        ours = (ReportedNumber(claim, name).beside(measured) for name in names)
-        answers.append((claim, next(filter(None, ours), None)))
-    return answers

@@ -1,25 +1,32 @@
-"""A method's code and documents, and an operator's decision on a link."""
+"""A method's code and documents, and corrections of links."""
 
-from django.contrib.admin.views.decorators import staff_member_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST, require_safe
+from django.urls import reverse
+from django.views.decorators.http import require_safe
 
 from methods.spec import Method
-from webapp.catalog import chips, linking, reading, written
-from webapp.catalog.models import MethodLink
+from webapp.catalog import chips, corrections, reading, written
+from webapp.papers.models import Paper
+from webapp.ui.pages import for_readers
 
 
-@require_POST
-@staff_member_required
-def decide(request: HttpRequest, pk: int) -> HttpResponse:
-    """An operator's decision on a link: it is kept, counts, and becomes a label for training."""
-    link = get_object_or_404(MethodLink.objects.select_related("paper"), pk=pk)
-    words = {"yes": True, "no": False}
-    if not linking.decide(link, words.get(request.POST.get("confirmed", ""))):
-        raise Http404("This link was removed.")
+@for_readers("POST")
+def correct(request: HttpRequest, reader: User, arxiv_id: str, method: Method) -> HttpResponse:
+    """Correct whether a paper is about a method, and its mechanism; or undo the last correction."""
+    paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
+    mechanism = request.POST.get("mechanism")
+    if request.POST.get("undo"):
+        corrections.undo(paper, method.slug)
+    elif request.POST.get("about") == "no":
+        corrections.correct(paper, method.slug, reader, about=False)
+    elif mechanism is None or mechanism in {"", *(m.slug for m in method.mechanisms)}:
+        corrections.correct(paper, method.slug, reader, mechanism=mechanism)
+    else:
+        return HttpResponseBadRequest("The method has no such mechanism.")
     chips.refresh()
-    return redirect("papers:paper", link.paper.arxiv_id)
+    return redirect(reverse("papers:paper", args=[arxiv_id]) + "#testable")
 
 
 @require_safe

@@ -50,19 +50,24 @@ def method(request: HttpRequest, method: Method) -> HttpResponse:
 def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
     slug = carried.method.slug
     benchmarks = {benchmark.slug: benchmark for benchmark in carried.method.benchmarks}
-    # First what answers a question within minutes.
-    ordered = sorted(benchmarks.values(), key=lambda benchmark: "quick" not in benchmark.presets)
+    question = carried.method.question
+    # First what its source claims to answer, else what takes minutes.
+    ordered = sorted(
+        benchmarks.values(),
+        key=lambda benchmark: (
+            question is None or benchmark.slug != question.benchmark,
+            "quick" not in benchmark.presets,
+        ),
+    )
     first = next(iter(ordered), None)
-    months = queries.papers_by_month(slug)
     context = {
         "carried": carried,
         "method": carried.method,
         "mechanism": reading.mechanism(slug),
         "equations": reading.equations(slug),
         "documents": written.paths(slug),
-        "months": months,
-        "most": max((count for _, count in months), default=0),
-        "links": queries.papers_of(slug, undecided=request.user.is_staff),
+        "links": queries.papers_of(slug),
+        "question": question,
         "benchmark": benchmarks.get(request.GET.get("benchmark", ""), first),
         "feeds": [(form.name, form.suffix, form.media_type) for form in FORMATS.values()],
     }

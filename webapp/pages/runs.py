@@ -1,7 +1,9 @@
 """The pages of runs: one, live and ended; the list; the form of a benchmark."""
 
+from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,18 +13,20 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_http_methods, require_safe
 
 from methods import registry
-from methods.spec import InputError, UnknownNameError
+from methods.spec import InputError, Method, UnknownNameError
+from webapp.catalog import paper_methods
 from webapp.core.limits import spend, visitor
 from webapp.core.revisions import revision
+from webapp.papers.models import Paper
 from webapp.runs import submit
-from webapp.runs.models import Run
+from webapp.runs.models import OPEN, Run
 from webapp.runs.queries import open_run, visible_runs
 from webapp.runs.web import listing, run_page
 from webapp.runs.web.forms import RunForm
 from webapp.runs.web.run_page import Seen
 from webapp.runs.web.views import form_context
 from webapp.ui.feeds import FORMATS
-from webapp.ui.pages import respond
+from webapp.ui.pages import for_readers, respond
 
 DONE = 286  # htmx shows the response and stops polling
 RUNS_A_PAGE = 40
@@ -34,13 +38,18 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = open_run(request.user, pk)
 
     def page() -> HttpResponse:
-        return render(request, "pages/run.html", run_page.page_of(run, request.user))
+        return render(request, "pages/run.html", _context(request, run))
 
     if not run.ended:
         response = page()
         response["Cache-Control"] = "no-store"
         return response
     return respond(request, revision(f"run:{run.pk.hex}", "sample"), page)
+
+
+def _context(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """The run, and the paper that asked for it with its claim."""
+    return run_page.page_of(run, request.user) | {"asked": paper_methods.asked_by(run)}
 
 
 @require_safe
@@ -69,7 +78,7 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _anew(request: HttpRequest, run: Run) -> HttpResponse:
     """The whole of a run's page, to replace the old one; when the run has ended, the last."""
-    response = render(request, "pages/article.html", run_page.page_of(run, request.user))
+    response = render(request, "pages/article.html", _context(request, run) | {"anew": True})
     response["HX-Retarget"] = "#run"
     response["HX-Reswap"] = "outerHTML"
     if run.ended:
@@ -88,12 +97,33 @@ def runs(request: HttpRequest) -> HttpResponse:
         "filters": filters,
         "after": after,
         "next": following,
-        "lines": [listing.listed_run(run) for run in shown],
+        "lines": listing.listed_runs(shown),
         "feeds": [(form.suffix, form.media_type) for form in FORMATS.values()],
-        "chosen": request.GET.get("with", ""),
         "any": bool(shown) or Run.objects.exists(),
     }
     return render(request, "pages/runs.html", context)
+
+
+@for_readers("POST")
+def of_paper(request: HttpRequest, reader: User, arxiv_id: str, method: Method) -> HttpResponse:
+    """Queue the run that answers a paper, or go to the reader's own that is under way."""
+    paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
+    mine = [one for one in paper_methods.methods_of(paper) if one.link.method == method.slug]
+    experiment = mine[0].experiment if mine else None
+    if experiment is None:
+        raise Http404("No benchmark here measures the mechanism of this paper.")
+    asked = {"paper": paper, "method": method.slug, "mechanism": experiment.mechanism.slug}
+    if under_way := Run.objects.filter(reader=reader, state__in=OPEN, **asked).first():
+        return redirect("runs:run", under_way.pk)
+    spend("runs", visitor(request))
+    try:
+        run = submit.submit(
+            reader, experiment.request, paper=paper, mechanism=experiment.mechanism.slug
+        )
+    except InputError as error:
+        messages.error(request, str(error))
+        return redirect("papers:paper", arxiv_id)
+    return redirect("runs:run", run.pk)
 
 
 @cache_control(private=True, no_store=True)  # it says what is left of a reader's own limits

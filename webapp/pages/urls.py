@@ -35,6 +35,7 @@ PAGES_OF: dict[str, list[URLPattern]] = {
         path("runs/<uuid:pk>/", runs.run, name="run"),
         path("runs/<uuid:pk>/live", runs.live, name="live"),
         path("methods/<slug:method>/run/<slug:benchmark>/", runs.ask, name="ask"),
+        path("papers/<arxiv:arxiv_id>/run/<method:method>/", runs.of_paper, name="of-paper"),
     ],
     "summaries": [
         path("summaries/<date:date>/", summaries.day, name="day"),

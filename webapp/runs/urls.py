@@ -10,7 +10,6 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/results.json", views.as_json, name="json"),
     path("runs/<uuid:pk>/results.csv", views.as_csv, name="csv"),
     path("runs/<uuid:pk>/files/<str:name>", views.artefact, name="artefact"),
-    path("compare", views.compare, name="compare"),
     path("workers/", views.workers, name="workers"),
     path("charts.css", views.chart_style, name="chart-style"),
 ]

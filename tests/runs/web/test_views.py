@@ -372,8 +372,8 @@ def test_the_feeds_hold_results_and_their_headline(client: Client) -> None:
     scenes.under_way()
     data = json.loads(client.get("/runs.json").content)
     assert [item["url"] for item in data["items"]] == [f"http://testserver/runs/{run.pk}/"]
-    assert "8192 tokens" in data["items"][0]["summary"]
-    assert "times as fast as" in data["items"][0]["summary"]
+    assert "at 4096 tokens" in data["items"][0]["title"]
+    assert "times as fast as" in data["items"][0]["title"]
     for suffix in ("rss", "atom"):
         first = client.get(f"/runs.{suffix}")
         assert str(run.pk) in first.content.decode()

@@ -8,23 +8,26 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from assay_common.quantities import number
-from webapp.catalog import queries, reading
+from webapp.catalog import reading
+from webapp.catalog.models import MethodLink
+from webapp.catalog.paper_methods import PaperMethod, beside, methods_of
 from webapp.catalog.verdicts import Figure
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import PaperSummaryView
 
 register = template.Library()
-register.simple_tag(queries.methods_of, name="methods_about")
+register.simple_tag(methods_of, name="methods_about")
 register.filter(number)
 
+PHRASES = 3  # shown as the reasons of a link
 _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 
 @register.inclusion_tag("catalog/paper_claims.html")
-def paper_claims(view: PaperSummaryView, methods: list[queries.PaperMethod]) -> dict[str, Any]:
+def paper_claims(view: PaperSummaryView, methods: list[PaperMethod]) -> dict[str, Any]:
     """What a model read of a paper's numbers, each with the figure that may stand beside it."""
-    return {"view": view, "claims": queries.beside(view.claims, methods)}
+    return {"view": view, "claims": beside(view.claims, methods)}
 
 
 @register.inclusion_tag("catalog/similar.html")
@@ -50,6 +53,14 @@ def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
         "{}</span>",
         *(at, at, file.path, row.number, row.number, highlighted(row.html), bound),
     )
+
+
+@register.filter
+def phrases(link: MethodLink) -> list[str]:
+    """The strongest words and phrases for a link, each once."""
+    words = (str(piece["words"]) for piece in link.evidence if piece["weight"] >= 0)
+    unique = {phrase.casefold(): phrase for phrase in words}
+    return list(unique.values())[:PHRASES]
 
 
 @register.filter

@@ -1,6 +1,6 @@
 """The list of runs: its filters, from the query string, its pages and lines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -9,12 +9,13 @@ from uuid import UUID
 
 from django import forms
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.http import QueryDict
 
 from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
 from webapp.runs.queries import benchmark_of, method_of
+from webapp.runs.texts import in_language
 from webapp.runs.web import present
 from webapp.runs.web.present import look_of, took
 
@@ -74,10 +75,24 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
     return rows[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else ""
 
 
+def listed_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The runs of a page, each with the sentence of what it found."""
+    prefetch_related_objects(runs, "series")
+    return [listed_run(run) | {"result": result_of(run)} for run in runs]
+
+
+def result_of(run: Run) -> str:
+    """The first sentence of a run that succeeded."""
+    if run.state != State.SUCCEEDED or run.preset == "smoke":
+        return ""
+    return present.headline(run, [in_language(row.parsed()) for row in run.series.all()])
+
+
 def listed_run(run: Run) -> dict[str, Any]:
     """A run as a list shows it."""
     method, benchmark = method_of(run), benchmark_of(run)
-    changed = [p for p in present.parameters_of(run) if p.changed]
+    local = {info.name for info in benchmark.parameters() if info.local} if benchmark else set()
+    changed = [p for p in present.parameters_of(run) if p.changed and p.name not in local]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
     word = run.get_failure_display() if run.failure else run.get_state_display()
@@ -86,7 +101,7 @@ def listed_run(run: Run) -> dict[str, Any]:
         "title": benchmark.title if benchmark else run.benchmark,
         "method": method.title if method else run.method,
         **look_of(run, None),
-        "word": "published" if run.imported else word,
+        "word": word,
         "took": took(run),
         "hardware": run.environment.hardware if run.environment else "",
         "settings": settings + (f" and {hidden} more" if hidden > 0 else ""),

@@ -1,4 +1,4 @@
-"""The comparison of runs, their workers, files and feed, and what a reader asks of them."""
+"""The workers, files and feed of runs, and what a reader asks of them."""
 
 import json
 from collections.abc import Hashable
@@ -27,7 +27,6 @@ from webapp.runs import submit
 from webapp.runs.models import WITH_WORKER, Run, State, Worker
 from webapp.runs.queries import live_workers, may_cancel, open_run, visible_runs, with_id
 from webapp.runs.web import export, present
-from webapp.runs.web.compare import CannotCompareError, compare_runs
 from webapp.runs.web.forms import PREFIX, RunForm, offered
 from webapp.runs.web.listing import listed_run
 from webapp.runs.web.present import headline, parameters_of
@@ -35,18 +34,6 @@ from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Item
 from webapp.ui.pages import attachment, for_readers
-
-
-@require_safe
-def compare(request: HttpRequest) -> HttpResponse:
-    """A comparison of runs of one benchmark."""
-    wanted = ",".join(request.GET.getlist("runs"))
-    try:
-        context = compare_runs(visible_runs(request.user), wanted)
-    except CannotCompareError as error:
-        status = 400 if wanted else 200
-        return render(request, "runs/compare.html", {"reason": str(error)}, status=status)
-    return render(request, "runs/compare.html", context)
 
 
 @require_safe
@@ -236,8 +223,8 @@ def _item(site: Site, run: Run) -> Item:
     return site.item(
         f"run:{run.pk}",
         run.get_absolute_url(),
-        f"{listed['title']}: {listed['method']}, {listed['hardware']}",
-        f"{listed['method']} on {listed['hardware']}. {gain}".strip(),
+        gain or f"{listed['title']}: {listed['method']}",
+        f"{listed['method']}: {listed['title']}, on {listed['hardware']}.",
         at=run.finished_at or run.queued_at,
         words=[f"{run.method}.{run.benchmark}"],
         html=f"<pre>{escape(present.command(run))}</pre>",

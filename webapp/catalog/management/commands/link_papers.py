@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from webapp.catalog import chips, evidence, labels, linking
+from webapp.catalog import chips, corrections, evidence, labels, linking
 from webapp.catalog.labels import Label, Text
 from webapp.core.json_lines import read_lines
 from webapp.papers.models import Paper
@@ -21,12 +21,19 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--input", help="file of JSON lines: id, title, abstract")
+        parser.add_argument(
+            "--corrections", action="store_true", help="print what people corrected, as labels"
+        )
         parser.add_argument("--json", action="store_true", help="print one line of JSON per paper")
         parser.add_argument(
             "--report", help="compare with labels (id, method, relation) of held-out papers"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["corrections"]:
+            for label in corrections.labels():
+                self.stdout.write(json.dumps(label))
+            return
         if options["input"]:
             self._file(options)
             return

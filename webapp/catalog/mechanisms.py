@@ -1,0 +1,39 @@
+"""The mechanism that a paper proposes, as far as its own words name it.
+
+A figure of the wrong mechanism beside a paper is worse than none, so only names count: a phrase of
+a single part, in the title or in the sentence that says what is proposed. Two words that merely
+occur together (`a & b`) are no evidence, nor is a name that the paper compares itself with.
+"""
+
+import re
+
+from methods.spec import Mechanism, Method
+from webapp.catalog import phrases
+from webapp.papers.proposal import proposing_sentence
+
+# What stands before the name of another's work, in the same clause.
+_OTHERS = re.compile(
+    r"\b(?:than|unlike|over|outperform\w*|compared? (?:to|with)|against|beyond|replac\w+|"
+    r"instead of|such as|like|including|e\.g\.|existing|prior|previous|limitation\w* of|"
+    r"extend\w*)\b[^,;:]*$",
+    re.IGNORECASE,
+)
+
+
+def named(method: Method, title: str, abstract: str) -> Mechanism | None:
+    """The mechanism whose name the title gives, else the proposing sentence; None if not one."""
+    for text in (title, proposing_sentence(abstract)):
+        found = [mechanism for mechanism in method.mechanisms if _is_named(mechanism, text)]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _is_named(mechanism: Mechanism, text: str) -> bool:
+    for phrase in mechanism.phrases:
+        if " & " in phrase or "~" in phrase:
+            continue
+        match = phrases.pattern(phrase).search(text)
+        if match and not _OTHERS.search(text[: match.start()]):
+            return True
+    return False
