@@ -98,7 +98,8 @@ class Answered:
 
 def standing(method: Method) -> list[Measurement]:
     """Every standing measurement, also of earlier versions of a benchmark, newest first."""
-    stored = StandingMeasurement.objects.filter(method=method.slug).select_related("series__run")
+    related = "series__run__reader", "series__run__environment"
+    stored = StandingMeasurement.objects.filter(method=method.slug).select_related(*related)
     rows = list(stored.defer("series__data").order_by("rank", "-measured_at", "series_id"))
     series = _series([row.series for row in rows])
     return [Measurement(row, series[row.series_id]) for row in rows]

@@ -20,6 +20,21 @@ _OTHERS = re.compile(
 )
 
 
+# Words that many mechanisms of a family share; stems, without their endings.
+_SHARED = re.compile(
+    r"(?:adaptive|attention|block|budget|cache|chunk|compress|critical|drop|dynamic|exact|fixed|"
+    r"for|frame|hierarch|image|important|in|key|kv|layer|learn|level|merg|model|of|page|pattern|"
+    r"pool|progressive|prun|query|recent|reduc|retriev|score|segment|select|sentence|semantic|"
+    r"similar|spars|static|temporal|the|token|top|k|p|video|vision|visual|window|value)\w*",
+    re.IGNORECASE,
+)
+
+
+def _is_a_name(words: str) -> bool:
+    """Whether words are more than those that many mechanisms share."""
+    return any(not _SHARED.fullmatch(word) for word in re.findall(r"\w+", words))
+
+
 def named(method: Method, title: str, abstract: str) -> Mechanism | None:
     """The mechanism whose name the title gives, else the proposing sentence; None if not one."""
     for text in (title, proposing_sentence(abstract)):
@@ -34,6 +49,6 @@ def _is_named(mechanism: Mechanism, text: str) -> bool:
         if " & " in phrase or "~" in phrase:
             continue
         match = phrases.pattern(phrase).search(text)
-        if match and not _OTHERS.search(text[: match.start()]):
+        if match and not _OTHERS.search(text[: match.start()]) and _is_a_name(match[0]):
             return True
     return False

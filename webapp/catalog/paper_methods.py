@@ -57,6 +57,7 @@ class PaperMethod:
 
     link: MethodLink
     carried: Carried
+    claims: Sequence[Claim] | None = None  # what a model read; None: look it up
 
     @cached_property
     def mechanism(self) -> Mechanism | None:
@@ -84,9 +85,10 @@ class PaperMethod:
             for number in self.carried.method.reported
             if (number.paper, number.mechanism) == (paper.arxiv_id, mechanism.slug)
         ]
-        read = Claim.objects.filter(
-            summary__paper=paper, summary__version=paper.version, state=Claim.State.UNIT
-        ).order_by("summary_id", "position")
+        read = self.claims
+        if read is None:
+            latest = Claim.objects.filter(summary__paper=paper, summary__version=paper.version)
+            read = list(latest.order_by("summary_id", "position"))
         by_model = [claim for claim in read if claim.verified]
         numbers = [ReportedNumber(claim, self.reported) for claim in by_person]
         numbers += [ReportedNumber(claim, self.reported) for claim in by_model]
@@ -207,12 +209,12 @@ class PaperMethod:
         return Experiment(method.slug, benchmark, mechanism, preset, settings)
 
 
-def methods_of(paper: Paper) -> list[PaperMethod]:
+def methods_of(paper: Paper, claims: Sequence[Claim] | None = None) -> list[PaperMethod]:
     """The methods a paper is about, each with why and with what was measured."""
     known = registry.slugs()
     links = MethodLink.objects.filter(MethodLink.counting(), paper=paper).select_related("paper")
     methods = [
-        PaperMethod(link, Carried(registry.get(link.method)))
+        PaperMethod(link, Carried(registry.get(link.method)), claims)
         for link in links.order_by("-score", "method")
         if link.method in known
     ]

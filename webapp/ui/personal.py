@@ -21,7 +21,7 @@ from webapp.core.hooks import Hook
 
 _NONCE = token_hex(8)  # so that no paper's text can contain a mark
 _MARK = re.compile(rf"{_NONCE}:(\w+):(\d*):([^;]*);")
-_SAMPLE = "0000.00000"  # placeholder for the identifier, in fragments rendered for many papers
+_SAMPLE = "0001.00000"  # placeholder for the identifier, in fragments rendered for many papers
 
 
 class Shelf(NamedTuple):
