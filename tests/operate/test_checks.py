@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
 
 from tests import forking
 from tests.processes import ROOT
@@ -135,6 +136,22 @@ def test_strangers_are_told_no_address(client: Client, settings: Any) -> None:
     status, checks = checks_of(client)
     assert (status, checks["broker"]["detail"]) == (503, "Redis does not answer")
     assert "127.0.0.1" not in client.get("/readyz").content.decode()
+
+
+@pytest.mark.parametrize(("setting", "value"), [("maxmemory", "1"), ("min-replicas-to-write", "1")])
+def test_unready_while_redis_refuses_writes(
+    client: Client, redis_url: str, setting: str, value: str
+) -> None:
+    everybody_is_alive()
+    redis = Redis.from_url(redis_url)
+    redis.config_set(setting, value)
+    try:
+        assert redis.ping()
+        status, checks = checks_of(client)
+    finally:
+        redis.config_set(setting, "0")
+    assert (status, checks["broker"]["detail"]) == (503, "Redis refuses writes")
+    assert checks_of(client)[0] == 200
 
 
 def test_unready_without_a_database() -> None:

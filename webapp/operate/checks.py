@@ -6,6 +6,7 @@ The results are public and so contain no addresses; the log has the full errors.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -13,6 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 from kombu import Connection
 from kombu.exceptions import KombuError
+from redis.exceptions import RedisError, ResponseError
 
 from webapp.catalog.linking import relinking
 from webapp.core import connections
@@ -69,14 +71,20 @@ def _database() -> tuple[bool, str]:
 
 
 def _broker() -> tuple[bool, str]:
+    within = {"socket_timeout": BROKER_SECONDS, "socket_connect_timeout": BROKER_SECONDS}
     try:
-        within = {"socket_timeout": BROKER_SECONDS, "socket_connect_timeout": BROKER_SECONDS}
         with Connection(settings.CELERY_BROKER_URL, transport_options=within) as broker:
             broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS, interval_start=0)
-    except (OSError, KombuError) as error:
+            # Redis answers reads, and a ping, while it refuses what every task needs.
+            channel: Any = broker.default_channel
+            channel.client.set("assay-readyz", "1", ex=60)
+    except (OSError, KombuError, RedisError) as error:
         log.warning("Check of the broker: %s", error)
-        full = "MISCONF" in str(error)  # its error for every command while it cannot write
-        return False, "Redis cannot write: is its disk full?" if full else "Redis does not answer"
+        if "MISCONF" in str(error):  # its error for every command while it cannot write
+            return False, "Redis cannot write: is its disk full?"
+        if isinstance(error, ResponseError):
+            return False, "Redis refuses writes"
+        return False, "Redis does not answer"
     return True, "Redis"
 
 
