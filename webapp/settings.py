@@ -37,8 +37,14 @@ def _kept_secret() -> str:
 # Loading the settings writes nothing: a secret is made when one is needed.
 SECRET_KEY = ENV.secret_key.get_secret_value() or SimpleLazyObject(_kept_secret)
 DEBUG = ENV.debug
-ALLOWED_HOSTS = list(ENV.hosts)
-BASE_URL = ENV.base_url.rstrip("/")
+# The public address decides which host the site answers to, from where forms may be sent, and
+# whether it is behind TLS.
+BASE_URL = ENV.base_url
+PUBLIC = urlsplit(BASE_URL)
+HTTPS = PUBLIC.scheme == "https" if ENV.https is None else ENV.https
+ALLOWED_HOSTS = list(dict.fromkeys([*ENV.hosts, *filter(None, [PUBLIC.hostname])]))
+CSRF_TRUSTED_ORIGINS = [BASE_URL] if BASE_URL else []
+CSRF_FAILURE_VIEW = "webapp.operate.views.csrf_failure"
 
 # The apps that have pages, in the order in which their URL patterns are tried.
 ROOMS = (
@@ -136,10 +142,11 @@ SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "/"
 # Such a proxy also says for whom it asks; without one anybody could say so.
-BEHIND_PROXY = ENV.https
-if ENV.https:
+BEHIND_PROXY = HTTPS
+if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
+    SECURE_SSL_HOST = PUBLIC.netloc if PUBLIC.scheme == "https" else None
     SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365
     # The prefix makes browsers refuse a cookie that another host or an unencrypted page set.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"

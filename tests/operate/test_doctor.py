@@ -116,12 +116,20 @@ def test_benchmarks(data: Path) -> None:
     assert "Runs are measured by lab (H200)" in found("good")
 
 
-def test_the_address(settings: Any) -> None:
-    settings.BASE_URL = "https://assay.example"
-    settings.ALLOWED_HOSTS = ["localhost"]
-    assert "Add assay.example to ASSAY_HOSTS." in found("problem")
-    settings.ALLOWED_HOSTS = ["assay.example"]
-    assert "ASSAY_HOSTS" not in found("problem")
+@pytest.mark.parametrize(
+    ("address", "https", "told"),
+    [
+        ("http://assay.example", True, "Write https:// in ASSAY_BASE_URL"),
+        ("https://assay.example:9100", False, "Remove ASSAY_HTTPS"),
+        ("https://assay.example:9100", True, ""),
+        ("http://assay.example", False, ""),
+    ],
+)
+def test_the_address(settings: Any, address: str, https: bool, told: str) -> None:
+    settings.BASE_URL, settings.HTTPS = address, https
+    problems = found("problem")
+    assert told in problems
+    assert ("ASSAY_BASE_URL" in problems) == bool(told)
 
 
 def test_clocks_more_than_a_day_apart(monkeypatch: pytest.MonkeyPatch) -> None:

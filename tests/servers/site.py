@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,8 +41,14 @@ class Site:
 
 
 @contextmanager
-def serving(data: Path, scene: str, workers: int = 1, static: Path | None = None) -> Iterator[Site]:
-    """Serve `scene` (tests/scenes.py) from the empty directory `data`.
+def serving(
+    data: Path,
+    scene: str,
+    workers: int = 1,
+    static: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Site]:
+    """Serve `scene` (tests/scenes.py) from the empty directory `data`, with these `variables`.
 
     `static` holds the static files where they were collected before.
     """
@@ -53,6 +59,7 @@ def serving(data: Path, scene: str, workers: int = 1, static: Path | None = None
         "DJANGO_SETTINGS_MODULE": "webapp.settings",
         "WEB_CONCURRENCY": str(workers),
         "PYTHONPATH": str(ROOT),
+        **(variables or {}),
     }
     site = Site(data, environment)
     (data / "static").mkdir(parents=True, exist_ok=True)

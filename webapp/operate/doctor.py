@@ -88,12 +88,24 @@ def _data_directory() -> Iterator[Finding]:
 def _settings() -> Iterator[Finding]:
     if settings.DEBUG:
         yield Finding("note", "ASSAY_DEBUG is on", "Never on a public machine: it shows settings.")
-    host = urlsplit(settings.BASE_URL).hostname if settings.BASE_URL else None
-    if host and not {host, "*"} & set(settings.ALLOWED_HOSTS):
+    scheme = urlsplit(settings.BASE_URL).scheme
+    if scheme == "http" and settings.HTTPS:
         yield Finding(
             "problem",
-            f"ASSAY_BASE_URL names {host}, which the site does not answer to",
-            f"Add {host} to ASSAY_HOSTS.",
+            "ASSAY_HTTPS is on, but ASSAY_BASE_URL begins with http://",
+            "Write https:// in ASSAY_BASE_URL: links in mails and feeds begin with it.",
+        )
+    if scheme == "https" and not settings.HTTPS:
+        yield Finding(
+            "problem",
+            "ASSAY_BASE_URL begins with https://, but ASSAY_HTTPS=0",
+            "Remove ASSAY_HTTPS: without it cookies are secure where the address is.",
+        )
+    if settings.HTTPS and not scheme:
+        yield Finding(
+            "note",
+            "ASSAY_HTTPS is on without ASSAY_BASE_URL",
+            "Set ASSAY_BASE_URL to the address that browsers use, with its port if it is not 443.",
         )
 
 

@@ -7,8 +7,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect
+from django.middleware.csrf import REASON_NO_CSRF_COOKIE, REASON_NO_REFERER
+from django.shortcuts import redirect, render
 from django.template import loader
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -51,6 +53,26 @@ def readyz(request: HttpRequest) -> JsonResponse:
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text format."""
     return HttpResponse(generate_latest(Metrics()), content_type=CONTENT_TYPE_LATEST)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403, with what to do about a form that may have come from another site."""
+    origin = request.headers.get("Origin", "")
+    if reason == REASON_NO_CSRF_COOKIE:
+        cause = "cookies"
+    elif origin == "null" or reason == REASON_NO_REFERER:
+        cause = "hidden"
+    elif reason.startswith(("Origin checking failed", "Referer checking failed")):
+        cause = "address"
+    else:
+        cause = "old"
+    here = f"{request.scheme}://{request.get_host()}"
+    context = {
+        "cause": cause,
+        "origin": origin or gettext("another address"),
+        "here": settings.BASE_URL or here,
+    }
+    return render(request, "403_csrf.html", context, status=403)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
