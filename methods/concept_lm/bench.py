@@ -223,8 +223,8 @@ def _comparisons(
         bounds = ((float(T), speedup_bound(shape, model.config, T, 1 / n)) for T in params.contexts)
         limits.append(Limit(label=f"operations allow, every {n}", points=tuple(bounds), of="ratio"))
     plain, theirs, planned = charts.variants("decode")
-    ours = [*_ours(rules), planned]
-    v3 = planning(params, model)
+    ours = [*_ours(rules), *([planned] if params.v3 else [])]
+    v3 = planning(params, model) if params.v3 else None
     batch = f"{params.batch} {'row' if params.batch == 1 else 'rows'}"
     speed = charts.open("speed", variants=[plain, theirs, *ours], limits=limits, batch=batch)
     kept = charts.open("kv_bytes", variants=[plain, *ours])
@@ -236,8 +236,9 @@ def _comparisons(
         yield Comparison(speed, T, bursts, work=BURST * params.batch)
         if params.longest_prompt >= T:
             v2 = {f"tokens_{n}": partial(Ours, model, r, prompt) for n, r in rules.items()}
-            base, plan = partial(Plain, model, prompt), partial(v3[0].sample, prompt, 0.0)
-            yield Comparison(reading, T, partial(dict, plain=base, v3=plan, **v2))
+            plan = {"v3": partial(v3[0].sample, prompt, 0.0)} if v3 else {}
+            base = partial(Plain, model, prompt)
+            yield Comparison(reading, T, partial(dict, plain=base, **plan, **v2))
 
 
 @torch.no_grad()
@@ -248,7 +249,7 @@ def _bursts(
     prompt: Tensor,
     *,
     kept: OpenSeries,
-    v3: tuple[Planner, Executor],
+    v3: tuple[Planner, Executor] | None,
 ) -> dict[str, Callable[[], object]]:
     """Calls that decode `BURST` tokens from a prompt and rewind; records the bytes each caches.
 
@@ -268,13 +269,14 @@ def _bursts(
     plain = Plain(model, prompt)
     ours = {f"tokens_{n}": Ours(model, rule, prompt) for n, rule in rules.items()}
     sizes = {name: call.state.kv_bytes() for name, call in ours.items()}
-    planner, executor = v3
-    z = planner.sample(prompt, 0.0)
-    entries = executor.prefix(*executor.read(z))[0].shape[1]
-    sizes["v3"] = plain.cache.bytes() * entries // prompt.shape[1]
-    kept.add_exact(prompt.shape[1], {"plain": plain.cache.bytes(), **sizes})
     bursts: dict[str, Callable[[], object]] = {name: call.burst for name, call in ours.items()}
-    bursts["v3"] = partial(executor.write, z, BURST, 0.0)
+    if v3 is not None:
+        planner, executor = v3
+        z = planner.sample(prompt, 0.0)
+        entries = executor.prefix(*executor.read(z))[0].shape[1]
+        sizes["v3"] = plain.cache.bytes() * entries // prompt.shape[1]
+        bursts["v3"] = partial(executor.write, z, BURST, 0.0)
+    kept.add_exact(prompt.shape[1], {"plain": plain.cache.bytes(), **sizes})
     return {"plain": plain.burst, "transformers": transformers_burst, **bursts}
 
 

@@ -50,6 +50,7 @@ class DecodeParams(_Split, TimedParams):
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
     )
+    v3: bool = parameter(True, "Whether v3 is timed beside v2.")
     model: Place = parameter(
         "", "Folder, GGUF file or hub id of real weights; empty is random.", model=True
     )

@@ -162,6 +162,9 @@ def training(ctx: Context, params: TrainingParams) -> None:
     _readable(params.model)
     ctx.check_all("gradients", checks.gradients(ctx.device))
     rows: dict[str, dict[str, Any]] = {loss: {"loss": loss} for loss in LOSSES} | ABLATIONS
+    if unknown := set(params.only) - rows.keys():
+        raise InputError(f"no training {min(unknown)!r}; there are {', '.join(rows)}")
+    rows = {n: row for n, row in rows.items() if not params.only or n in {"none", *params.only}}
     usual = {"loss": "none", "keep_tokens": split(FINAL_BUDGET)}
     configs = {name: toy.pruning(**(usual | changes)) for name, changes in rows.items()}
     each = toy.WARM_UP + params.base_steps + len(configs) * params.steps
@@ -184,7 +187,9 @@ def training(ctx: Context, params: TrainingParams) -> None:
     charts = Charts(ctx, __file__)
     for name, figure in WATCHED.items():
         shown = LOSSES[:1] if name == "judge" else LOSSES[:3]
-        charts.seeds(name, _curve({loss: curves[loss] for loss in shown}, figure, params.watch))
+        some = {loss: curves[loss] for loss in shown if loss in curves}
+        if some:
+            charts.seeds(name, _curve(some, figure, params.watch))
     right = {
         (name, "held out"): [100 * share for share in values] for name, values in final.items()
     }

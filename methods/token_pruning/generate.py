@@ -53,7 +53,7 @@ def generate(
     Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned
 
     Stops, pads, samples and weighs tokens as the model's generation_config says: transformers' own
-    `generate` prepares both, and `_write` goes on from there. Rows may hold different numbers of
+    `generate` prepares both, and `write` goes on from there. Rows may hold different numbers of
     images, none among them: rows of one number are read together.
 
     Args:
@@ -67,13 +67,7 @@ def generate(
         InputError: for beam search, padding on the right, no room to write.
     """
     config = llava.generation_config
-    mode = config.get_generation_mode()
-    if mode not in ("greedy_search", "sample") or config.num_return_sequences not in (None, 1):
-        asked = f"{mode.value}, {config.num_return_sequences or 1} a row"
-        raise InputError(
-            "pruned decoding is greedy or samples, once a row; generation_config asks for "
-            f"{asked}: set num_beams and num_return_sequences to 1"
-        )
+    check_mode(config)
     new = new if new is not None else (config.max_new_tokens or NEW)
     room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
     if not 1 <= new <= room:
@@ -86,15 +80,27 @@ def generate(
         rows = (counts == count).nonzero()[:, 0]
         images = (first[rows, None] + torch.arange(count, device=rows.device)).flatten()
         part = _rows(prompt, rows, images if count else None)
-        written = llava.generate(
+        written = type(llava).generate(
+            llava,
             part.ids,
             attention_mask=part.real().long(),
             max_new_tokens=new,
-            custom_generate=partial(_write, part, stages, generator),
+            custom_generate=partial(write, part, stages, generator),
         )
         out[rows, : written.shape[1]] = written
         longest = max(longest, written.shape[1])
     return out[:, :longest]
+
+
+def check_mode(config: Any) -> None:
+    """Refuse a way of decoding other than greedy search and sampling; raises InputError."""
+    mode = config.get_generation_mode()
+    if mode not in ("greedy_search", "sample") or config.num_return_sequences not in (None, 1):
+        asked = f"{mode.value}, {config.num_return_sequences or 1} a row"
+        raise InputError(
+            "pruned decoding is greedy or samples, once a row; generation_config asks for "
+            f"{asked}: set num_beams and num_return_sequences to 1"
+        )
 
 
 def _padding(config: Any) -> int:
@@ -110,12 +116,15 @@ def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
     return replace(replace(prompt, pixels=None).each(lambda part: part[rows]), pixels=pixels)
 
 
-def _write(
+def write(
     prompt: Prompt, stages: Sequence[Stage], generator: torch.Generator | None,
     llava: Any, ids: Tensor, *, logits_processor: Any, stopping_criteria: Any,
     generation_config: Any, **_: Any,
 ) -> Tensor:  # fmt: skip
-    """The decoding loop for transformers' `generate`, for rows of equally many images."""
+    r"""Decode for transformers' `generate`, rows of equally many images: new ids (B, n).
+
+    Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned
+    """
     reading = read(llava, prompt, stages, cached=True, generator=generator)
     logits, begin = reading.logits[:, -1], ids.shape[1]
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)

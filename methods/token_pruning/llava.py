@@ -56,14 +56,15 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
             or of other shapes, or one of them is no number.
     """
     config = read_config(source, "LLaVA")
-    _check_kind(config)
+    check_kind(config)
     made: Any = LlavaForConditionalGeneration
     if config.model_type in FAMILIES:
         made = AutoModelForImageTextToText._model_mapping[type(config)]
     return load_frozen(made, source, dtype=dtype, seed=seed)
 
 
-def _check_kind(config: Any) -> None:
+def check_kind(config: Any) -> None:
+    """Refuse a configuration of a model that is not read here; raises InputError."""
     kinds = ("llava", *FAMILIES)
     if config.model_type not in kinds:
         listed = ", ".join(kinds)

@@ -37,6 +37,11 @@ class TradeoffParams(_Learning):
 class TrainingParams(_Learning):
     """Parameters of `training`."""
 
+    only: tuple[str, ...] = parameter(
+        (),
+        "Losses and ablations beside the task alone and chance; none: all of them.",
+        max_length=12,
+    )
     watch: int = parameter(20, "Steps averaged to a point of a curve.", ge=1, le=10_000)
 
 

@@ -49,6 +49,20 @@ def test_a_benchmark_checks_then_shows_series(slug: str, tmp_path: Path) -> None
         assert kept.content.startswith("<svg")
 
 
+def test_one_loss_is_trained_alone_beside_the_task() -> None:
+    code, events = run_here(
+        "token_pruning.training", SMALLEST["training"] | {"only": "adversarial"}
+    )
+    assert code == 0
+    series = {event.name: event for event in events if isinstance(event, Series)}
+    final = {point.variant for point in series["final"].points}
+    assert final == {"chance", "unpruned", "none", "adversarial"}
+    assert {point.variant for point in series["judge"].points} == {"adversarial"}
+    code, events = run_here("token_pruning.training", {"only": "adversarial,gan"})
+    assert code == 2
+    assert "no training 'gan'; there are adversarial" in events[-1].message
+
+
 @pytest.mark.parametrize("slug", SMALLEST)
 def test_a_model_that_is_not_there(slug: str, tmp_path: Path) -> None:
     code, events = run_here(f"token_pruning.{slug}", {"model": str(tmp_path / "none")})

@@ -147,8 +147,9 @@ def test_the_faithful_schedule_saves_nothing_at_the_last_layer():
 
 
 def test_the_source_s_yaml_is_a_file_that_train_loads() -> None:
-    """As it stands in the source: every key of it is read, and all are our defaults."""
+    """Every key of the source is read, and its values are our defaults."""
     path = Path(spec.__file__).parent / "configs/vision_token_pruning.yaml"
-    assert load_config(path) == PruningConfig()
+    assert load_config(path) == PruningConfig(target_merge_tokens=288)
+    assert PruningConfig().merged(576) == 288
     told = set(re.findall(r"^(\w+):", path.read_text(), re.M))
-    assert told >= {"merger_type", "pruning_layers", "pruner_d_internal", "optimizers"}
+    assert told >= {"merger_type", "target_merge_tokens", "pruner_d_internal", "optimizers"}
