@@ -162,8 +162,6 @@ def training(ctx: Context, params: TrainingParams) -> None:
     _readable(params.model)
     ctx.check_all("gradients", checks.gradients(ctx.device))
     rows: dict[str, dict[str, Any]] = {loss: {"loss": loss} for loss in LOSSES} | ABLATIONS
-    if unknown := set(params.only) - rows.keys():
-        raise InputError(f"no training {min(unknown)!r}; there are {', '.join(rows)}")
     rows = {n: row for n, row in rows.items() if not params.only or n in {"none", *params.only}}
     usual = {"loss": "none", "keep_tokens": split(FINAL_BUDGET)}
     configs = {name: toy.pruning(**(usual | changes)) for name, changes in rows.items()}

@@ -34,10 +34,15 @@ class TradeoffParams(_Learning):
     draws: int = parameter(3, "Draws of random selection a model.", ge=1, le=50)
 
 
+Trained = Literal[
+    "adversarial", "mse", "attention", "merger", "heads", "simple", "scaled", "unscored", "late",
+]  # fmt: skip
+
+
 class TrainingParams(_Learning):
     """Parameters of `training`."""
 
-    only: tuple[str, ...] = parameter(
+    only: tuple[Trained, ...] = parameter(
         (),
         "Losses and ablations beside the task alone and chance; none: all of them.",
         max_length=12,
