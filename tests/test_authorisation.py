@@ -20,12 +20,13 @@ READERS = {
     *("digests:profile-new", "digests:profile-edit", "library:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:list", "library:bulk", "library:zotero", "pages:first-steps"),
+    *("library:forget", "digests:profile-import"),
     *("mail:account", "mail:confirm", "mail:preview", "readers:account", "readers:export"),
     "readers:sign-out-elsewhere",
     *("catalog:correct", "runs:of-paper", "runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.
-ADMINISTRATORS = {"readers:readers", "operate:connections"}
+ADMINISTRATORS = {"readers:readers", "operate:connections", "papers:fetch-now"}
 # The interface asks for tokens itself: tests/api.
 TOKENS = "api-1:"
 ARGUMENTS = {

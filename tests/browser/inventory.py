@@ -99,6 +99,7 @@ NOT_PAGES = {
         "readers:language",
     ),  # POST only
     *("library:entry", "library:leave", "library:list", "library:bulk"),  # POST only
+    *("library:forget", "digests:profile-import", "papers:fetch-now"),  # POST only
     "readers:sign-out-elsewhere",  # POST only
     *(
         "library:starred",

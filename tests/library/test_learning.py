@@ -88,11 +88,11 @@ def test_a_learned_profile_needs_no_keywords_and_keeps_what_is_like(reader: User
 def test_who_has_no_profile_for_it_is_led_to_one(client: Client, reader: User) -> None:
     star(reader, 5)
     client.force_login(reader)
-    assert "None of your profiles ranks by it" not in client.get("/library/").content.decode()
+    assert "None of your feeds learns yet" not in client.get("/library/").content.decode()
     feedback.learn(reader.pk)
-    assert "None of your profiles ranks by it" in client.get("/library/").content.decode()
+    assert "None of your feeds learns yet" in client.get("/library/").content.decode()
     learned_profile(reader, "both")
-    assert "None of your profiles ranks by it" not in client.get("/library/").content.decode()
+    assert "None of your feeds learns yet" not in client.get("/library/").content.decode()
 
 
 def test_rules_alone_are_not_touched(reader: User) -> None:
@@ -234,3 +234,19 @@ class TestMachine:
     def test_one_class_alone_is_no_model(self) -> None:
         with pytest.raises(ValueError, match="others"):
             fit([Example(numbered_vector(*LIKED), True)])
+
+
+def test_the_library_says_how_saves_are_used_and_forgets(client: Client, reader: User) -> None:
+    client.force_login(reader)
+    star(reader, 3)
+    refused = Paper.objects.filter(title__startswith="owl").first() or Paper.objects.latest("pk")
+    LibraryEntry.objects.create(reader=reader, paper=refused, not_for_me=True)
+    LikedText.objects.create(reader=reader, title="Robot hands", abstract="Robot grasping.")
+    feedback.learn(reader.pk)
+    page = " ".join(client.get("/library/").content.decode().split())
+    assert "to 3 saved, 1 imported and 0 Zotero papers" in page
+    assert "1 marked “Not for me”" in page
+    client.post("/library/forget/")
+    given = feedback.signals(reader)
+    assert (given.count, given.disliked, given.texts) == (3, 0, ())
+    assert "/library/forget/" not in client.get("/library/").content.decode()

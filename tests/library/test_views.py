@@ -213,7 +213,7 @@ CSL = json.dumps([{"title": "Old", "abstract": "Words."}, {"URL": "arxiv.org/abs
 @pytest.mark.parametrize(
     ("given", "became"),
     [
-        ("2603.00001, https://arxiv.org/pdf/2603.00001v3 hep-th/9901001 2699.00001", (1, 0, 2)),
+        ("2603.00001, https://arxiv.org/pdf/2603.00001v3 hep-th/9901001 2612.00001", (1, 0, 2)),
         (BIBTEX, (1, 1, 0)),
         (RIS, (1, 0, 0)),
         (CSL, (1, 1, 0)),
@@ -263,7 +263,7 @@ def test_a_paper_named_that_is_not_here_is_fetched_and_saved(
     with ArxivServer(today=WEDNESDAY) as arxiv:
         settings.ARXIV_API_URL, settings.ARXIV_SECONDS = arxiv.api_url, 0
         known = next(arxiv.corpus.latest()).arxiv_id
-        page = client.post("/library/import/", {"text": f"{known} 2699.00001"})
+        page = client.post("/library/import/", {"text": f"{known} 2612.00001"})
         assert "The others were requested from arXiv" in page.content.decode()
         (arguments,) = sent
         assert [importing.save_named(*arguments) for _ in range(2)] == [1, 1]
@@ -277,8 +277,8 @@ def test_while_no_worker_can_be_asked_the_page_says_so(
         raise OSError("no broker")
 
     monkeypatch.setattr(tasks.app(), "send_task", down)
-    page = client.post("/library/import/", {"text": "2699.00001"}).content.decode()
-    assert "arXiv cannot be reached now: 2699.00001" in page
+    page = client.post("/library/import/", {"text": "2612.00001"}).content.decode()
+    assert "arXiv cannot be reached now: 2612.00001" in page
 
 
 def test_the_librarys_first_address_leads_to_it(client: Client) -> None:

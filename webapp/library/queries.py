@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from webapp.core.input import number_in
 from webapp.digests.models import LearnedModel
-from webapp.library.models import LibraryEntry, ReadingList, Star
+from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star, ZoteroItem
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.papers.search import matching
@@ -160,6 +160,18 @@ def learned(reader: User) -> tuple[LearnedModel | None, list[str], list[str]]:
     ordered = sorted(model.weights.items(), key=lambda item: -item[1])
     liked = [word for word, weight in ordered[:12] if weight > 0]
     return model, liked, [word for word, weight in ordered[::-1][:8] if weight < 0]
+
+
+def feedback_counts(reader: User) -> dict[str, int]:
+    """Return how many papers of each kind feeds learn from."""
+    entries = LibraryEntry.objects.filter(reader=reader)
+    return {
+        "saved": Star.objects.filter(reader=reader).count(),
+        "read": entries.exclude(read_at=None).count(),
+        "not_for_me": entries.filter(not_for_me=True).count(),
+        "texts": LikedText.objects.filter(reader=reader).count(),
+        "zotero": ZoteroItem.objects.filter(reader=reader).count(),
+    }
 
 
 # A reader's own fields in every search: `is:unread`, `tag:kernels`, `list:"to cite"`, `note:`.

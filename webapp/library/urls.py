@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern] = [
     path("star/", views.star, name="star"),
     path("save/<str:token>/", views.save, name="save"),
     path("library/leave/", views.leave, name="leave"),
+    path("library/forget/", views.forget, name="forget"),
     path("library/import/", views.import_, name="import"),
     path("library/zotero/", views.zotero_, name="zotero"),
     path("library/chosen/", bulk.bulk, name="bulk"),

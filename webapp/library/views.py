@@ -21,7 +21,14 @@ from webapp.library import queries, zotero, zotero_reading
 from webapp.library.feedback import ask
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
-from webapp.library.models import MAX_LISTS, LibraryEntry, ReadingList, Star, ZoteroReading
+from webapp.library.models import (
+    MAX_LISTS,
+    LibraryEntry,
+    LikedText,
+    ReadingList,
+    Star,
+    ZoteroReading,
+)
 from webapp.papers import citations
 from webapp.readers.links import read_save_token
 from webapp.ui.pages import asked_mark, back, for_readers
@@ -72,6 +79,17 @@ def leave(request: HttpRequest, reader: User) -> HttpResponse:
     entry.not_for_me = wanted
     entry.save(update_fields=["not_for_me", "changed_at"])
     return back(request, "/library/", f"#p-{paper.arxiv_id}", left=wanted)
+
+
+@for_readers("POST")
+@transaction.atomic
+def forget(request: HttpRequest, reader: User) -> HttpResponse:
+    """Forget what feeds learn from beside saved papers: "Not for me" and imported texts."""
+    LibraryEntry.objects.filter(reader=reader, not_for_me=True).update(not_for_me=False)
+    LikedText.objects.filter(reader=reader).delete()
+    messages.success(request, _("Forgotten. Your feeds learn from your saved papers alone."))
+    ask(reader.pk)
+    return redirect("library:library")
 
 
 @for_readers("POST")

@@ -7,7 +7,6 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.digests.models import Profile
-from webapp.learning.training import LEAST
 from webapp.library import queries
 from webapp.library.models import ReadingList
 from webapp.library.sharing import shared
@@ -46,7 +45,7 @@ def library(request: HttpRequest, reader: User) -> HttpResponse:
         "model": model,
         "liked_words": liked,
         "disliked_words": disliked,
-        "least": LEAST,
+        "counts": queries.feedback_counts(reader),
         "used": Profile.objects.filter(owner=reader).exclude(ranking="rules").exists(),
     }
     return render(request, "pages/library.html", context)

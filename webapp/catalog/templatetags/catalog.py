@@ -33,7 +33,7 @@ def paper_claims(view: PaperSummaryView, methods: list[PaperMethod]) -> dict[str
 @register.inclusion_tag("catalog/similar.html")
 def similar_papers(paper: Paper) -> dict[str, Any]:
     """Papers that say much the same."""
-    return {"papers": [other for _, other in similar(paper)]}
+    return {"papers": [other for _, other in similar(paper)], "like": paper.arxiv_id}
 
 
 def highlighted(html: str) -> SafeString:

@@ -139,7 +139,7 @@ def search(
     if paper := _by_identifier(text):
         return SearchResults([paper] if page == 1 else [], page, count=1)
     if (like := _LIKE.fullmatch(text)) and (paper := _by_identifier(like[1])):
-        return _like(paper, page)
+        return _like(paper, page, order)
     if relax and _YEAR.fullmatch(text.strip()):
         text = f"year:{text.strip()}"
     asked = Asked(category, since, page, order, reader)
@@ -236,9 +236,11 @@ def _matches(query: Query, page: int, order: Order) -> list[int]:
     return index.matches(query, look)
 
 
-def _like(paper: Paper, page: int) -> SearchResults:
+def _like(paper: Paper, page: int, order: Order) -> SearchResults:
     """Return the papers that are like another."""
     keys = papers_like(paper, 2 * PAGE)
+    if order == "newest":
+        keys = _listed_by_day(keys)
     first, end = (page - 1) * PAGE, page * PAGE
     return SearchResults(_load(keys[first:end]), page, len(keys) > end, len(keys), like=paper)
 
