@@ -290,7 +290,8 @@ def _is_denied(claimed: ClaimedNumber, number: Number, here: Assignment, theirs:
 def _is_loss(claimed: ClaimedNumber, number: Number, theirs: Statement) -> bool:
     """Whether the claim's subject loses by this number: "A loses to B by 1.9 points"."""
     ((better, worse),) = _MERITS
-    before, clause = theirs.text[: number.start], theirs.clause(number)
+    before = theirs.text[: number.start]
+    clause = _CLAUSES.split(before)[-1]
     loses = worse.search(clause) if _BY.search(before) and not better.search(clause) else None
     is_said = worse.search(fold(claimed.metric)) or claimed.value.strip().startswith(("-", "−"))
     loser = _tokens(before.partition(loses[0])[0]) if loses else set()

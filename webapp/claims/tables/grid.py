@@ -9,6 +9,7 @@ one cell (`\\makecell`) or the layout of several tables.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from lxml.html import HtmlElement
 
@@ -148,7 +149,7 @@ def _grid(tabular: HtmlElement) -> Grid | None:
     width = 0
     for r, row in enumerate(rows):
         c = 0
-        is_coloured = any(map(_colours_row, [row, *row.iter("span")][:MAX_SPAN]))
+        is_coloured = any(map(_colours_row, islice(row.iter(), MAX_SPAN)))
         for element in _cells(row):
             while (r, c) in taken:
                 c += 1

@@ -13,6 +13,7 @@ _NAMED = re.compile(r"(?P<name>\s*[A-Za-z]+(?:!\d{1,3}![A-Za-z]+)*)(?P<share>!(?
 _PART = re.compile(r"\d{1,3}|[01]?\.\d{1,4}")
 _NUMBER = re.compile(r"[-+−]?(?:0|[1-9][\d,]*)(?:\.\d+)?(?![\d.])")
 _ROWS = re.compile(r"\s*-?\d{1,2}\s*\*")
+LONGEST = 24  # digits that a colour and a number behind it have
 MOST = {"rgb": 1, "cmyk": 1, "gray": 1, "RGB": 255, "!": 100}
 
 
@@ -49,7 +50,7 @@ def _behind_number(text: str, start: int, most: int, parts: list[str]) -> str:
     It ends where no digit follows, or at the only place that leaves a number as people write it: a
     share of five or more like other shares, or as many decimals as the other parts have.
     """
-    run = re.match(r"[\d.]*", text[start:])
+    run = re.match(rf"[\d.]{{0,{LONGEST}}}", text[start : start + LONGEST])
     digits = run[0] if run else ""
     if _PART.fullmatch(digits) and float(digits) <= most:
         return text[start + len(digits) :]

@@ -1,8 +1,9 @@
 """True and false claims of abstracts, as a model would make them: how many are told otherwise.
 
-`python -m tests.summaries.claims_told CLAIMS ABSTRACTS`: CLAIMS has a line a claim, `paper|value|
-unit|subject|metric|baseline|setting`, written by hand from the abstract; ABSTRACTS lines
-`{"id", "title", "abstract"}`. The quote of a claim is the sentence that holds its number.
+`python -m tests.summaries.measure_claims CLAIMS ABSTRACTS`: CLAIMS has a line a claim,
+`paper|value|unit|subject|metric|baseline|setting`, written by hand from the abstract
+(claims_true.txt, claims_false.txt); ABSTRACTS has lines `{"id", "title", "abstract"}`, which belong
+to arXiv. The quote of a claim is the sentence that holds its number.
 """
 
 from __future__ import annotations
