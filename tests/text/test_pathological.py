@@ -9,14 +9,15 @@ from datetime import date
 from html import escape
 
 import pytest
-from webapp.claims.extraction.claims import claims_of
 
 from tests.text.pathological import texts
+from webapp.claims.extraction.quotes import quotes
 from webapp.claims.tables.store import tables_of_html
 from webapp.core.sandbox import UnreadableError
 from webapp.library.references import references
 from webapp.papers.formats import parse_feed
 from webapp.papers.identifiers import identifiers_in
+from webapp.papers.latexml import plain_tex
 from webapp.papers.names import parse_name, unicode_name
 from webapp.papers.proposal import informative_sentence
 from webapp.papers.repositories import offered, repository
@@ -77,7 +78,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "name": lambda text: (unicode_name(text), parse_name(text)),
     "identifiers": identifiers_in,
     "sentence of an abstract": informative_sentence,
-    "claims of an abstract": claims_of,
+    "quotes of an abstract": quotes,
+    "a formula as text": plain_tex,
     "grounding": ground,
 }
 
