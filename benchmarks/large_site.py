@@ -84,7 +84,7 @@ def _indexed_afterwards(*, begun: bool) -> Iterator[None]:
 
     from webapp.papers.search import search
 
-    index = import_module("webapp.papers.migrations.0001_tables")
+    index = import_module("webapp.papers.migrations.0001_squashed_0012_fenced_lease")
     try:
         with transaction.atomic():
             search("model")

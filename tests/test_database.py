@@ -54,7 +54,7 @@ def migrations(data: Path) -> set[str]:
 def test_an_older_database_is_brought_up_to_date(data: Path) -> None:
     complete = migrations(data)
     assert command(data, "migrate", "readers", "zero").returncode == 0
-    assert "readers.0001_tables" not in migrations(data)
+    assert "readers.0001_squashed_0002_preference" not in migrations(data)
     assert command(data, "sign_in_link").returncode == 0
     assert migrations(data) == complete
 
@@ -131,73 +131,6 @@ def test_a_newer_database_is_refused_and_left_alone(data: Path) -> None:
     assert done.returncode == 1
     assert "newer Assay (it has readers.0099_of_tomorrow)" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def take_back_later_columns(database: sqlite3.Connection) -> None:
-    """What migrations 0011 and 0012 of papers added: an older database does not have it."""
-    watching = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'revision%'"
-    for (name,) in database.execute(watching).fetchall():
-        database.execute(f'DROP TRIGGER "{name}"')
-    database.execute("DROP TRIGGER papers_search_change")
-    database.execute("ALTER TABLE papers_paper DROP COLUMN code_offered")
-    database.execute("ALTER TABLE papers_arxivslot RENAME COLUMN lease TO holder")
-    database.execute("ALTER TABLE papers_arxivslot RENAME COLUMN leased_until TO held_until")
-
-
-def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(data: Path) -> None:
-    steps = ["0001_initial", "0002_search", "0003_search_spellings", "0004_intake_evidence"]
-    with sqlite3.connect(data / "assay.sqlite3") as database:
-        take_back_later_columns(database)
-        database.execute("DELETE FROM django_migrations WHERE app = 'papers'")
-        database.executemany(
-            "INSERT INTO django_migrations (app, name, applied) VALUES ('papers', ?, '2026-11-22')",
-            [(name,) for name in steps],
-        )
-    done = command(data, "sign_in_link")
-    assert done.returncode == 0, done.stderr
-    assert command(data, "migrate").returncode == 0
-    assert "papers.0001_tables" in migrations(data)
-
-
-@pytest.mark.parametrize("first", ["0005", "0007"])
-def test_the_search_index_of_an_older_version_is_made_again(data: Path, first: str) -> None:
-    with sqlite3.connect(data / "assay.sqlite3") as database:
-        schema = "SELECT name, sql FROM sqlite_master ORDER BY name"
-        complete = database.execute(schema).fetchall()
-        database.execute("DROP TRIGGER papers_search_add")  # it calls a function of the site's
-        database.execute(
-            "INSERT INTO papers_paper (id, arxiv_id, version, title, abstract, authors,"
-            " primary_category, categories, title_html, abstract_html, comment, doi, journal_ref,"
-            " license, enrich_tries, is_sample) VALUES"
-            " (7, '2603.00001', 1, 'Lanterns', '', '[]', '', '[]', '', '', '', '', '', '', 0, 0)"
-        )
-        take_back_later_columns(database)
-        database.execute("DROP TABLE papers_titles")
-        database.execute(
-            "DELETE FROM django_migrations WHERE app = 'papers' AND name > ?", (first,)
-        )
-    done = command(data, "sign_in_link")
-    assert done.returncode == 0, done.stderr
-    with sqlite3.connect(data / "assay.sqlite3") as database:
-        assert database.execute(schema).fetchall() == complete
-        for table in ("papers_search", "papers_titles"):
-            found = f"SELECT count(*) FROM {table} WHERE {table} MATCH 'lanterns'"
-            assert database.execute(found).fetchone() == (1,), table
-
-
-SAVED = "SELECT sql FROM sqlite_master WHERE name = 'digests_star'"
-
-
-def test_the_table_of_saved_papers_stays_as_the_library_takes_it_over(data: Path) -> None:
-    with sqlite3.connect(data / "assay.sqlite3") as database:
-        made = database.execute(SAVED).fetchone()
-    older = command(data, "migrate", "digests", "0003_private_profiles")
-    assert older.returncode == 0, older.stderr
-    assert "library.0002_star" not in migrations(data)
-    assert command(data, "sign_in_link").returncode == 0
-    with sqlite3.connect(data / "assay.sqlite3") as database:
-        assert database.execute(SAVED).fetchone() == made
-    assert "library.0002_star" in migrations(data)
 
 
 @pytest.mark.parametrize(

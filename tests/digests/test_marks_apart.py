@@ -6,8 +6,6 @@ import re
 from itertools import islice
 
 import pytest
-from django.contrib.auth.models import User
-from django.core.management import call_command
 from django.db import connection
 
 from tests import factories
@@ -15,7 +13,6 @@ from tests.digests.days import MONDAY, announce, profile
 from webapp.digests.build import build
 from webapp.digests.marks import marks_of, with_marks
 from webapp.digests.models import DigestEntry
-from webapp.library.models import LibraryEntry, Star
 from webapp.papers.models import Paper
 from webapp.papers.sample import load_sample
 from webapp.ui.markup import render
@@ -73,45 +70,3 @@ def test_an_entry_takes_no_room_for_its_papers_text() -> None:
         cursor.execute(f"SELECT * FROM {table}")
         stored = sum(len(str(value)) for value in cursor.fetchone())
     assert stored < 600 < len(paper.abstract_html)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_older_site_shows_its_digests_as_before() -> None:
-    """Entries with a copy of the HTML, papers without links; what a reader keeps stays."""
-    papers = [
-        factories.make_paper(number, abstract=f"{text} Models of attention {number}.")
-        for number, text in enumerate([*HARD, "Plain attention."])
-    ]
-    digest = factories.make_digest(factories.make_profile(), papers)
-    reader: User = factories.make_reader()
-    Star.objects.create(reader=reader, paper=papers[0])
-    LibraryEntry.objects.create(reader=reader, paper=papers[1], note="Read this", tags=["a"])
-    old = {}
-    for entry in digest.entries.select_related("paper"):
-        title, abstract = entry.paper.title, entry.paper.abstract
-        html = render(title, spans_of(title)), render(abstract, spans_of(abstract), links=True)
-        old[entry.pk] = html
-        Paper.objects.filter(pk=entry.paper_id).update(abstract_html=render(abstract))
-    changed = papers[3]  # since its digest was made
-    Paper.objects.filter(pk=changed.pk).update(abstract_html="A new text of attention")
-    call_command("migrate", "digests", "0009_untouched_defaults", verbosity=0)
-    try:
-        with connection.cursor() as cursor:
-            cursor.executemany(
-                "UPDATE digests_digestentry SET title_html = %s, abstract_html = %s WHERE id = %s",
-                [(*html, key) for key, html in old.items()],
-            )
-    finally:
-        call_command("migrate", verbosity=0)
-    for entry in DigestEntry.objects.select_related("paper"):
-        title, abstract = old[entry.pk]
-        assert HELD.sub("", entry.title_html) == HELD.sub("", title)
-        if entry.paper_id == changed.pk:
-            assert entry.abstract_html == 'A new text of <mark data-k="0">attention</mark>'
-        else:
-            assert HELD.sub("", entry.abstract_html) == HELD.sub("", abstract)
-            assert "<mark" in entry.abstract_html
-    assert '<a href="https://example.org' in Paper.objects.get(pk=papers[1].pk).abstract_html
-    assert Star.objects.get().paper_id == papers[0].pk
-    kept = LibraryEntry.objects.get()
-    assert (kept.note, kept.tags, kept.paper_id) == ("Read this", ["a"], papers[1].pk)

@@ -8,9 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 
 from tests import factories
@@ -163,23 +160,6 @@ def test_a_token_takes_nothing_public_away(owner: User) -> None:
         client = Client(headers={"Authorization": f"Bearer {token}"})
         for place in ("profiles", "digests/site", "papers?q=attention", "runs", "methods"):
             assert client.get(f"/api/v1/{place}").status_code == 200, (scopes, place)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_upgrade_makes_readers_profiles_private_each_with_its_own_key() -> None:
-    call_command("migrate", "digests", "0002_best_since", verbosity=0)
-    try:
-        state = MigrationExecutor(connection).loader.project_state([("digests", "0002_best_since")])
-        old = state.apps
-        user = old.get_model("auth", "User").objects.create(username="ada")
-        for slug in ("one", "two"):
-            old.get_model("digests", "Profile").objects.create(slug=slug, name=slug, owner=user)
-    finally:
-        call_command("migrate", verbosity=0)
-    made = Profile.objects.filter(owner=user.pk)
-    assert [one.is_private for one in made] == [True, True]
-    assert len({one.feed_key for one in made}) == 2
-    assert Client().get("/p/one/").status_code == 404
 
 
 def test_a_log_hides_the_key_of_a_feed() -> None:

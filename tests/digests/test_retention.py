@@ -163,23 +163,6 @@ def test_a_packed_entry_takes_a_fraction_of_its_room() -> None:
     assert 10 * stored < len(json.dumps(rows))
 
 
-@pytest.mark.django_db(transaction=True)
-def test_an_older_site_keeps_its_further_matches() -> None:
-    announce(MONDAY, *(paper(number) for number in range(5)))
-    build([MONDAY], [profile("Mine", size=2)])
-    rows = Digest.objects.get(profile__slug="mine").further.rows
-    assert len(rows) == 3
-    call_command("migrate", "digests", "0011_html_once", verbosity=0)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT rows FROM digests_furthermatches")
-            [(kept,)] = cursor.fetchall()
-        assert (json.loads(kept) if isinstance(kept, str) else kept) == rows
-    finally:
-        call_command("migrate", verbosity=0)
-    assert Digest.objects.get(profile__slug="mine").further.rows == rows
-
-
 def test_what_a_year_takes_grows_with_the_profiles() -> None:
     announce(MONDAY, *(paper(number) for number in range(30)))
     figures = []

@@ -42,7 +42,7 @@ from webapp.runs.models import Run, Series
 call_command("collectstatic", verbosity=0, interactive=False)
 reader = Client()
 reader.force_login(User.objects.get(username="reader"))
-for page in ("/", "/papers/2603.00049/", "/library/", "/runs/", "/methods/sparse_attention/"):
+for page in ("/search?q=attention", "/papers/2603.00049/", "/library/", "/runs/", "/methods/"):
     assert reader.get(page, headers={"host": "localhost"}).status_code == 200, page
 print(Paper.objects.count(), len(search("attention").papers), Star.objects.count())
 print(repr(LibraryEntry.objects.get().note), Run.objects.count(), Series.objects.count())

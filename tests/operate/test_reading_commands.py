@@ -39,7 +39,7 @@ OF_A_SITE = {
 }
 # What they write is what they are for; their help is for reading.
 WRITING = {
-    *("backup", "export", "fetch", "import", "import_profile", "import_results"),
+    *("backup", "fetch", "import_profile", "import_results"),
     *("link_papers", "restore", "sign_in_link", "summarise", "tidy"),
 }
 MAY_FAIL = {"digest", "doctor", "findstatic"}  # it finds nothing, or has a problem to tell
@@ -114,12 +114,12 @@ def test_reading_a_site_changes_nothing(data: Path) -> None:
 
 
 def test_a_site_of_an_older_assay_is_not_migrated(data: Path) -> None:
-    ask(data, ["migrate", "health", "0001", "--verbosity", "0"])
+    ask(data, ["migrate", "runs", "0001", "--verbosity", "0"])
     before = state(data)
-    said = ask(data, ["doctor"], ["showmigrations", "health"])
+    said = ask(data, ["doctor"], ["showmigrations", "runs"])
     assert "lacks 1 migration" in said
     assert "No day has come" not in said  # asked of tables that are not these
-    assert "[ ] 0002_failure" in said
+    assert "[ ] 0002_full_preset" in said
     assert state(data) == before
 
 
@@ -153,6 +153,6 @@ def test_where_there_is_no_site_none_is_made(tmp_path: Path) -> None:
         lines = OF_ANY_SITE | {"up": ["--help"], "fetch": ["--help"]}
         said = ask(data, *([name, *arguments] for name, arguments in lines.items()))
         assert f"There is no site in {data} yet" in said
-        assert "[ ] 0002_failure" in said
+        assert "[ ] 0002_full_preset" in said
         assert state(data) == before
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]

@@ -61,7 +61,7 @@ def letters() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def postgresql(postgresql_url: str) -> Iterator[psycopg.Cursor[Any]]:
     """A database with the function that its index reads texts by."""
-    tables = import_module("webapp.papers.migrations.0001_tables")
+    tables = import_module("webapp.papers.migrations.0001_squashed_0012_fenced_lease")
     with psycopg.connect(new_database(postgresql_url, "folding"), autocommit=True) as opened:
         opened.execute(tables._function())
         yield opened.cursor()

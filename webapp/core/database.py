@@ -1,6 +1,7 @@
 """Applies missing migrations before the database is used, in one process at a time."""
 
 import fcntl
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -150,30 +151,44 @@ def too_old() -> str:
     """Say that a version before SUPPORTED made the database."""
     return (
         f"The database {connection.settings_dict['NAME']} was made by a version of Assay before "
-        f"{SUPPORTED}, from which there is no upgrade. Nothing was changed: go on with that "
-        "version, or begin a new site in another directory with --data."
+        f"{SUPPORTED}, which this one does not upgrade. Nothing was changed: upgrade it with "
+        f"version {SUPPORTED} first, or begin a new site in another directory with --data."
     )
 
 
 def _refuse_unknown(loader: MigrationLoader) -> None:
-    """Raise DatabaseError if another Assay applied migrations that this one does not have."""
-    names = set(loader.disk_migrations)
-    names.update(old for migration in loader.replacements.values() for old in migration.replaces)
-    newest: dict[str, str] = {}
-    for app, name in loader.disk_migrations:
-        newest[app] = max(name, newest.get(app, ""))
-    unknown = sorted(node for node in loader.applied_migrations if node not in names)
-    ours = [(app, name) for app, name in unknown if app in newest]
-    if not ours:
-        return
-    newer = [f"{app}.{name}" for app, name in ours if name > newest[app]]
-    if not newer:
-        raise DatabaseError(too_old())
-    more = f" and {len(newer) - 1} more" if len(newer) > 1 else ""
-    raise DatabaseError(
-        f"The database was made by a newer Assay (it has {newer[0]}{more}): "
-        "update the code, or choose another directory with --data."
-    )
+    """Raise DatabaseError if the database is older than SUPPORTED, or newer than this code."""
+    recorded = set(loader.applied_migrations)
+    for new, migration in loader.replacements.items():
+        if new not in recorded and recorded.intersection(migration.replaces):
+            raise DatabaseError(too_old())  # a part of them: else it counts as applied
+    newest = newest_numbers(loader)
+    newer = [
+        f"{app}.{name}"
+        for app, name in sorted(recorded - set(loader.disk_migrations))
+        if number(name) > newest.get(app, number(name))
+    ]
+    if newer:
+        more = f" and {len(newer) - 1} more" if len(newer) > 1 else ""
+        raise DatabaseError(
+            f"The database was made by a newer Assay (it has {newer[0]}{more}): "
+            "update the code, or choose another directory with --data."
+        )
+
+
+def number(name: str) -> int:
+    """Return the number of a migration, of a squashed one that of the last it replaces."""
+    match = re.match(r"\d{4}_squashed_(\d+)|(\d+)", name)
+    return int(match[1] or match[2]) if match else 0
+
+
+def newest_numbers(loader: MigrationLoader) -> dict[str, int]:
+    """Return the largest number of a migration of each app that this code has or replaces."""
+    replaced = (old for migration in loader.replacements.values() for old in migration.replaces)
+    newest: dict[str, int] = {}
+    for app, name in (*loader.disk_migrations, *replaced):
+        newest[app] = max(number(name), newest.get(app, 0))
+    return newest
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def run(parse: Callable[[*Ts], T], *arguments: *Ts, seconds: int | None = None) 
     try:
         child.pipe.send_bytes(request)
         if not child.pipe.poll(STALLED * seconds):
-            raise EOFError
+            child.kill()
+            raise UnreadableError(_reason(-signal.SIGXCPU, seconds))
         answer, error, trace = pickle.loads(child.pipe.recv_bytes())  # noqa: S301 (our own child)
     except (EOFError, OSError):
         status = child.kill()

@@ -34,7 +34,7 @@ from pydantic import ValidationError as InvalidManifest
 
 from assay_common.files import write_whole
 from webapp.core.database import DatabaseError as UnusableDatabaseError
-from webapp.core.database import apply_migrations, described
+from webapp.core.database import apply_migrations, described, newest_numbers, number
 from webapp.operate.heartbeats import SILENCE
 from webapp.operate.models import Heartbeat
 from webapp.operate.replacing import empty_database
@@ -360,20 +360,18 @@ def _checked_manifest(archive: zipfile.ZipFile) -> Manifest:
 
 def _targets(loader: MigrationLoader, last: dict[str, list[str]]) -> list[tuple[str, str]]:
     """Return the migrations of this code that make an archive's tables."""
-    replaced_by = {
-        old: new for new, migration in loader.replacements.items() for old in migration.replaces
-    }
+    squashed = {app: (app, name) for app, name in loader.replacements}
+    newest = newest_numbers(loader)
     targets = []
     for app, names in last.items():
-        if app not in loader.migrated_apps:
+        if app not in newest:
             raise ValueError(f"it was made by a newer Assay (it has {app}): update the code")
         for name in names:
             node = (app, name)
-            node = node if node in loader.graph.nodes else replaced_by.get(node, node)
+            if node not in loader.graph.nodes and number(name) <= newest[app]:
+                node = squashed.get(app, node)  # the tables of version 0.1.0
             if node not in loader.graph.nodes:
-                newest = max(n for a, n in loader.disk_migrations if a == app)
-                age = "a newer" if name > newest else "an older"
-                raise ValueError(f"it was made by {age} Assay, which has {app}.{name}")
+                raise ValueError(f"it was made by a newer Assay (it has {app}.{name})")
             targets.append(node)
     return targets
 

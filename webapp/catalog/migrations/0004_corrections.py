@@ -9,8 +9,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('catalog', '0003_linkingstate_relinking_below'),
-        ('papers', '0012_fenced_lease'),
+        ('catalog', '0001_squashed_0003_linkingstate_relinking_below'),
+        ('papers', '0001_squashed_0012_fenced_lease'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('claims', '0002_numbers_of_abstracts'),
+        ('claims', '0001_squashed_0002_numbers_of_abstracts'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('digests', '0013_packed_examples'),
+        ('digests', '0001_squashed_0013_packed_examples'),
     ]
 
     operations = [

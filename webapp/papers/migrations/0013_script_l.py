@@ -4,11 +4,11 @@ from importlib import import_module
 
 from django.db import migrations
 
-tables = import_module("webapp.papers.migrations.0001_tables")
+tables = import_module("webapp.papers.migrations.0001_squashed_0012_fenced_lease")
 
 
 class Migration(migrations.Migration):
-    dependencies = [("papers", "0012_fenced_lease")]
+    dependencies = [("papers", "0001_squashed_0012_fenced_lease")]
 
     # Backwards there is nothing to do: 0001 removes the same.
     operations = [migrations.RunPython(tables.create, migrations.RunPython.noop)]

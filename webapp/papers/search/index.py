@@ -1,6 +1,6 @@
 """The database's full-text index: candidates for a query, by day announced, the latest first.
 
-`migrations/0001_tables` builds it: FTS5 on SQLite, tsvectors that are generated, with GIN, on
+The first migration of papers builds it: FTS5 on SQLite, tsvectors that are generated, with GIN, on
 PostgreSQL. No index ranks every match of a common word fast enough for a page, so each search here
 is bounded: the latest papers with the terms in the title, and the latest with them anywhere.
 `ranking` orders these.

@@ -10,5 +10,5 @@ def rename_preset(apps: Apps, _schema: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0001_tables")]
+    dependencies = [("runs", "0001_squashed_0001_tables")]
     operations = [migrations.RunPython(rename_preset, migrations.RunPython.noop)]

@@ -12,7 +12,7 @@ def set_quick_rows_apart(apps: Apps, _schema: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("papers", "0001_tables"), ("runs", "0002_full_preset")]
+    dependencies = [("papers", "0001_squashed_0012_fenced_lease"), ("runs", "0002_full_preset")]
     operations = [
         migrations.AddField("run", "mechanism", models.CharField(blank=True, max_length=64, default=""), preserve_default=False),
         migrations.AddField(

@@ -1,3 +1,5 @@
+"""The tables of version 0.1.0."""
+
 from django.db import migrations, models
 
 
@@ -7,12 +9,26 @@ class Migration(migrations.Migration):
 
     replaces = [
         ('health', '0001_initial'),
+        ('health', '0002_failure'),
         ('health', '0002_queues_answer'),
     ]
 
-    dependencies = []
+    dependencies = [
+    ]
 
     operations = [
+        migrations.CreateModel(
+            name='Failure',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('task', models.CharField(max_length=128, unique=True)),
+                ('error', models.CharField(max_length=300)),
+                ('periodic', models.BooleanField()),
+                ('since', models.DateTimeField()),
+                ('last_at', models.DateTimeField()),
+                ('times', models.PositiveIntegerField(default=1)),
+            ],
+        ),
         migrations.CreateModel(
             name='Heartbeat',
             fields=[

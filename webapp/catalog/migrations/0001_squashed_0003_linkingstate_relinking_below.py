@@ -1,3 +1,5 @@
+"""The tables of version 0.1.0."""
+
 import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
@@ -9,23 +11,26 @@ class Migration(migrations.Migration):
 
     replaces = [
         ('catalog', '0001_initial'),
+        ('catalog', '0002_linking_state'),
         ('catalog', '0002_relations'),
         ('catalog', '0003_answers'),
+        ('catalog', '0003_linkingstate_relinking_below'),
         ('catalog', '0004_link_changes'),
     ]
 
     dependencies = [
-        ('papers', '0001_tables'),
+        ('papers', '0001_squashed_0012_fenced_lease'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='LinkPulse',
+            name='LinkingState',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('linked_until', models.DateTimeField()),
                 ('answered_until', models.DateTimeField(null=True)),
-                ('signs', models.CharField(max_length=64)),
+                ('fingerprint', models.CharField(max_length=64)),
+                ('relinking_below', models.PositiveBigIntegerField(null=True)),
                 ('changed_at', models.DateTimeField(default=django.utils.timezone.now)),
             ],
         ),

@@ -1,3 +1,5 @@
+"""The tables of version 0.1.0."""
+
 import django.db.models.deletion
 import uuid
 from django.conf import settings
@@ -110,8 +112,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ('-queued_at',),
-                'indexes': [models.Index(fields=['state', 'device', 'queued_at'], name='run_queue'), models.Index(fields=['method', 'benchmark', '-finished_at'], name='run_results'), models.Index(fields=['public', 'state', '-finished_at', 'id'], name='run_feed'), models.Index(fields=['-queued_at', 'id'], name='run_list'), models.Index(fields=['reader', 'state'], name='run_reader'), models.Index(fields=['reader', 'charged_on'], name='run_quota')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('idempotency_key__isnull', False)), fields=('reader', 'idempotency_key'), name='one_run_a_key'), models.CheckConstraint(condition=models.Q(('started_at__isnull', True), ('finished_at__isnull', True), ('finished_at__gte', models.F('started_at')), _connector='OR'), name='runs_end_after_they_start')],
             },
         ),
         migrations.CreateModel(
@@ -132,7 +132,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ('id',),
-                'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='one_series_a_name')],
             },
         ),
         migrations.CreateModel(
@@ -151,7 +150,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ('benchmark', 'name', 'hardware', 'version'),
-                'constraints': [models.UniqueConstraint(fields=('method', 'benchmark', 'name', 'hardware', 'version'), name='one_stands')],
             },
         ),
         migrations.CreateModel(
@@ -199,5 +197,45 @@ class Migration(migrations.Migration):
                 'ordering': ('name',),
                 'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='one_artefact_a_name')],
             },
+        ),
+        migrations.AddConstraint(
+            model_name='series',
+            constraint=models.UniqueConstraint(fields=('run', 'name'), name='one_series_a_name'),
+        ),
+        migrations.AddConstraint(
+            model_name='standingmeasurement',
+            constraint=models.UniqueConstraint(fields=('method', 'benchmark', 'name', 'hardware', 'version'), name='one_stands'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(fields=['state', 'device', 'queued_at'], name='run_queue'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(fields=['method', 'benchmark', '-finished_at'], name='run_results'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(fields=['public', 'state', '-finished_at', 'id'], name='run_feed'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(fields=['-queued_at', 'id'], name='run_list'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(fields=['reader', 'state'], name='run_reader'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(fields=['reader', 'charged_on'], name='run_quota'),
+        ),
+        migrations.AddConstraint(
+            model_name='run',
+            constraint=models.UniqueConstraint(condition=models.Q(('idempotency_key__isnull', False)), fields=('reader', 'idempotency_key'), name='one_run_a_key'),
+        ),
+        migrations.AddConstraint(
+            model_name='run',
+            constraint=models.CheckConstraint(condition=models.Q(('started_at__isnull', True), ('finished_at__isnull', True), ('finished_at__gte', models.F('started_at')), _connector='OR'), name='runs_end_after_they_start'),
         ),
     ]

@@ -1,3 +1,5 @@
+"""The tables of version 0.1.0."""
+
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
@@ -9,11 +11,13 @@ class Migration(migrations.Migration):
 
     replaces = [
         ('mail', '0001_initial'),
+        ('mail', '0002_lease'),
         ('mail', '0002_one_delivery_a_search'),
+        ('mail', '0003_fenced_lease'),
     ]
 
     dependencies = [
-        ('digests', '0001_tables'),
+        ('digests', '0001_squashed_0013_packed_examples'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -22,6 +26,8 @@ class Migration(migrations.Migration):
             name='Delivery',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('lease', models.CharField(blank=True, max_length=36)),
+                ('leased_until', models.DateTimeField(blank=True, null=True)),
                 ('q', models.CharField(blank=True, max_length=400)),
                 ('frequency', models.CharField(choices=[('daily', 'every day'), ('weekly', 'once a week')], max_length=6)),
                 ('sent_until', models.DateField()),

@@ -1,4 +1,4 @@
-"""The tables of papers, and the full-text index of `webapp.papers.search`.
+"""The tables of papers in version 0.1.0, and the full-text index of `webapp.papers.search`.
 
 The index is kept by the database itself. SQLite: an FTS5 table over the papers, and triggers. A
 later migration that makes SQLite rebuild papers_paper drops its triggers, and must run `create`
@@ -86,19 +86,31 @@ class Migration(migrations.Migration):
         ('papers', '0002_search'),
         ('papers', '0003_search_spellings'),
         ('papers', '0004_intake_evidence'),
+        ('papers', '0005_search_punctuation'),
+        ('papers', '0006_search_by_day'),
+        ('papers', '0007_search_accents'),
+        ('papers', '0008_search_in_the_row'),
+        ('papers', '0009_unicode'),
+        ('papers', '0010_search_folding'),
+        ('papers', '0011_code_offered'),
+        ('papers', '0012_fenced_lease'),
     ]
 
-    dependencies = []
+    dependencies = [
+    ]
 
     operations = [
         migrations.CreateModel(
             name='ArxivSlot',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('holder', models.CharField(blank=True, max_length=64)),
-                ('held_until', models.DateTimeField()),
+                ('lease', models.CharField(blank=True, max_length=36)),
+                ('leased_until', models.DateTimeField(blank=True, null=True)),
                 ('free_at', models.DateTimeField()),
             ],
+            options={
+                'abstract': False,
+            },
         ),
         migrations.CreateModel(
             name='Paper',
@@ -119,6 +131,7 @@ class Migration(migrations.Migration):
                 ('doi', models.CharField(blank=True, max_length=255)),
                 ('journal_ref', models.TextField(blank=True)),
                 ('license', models.CharField(blank=True, max_length=255)),
+                ('code_offered', models.CharField(blank=True, max_length=255)),
                 ('announced_on', models.DateField(blank=True, db_index=True, null=True)),
                 ('enriched_at', models.DateTimeField(blank=True, db_index=True, null=True)),
                 ('enrich_tries', models.PositiveSmallIntegerField(default=0)),

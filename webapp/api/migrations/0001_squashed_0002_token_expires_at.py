@@ -1,3 +1,5 @@
+"""The tables of version 0.1.0."""
+
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
@@ -9,6 +11,7 @@ class Migration(migrations.Migration):
 
     replaces = [
         ('api', '0001_initial'),
+        ('api', '0002_token_expires_at'),
         ('api', '0002_token_scopes'),
     ]
 
@@ -25,6 +28,7 @@ class Migration(migrations.Migration):
                 ('token_hash', models.CharField(max_length=64, unique=True)),
                 ('scopes', models.JSONField(default=list)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('used_at', models.DateTimeField(blank=True, null=True)),
                 ('minute', models.BigIntegerField(default=0)),
                 ('requests', models.PositiveIntegerField(default=0)),
