@@ -71,7 +71,7 @@ api = Api(
     parser=CleanParser(),
     title="Assay",
     version="1",
-    description="Papers, digests, profiles, methods with their measurements, runs, and a reader's "
+    description="Papers, digests, feeds, methods with their measurements, runs, and a reader's "
     "library. Public data needs no token; everything else needs one with the scope `runs` or "
     "`library`, sent as `Authorization: Bearer TOKEN`. Responses have an ETag.",
     docs_url=None,  # Ninja's page loads scripts from elsewhere; ours is webapp.api.views.docs

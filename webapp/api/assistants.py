@@ -63,9 +63,9 @@ def _text(text: str, ours: bool) -> str:
 
 
 def _name(text: str) -> str:
-    """The name of a profile or method, safe as one segment of a path. Raises ToolError."""
+    """The name of a feed or method, safe as one segment of a path. Raises ToolError."""
     if not re.fullmatch(r"[\w-]{1,64}", text):
-        raise ToolError(f"{text[:64]!r} is no name of a profile or method.")
+        raise ToolError(f"{text[:64]!r} is no name of a feed or method.")
     return text
 
 
@@ -116,12 +116,12 @@ class Assay:
         return answer.json()
 
     def digest(self, profile: str = "site", date: Date | None = None) -> Answer:
-        """A day's papers in a profile's order (the latest day without `date`), each with its
-        score and the reason for every point."""
+        """A day's papers in a feed's order (the latest day without `date`), each with why it is
+        there; `profile` is the name of the feed."""
         return dict(marked(self._ask(f"/digests/{_name(profile)}", own=True, date=date)))
 
     def profiles(self, page: int = 1) -> Answer:
-        """The profiles that have digests, with their categories and keywords, fifty a page."""
+        """The feeds that have digests, with their categories and keywords, fifty a page."""
         return dict(marked(self._ask("/profiles", own=True, page=page)))
 
     def search(

@@ -1,4 +1,4 @@
-"""The API's endpoints for papers, digests, profiles, methods and a reader's library."""
+"""The API's endpoints for papers, digests, feeds, methods and a reader's library."""
 
 from collections.abc import Sequence
 from datetime import date as Date
@@ -119,21 +119,33 @@ def _page(rows: QuerySet[Any], page: int) -> dict[str, Any]:
 
 
 @public_router.get(
-    "/profiles", response=schemas.ProfilePage, tags=["digests"], summary="All profiles"
+    "/profiles",
+    response=schemas.ProfilePage,
+    tags=["digests"],
+    summary="All feeds, by their name of before",
+    deprecated=True,
+    operation_id="profiles",
 )
-def profiles(
+@public_router.get(
+    "/feeds",
+    response=schemas.ProfilePage,
+    tags=["digests"],
+    summary="All feeds",
+    operation_id="feeds",
+)
+def feeds(
     request: HttpRequest, page: Annotated[int, Query(ge=1, le=100_000)] = 1
 ) -> dict[str, Any]:
-    """The public profiles, the site's own first; with a token of the scope `library` yours too."""
+    """The public feeds, the site's own first; with a token of the scope `library` yours too."""
     seen = Profile.visible_to(visitor_of(request, "library"))
     return _page(seen.order_by("-is_site", "name", "pk"), page)
 
 
 @public_router.get(
-    "/digests/{profile}", response=schemas.DigestSchema, tags=["digests"], summary="A profile's day"
+    "/digests/{profile}", response=schemas.DigestSchema, tags=["digests"], summary="A feed's day"
 )
 def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Digest:
-    """The latest day, or that of `date`: each paper with its score and the reasons for it."""
+    """The latest day, or that of `date`: each paper with the reasons for it."""
     return find_digest(find_profile(profile, visitor_of(request, "library")), date)
 
 

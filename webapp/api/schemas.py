@@ -276,7 +276,7 @@ class ListPage(Schema):
 
 
 class ProfileSchema(Schema):
-    """A named interest."""
+    """What somebody follows."""
 
     slug: str
     name: str
@@ -286,7 +286,7 @@ class ProfileSchema(Schema):
 
 
 class ProfilePage(Schema):
-    """Profiles, the site's own first; `next` is the number of the page after this one."""
+    """Feeds, the site's own first; `next` is the number of the page after this one."""
 
     count: int
     next: int | None
@@ -299,7 +299,7 @@ class EntrySchema(Schema):
     rank: int
     score: float
     also_mentioned: bool = Field(
-        description="It has a keyword, but is about something else: it stands behind the list."
+        description="It is folded behind the list: a lower match, or the nearest of the rest."
     )
     announce_type: str
     matches: list[dict[str, Any]]
@@ -315,9 +315,10 @@ class EntrySchema(Schema):
 
 
 class DigestSchema(Schema):
-    """A profile's day."""
+    """A feed's day."""
 
-    profile: str = Field(alias="profile.slug")
+    feed: str = Field(alias="profile.slug")
+    profile: str = Field(alias="profile.slug", deprecated=True, description="As `feed`.")
     date: Date
     considered: int
     matched: int
