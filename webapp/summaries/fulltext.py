@@ -126,7 +126,8 @@ def _kept(paper: Paper, source: str, sections: list[Section], reasons: list[str]
         if room <= 0:
             break
     stored = json.dumps(kept, ensure_ascii=False).encode()
-    text, _ = FullText.objects.get_or_create(
+    # Tables that are read anew bring their text anew: an older reader may have read it wrongly.
+    text, _ = FullText.objects.update_or_create(
         paper=paper,
         version=paper.version,
         defaults={
