@@ -10,6 +10,7 @@ still be read when it is scaled down to 360 pixels.
 """
 
 import re
+from collections import Counter
 
 from ..params import Say
 from ..protocol import Series
@@ -40,7 +41,8 @@ def draw(
     plot = Plot(series, quantity, say)
     if not plot.points:
         raise ValueError(f"the series {series.name!r} has no {quantity} to draw")
-    body, height = draw_rows(plot) if series.x.scale == "category" else draw_lines(plot)
+    in_rows = series.x.scale == "category" or len({dot.x for dot in plot.points}) == 1
+    body, height = draw_rows(plot) if in_rows else draw_lines(plot)
     head, top = _head(plot)
     ident = re.sub(r"[^a-z0-9-]", "-", (ident or f"{series.name}-{quantity}").lower())
     style = f"<style>{STYLE}</style>" if standalone else ""
@@ -80,6 +82,16 @@ def parts(series: Series) -> list[Series]:
         points = tuple(point for point in series.points if point.variant in chosen)
         made.append(series.model_copy(update={"points": points}))
     return made
+
+
+def forest(series: Series) -> Series:
+    """Every variant at one place: the largest x at which most were measured."""
+    places = Counter(point.x for point in series.points)
+    order = {point.x: place for place, point in enumerate(series.points)}
+    numeric = series.x.scale != "category"
+    place = max(places, key=lambda x: (places[x], x if numeric else order[x]))
+    points = tuple(point for point in series.points if point.x == place)
+    return series.model_copy(update={"points": points})
 
 
 def describe(plot: Plot) -> str:

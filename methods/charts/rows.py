@@ -20,7 +20,8 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
     y = 16.0
     for group in groups:
         if not single:
-            name = marks.escaped(shorten(str(group), SMALL, WIDTH - 2 * MARGIN))
+            where = plot.series.x.at(group)
+            name = marks.escaped(shorten(where, SMALL, WIDTH - 2 * MARGIN))
             rows.append(f'<text class="soft" x="{MARGIN:g}" y="{y + 4:g}">{name}</text>')
             y += ROW
         first = y

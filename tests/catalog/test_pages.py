@@ -105,7 +105,7 @@ def test_a_linked_paper_shows_the_method_and_no_claim_of_its_source(
     client: Client, paper: Paper
 ) -> None:
     page = body(client, f"/papers/{paper.arxiv_id}/")
-    assert "Not implemented here. Closest:" in testable(client, paper)
+    assert "Not implemented here. Closest:" in answer_on_page(client, paper)
     assert "/methods/sparse_attention/" in page
     assert "AMD EPYC" not in page
     assert "1.2 to 2.0 times faster" not in page
@@ -119,7 +119,7 @@ def test_a_paper_that_only_uses_a_method_has_neither_block_nor_chip(
     MethodLink.objects.update(relation="uses")
     chips.refresh()
     assert found("method:sparse_attention") == []
-    assert "No. Not implemented here." in testable(client, paper)
+    assert "No. Not implemented here." in answer_on_page(client, paper)
     assert "/methods/sparse_attention/" not in body(client, "/digest/2026-03-12/")
     assert f"/papers/{paper.arxiv_id}/" not in body(client, "/methods/sparse_attention/")
 
@@ -134,7 +134,7 @@ def test_a_reader_corrects_a_link_once_and_for_all(client: Client, paper: Paper)
     linking.link(Paper.objects.all())
     link.refresh_from_db()
     assert link.confirmed is False
-    assert "Sparse attention" not in testable(client, paper)
+    assert "Sparse attention" not in answer_on_page(client, paper)
     found, texts = train_links.decided_here()
     assert [(one.id, one.relation) for one in found] == [(paper.arxiv_id, "none")]
     assert texts[paper.arxiv_id].title == paper.title
@@ -145,23 +145,23 @@ def test_a_corrected_mechanism_wins_is_a_label_and_can_be_undone(
 ) -> None:
     client.force_login(User.objects.create_user("ada"))
     address = f"/papers/{paper.arxiv_id}/methods/sparse_attention/"
-    before = testable(client, paper)
+    before = answer_on_page(client, paper)
     assert client.post(address, {"mechanism": "no_such"}).status_code == 400
     client.post(address, {"mechanism": "longformer"})
-    assert "Longformer: a sliding window with global tokens" in testable(client, paper)
+    assert "Longformer: a sliding window with global tokens" in answer_on_page(client, paper)
     label = {"id": paper.arxiv_id, "method": "sparse_attention", "relation": "about"}
     assert list(corrections.labels()) == [label | {"mechanism": "longformer"}]
     client.post(address, {"mechanism": ""})
-    assert "Not implemented here" in testable(client, paper)
+    assert "Not implemented here" in answer_on_page(client, paper)
     client.post(address, {"undo": "yes"})
-    assert "Longformer: a sliding window with global tokens" in testable(client, paper)
+    assert "Longformer: a sliding window with global tokens" in answer_on_page(client, paper)
     client.post(address, {"undo": "yes"})
-    assert testable(client, paper) == before
+    assert answer_on_page(client, paper) == before
     assert not list(corrections.labels())
     assert LinkCorrection.objects.count() == 2  # kept, with who made them
 
 
-def testable(client: Client, paper: Paper) -> str:
+def answer_on_page(client: Client, paper: Paper) -> str:
     """What the paper's page says to: Can it be tested here?"""
     page = body(client, f"/papers/{paper.arxiv_id}/")
     page = page[page.index('id="testable"') : page.index('id="abstract"')]

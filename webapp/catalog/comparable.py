@@ -231,8 +231,8 @@ class ReportedNumber:
         is_same = named.casefold() == label.casefold()
         return not named or is_same or bool(_DENSE.search(named) and _DENSE.search(label))
 
-    def beside(self, measured: Iterable[Comparison]) -> Comparison | None:
-        """The comparison that may stand beside it: of the same, at the size that it names.
+    def matches(self, measured: Iterable[Comparison]) -> list[Comparison]:
+        """The comparisons that may stand beside it: of the same, at the size that it names.
 
         Never the largest over sizes: where none is named, only a series of a single one answers.
         """
@@ -241,11 +241,13 @@ class ReportedNumber:
             for comparison in measured
             if comparison.scope.meets(self.scope) and self._is_against(comparison)
         ]
-        if not {comparison.regime for comparison in same}:
-            return None
         if len({comparison.regime for comparison in same}) > 1:
             same = [comparison for comparison in same if comparison.point.x in self.sizes]
-        return same[0] if same else None
+        return same
+
+    def beside(self, measured: Iterable[Comparison]) -> Comparison | None:
+        """The first of these."""
+        return next(iter(self.matches(measured)), None)
 
 
 def _only(kinds: dict[str, str], text: str) -> str:

@@ -109,8 +109,8 @@ class PaperMethod:
     def comparable(self) -> tuple[ReportedNumber, Comparison] | None:
         """The first number of the paper that a figure of ours may stand beside, and that figure."""
         for number in self.numbers:
-            if figure := number.beside(self.figures):
-                return number, figure
+            if figures := number.matches(self.figures):
+                return number, max(figures, key=self._nearness)
         return None
 
     @cached_property

@@ -2,9 +2,8 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -21,31 +20,34 @@ from webapp.runs.texts import said
 from webapp.runs.web.forms import written
 
 
-def shown(series: protocol.Series) -> dict[str, Any]:
-    """A series with its charts."""
+def shown(series: protocol.Series, benchmark: Benchmark | None = None) -> dict[str, Any]:
+    """A series with its conclusion and its charts, of which the first shows all at one place."""
+    quantity: charts.Quantity = "ratio" if any(point.ratio for point in series.points) else "value"
     first, *further = charts.parts(series)
-    return {
-        "series": series,
-        "pictures": tuple(_pictures(first)),
-        "folded": tuple(  # the variants after the eighth
-            picture
-            for place, part in enumerate(further)
-            for picture in _pictures(part, f"{place + 2}-")
-        ),
+    of_ours = tuple(variant.name for variant in series.variants if variant.ours)[:1]
+    drawn = {"series": series, "conclusion": _sentence(series, of_ours, None, benchmark)}
+    if not further:
+        return drawn | {"pictures": _pictures(first, quantity), "folded": ()}
+    # More variants than lines can be told apart: their curves are for those who ask.
+    curves = () if len({point.x for point in series.points}) == 1 else (first, *further)
+    folded = [
+        picture
+        for place, part in enumerate(curves, 1)
+        for picture in _pictures(part, quantity, f"{place}-")
+    ]
+    return drawn | {
+        "pictures": _pictures(charts.forest(series), quantity, "all-"),
+        "folded": tuple(folded),
     }
 
 
-def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
-    """Its charts; `ident` keeps their ids apart from those of other parts.
-
-    There are none of points at a single place: a table shows these in less room.
-    """
-    if len({point.x for point in series.points}) < 2:
-        return
-    drawn = partial(charts.draw, series, standalone=False, say=said)
-    yield drawn(ident=f"{ident}{series.name}-value")
-    if any(point.ratio for point in series.points):
-        yield drawn("ratio", ident=f"{ident}{series.name}-ratio")
+def _pictures(series: Series, quantity: charts.Quantity, ident: str = "") -> tuple[str, ...]:
+    """Its chart, or none; `ident` keeps its id apart from those of other parts."""
+    try:
+        name = f"{ident}{series.name}-{quantity}"
+        return (charts.draw(series, quantity, standalone=False, ident=name, say=said),)
+    except ValueError:  # a part may hold the baseline alone
+        return ()
 
 
 def x_text(x: float | str) -> str:

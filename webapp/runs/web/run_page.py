@@ -48,7 +48,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "usual": _usual(run),
         "may_cancel": not run.ended and may_cancel(visitor, run),
         "findings": findings(run, series, checks) if run.ended and series else None,
-        "series": [present.shown(chart) for chart in series],
+        "series": [present.shown(chart, benchmark) for chart in series],
         "fold_tables": len(series) > MANY_SERIES,
         "checks": checks,
         "passed": sum(check.passed for _, check in checks),
