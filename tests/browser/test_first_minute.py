@@ -53,11 +53,11 @@ def test_from_the_sample_page_to_a_measurement_of_ones_own(
 
     # Without a model the numbers of the abstract are marked in place.
     expect(page.locator(".prose mark").first).to_be_visible()
-    related = page.locator(".paper-method")
-    expect(related).to_contain_text("Assay carries a related method, not this one")
-    related.get_by_role("link", name="Run", exact=True).click()
+    testable = page.locator("#testable")
+    expect(testable).to_contain_text("Not implemented here. Closest:")
+    testable.get_by_role("link", name="Grouped-head sparse attention").click()
 
-    page.wait_for_url("**/methods/sparse_attention/#run")
+    page.wait_for_url("**/methods/sparse_attention/")
     expect(page.locator("form.run-form")).to_have_count(1)
     page.locator("form.run-form").get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url("**/runs/*/")
@@ -130,8 +130,9 @@ def walk(browser: Browser, first_page: str, typed: dict[str, str]) -> int:
     card = page.locator("article.card", has_text="Grouped-head sparse attention").first
     click(card.get_by_role("heading").get_by_role("link"))
     page.wait_for_url("**/papers/*/")
-    click(page.locator(".paper-method").get_by_role("link", name="Run", exact=True))
-    page.wait_for_url("**/methods/sparse_attention/#run")
+    testable = page.locator("#testable")
+    click(testable.get_by_role("link", name="Grouped-head sparse attention"))
+    page.wait_for_url("**/methods/sparse_attention/")
     form = page.locator("form.run-form")
     expect(form.get_by_role("radio", name="quick")).to_be_checked()
     if typed:

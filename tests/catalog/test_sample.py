@@ -49,12 +49,12 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
         assert about.filter(method=method, paper__arxiv_id=paper).exists(), method
         assert paper in first
         page = text(client, f"/papers/{paper}/")
-        related = page.index("A related method")
+        related = page.index("Can it be tested here?")
         marked = re.findall(
             "<mark[^>]*>([^<]*)</mark>", client.get(f"/papers/{paper}/").content.decode()
         )
         assert number in marked
-        assert "Assay carries a related method, not this one" in page[related:]
+        assert "Not implemented here. Closest:" in page[related:]
         assert "AMD EPYC" not in page, "a figure of another mechanism"
     methods = client.get("/methods/", headers={"Accept-Language": "zh-hans"}).content.decode()
     assert "与机器无关" in methods, "where a count holds is said in the reader's language"
