@@ -1,15 +1,10 @@
 """The three lines with which a run's page begins."""
 
-import html
-
 import pytest
-from django.core.management import call_command
-from django.test import Client
 
 from methods.charts import MOST
 from methods.protocol import Flag, Point, Variant
 from tests.runs import scenes
-from webapp.runs.models import Run
 from webapp.runs.web.present import checks_of, findings, shown
 from webapp.runs.web.run_page import MANY_SERIES
 
@@ -126,17 +121,6 @@ def test_a_smoke_run_has_no_headline_and_folds_its_numbers(client) -> None:
         "Numbers of the smallest sizes"
         not in client.get(f"/runs/{scenes.measured().pk}/").content.decode()
     )
-
-
-def test_a_gain_that_a_control_has_as_well_is_said_to_be_no_gain() -> None:
-    """Chance on the same schedule is as fast as taught heads: nothing is shown for these."""
-    call_command("import_results", "benchmarks/results/token_pruning/latency.jsonl")
-    run = Run.objects.get(method="token_pruning", benchmark="latency")
-    page = Client().get(f"/runs/{run.pk}/").content.decode()
-    begin = page.index('id="findings"')
-    said = html.unescape(page[begin : page.index("</section>", begin)])
-    assert "times as fast as unpruned" in said
-    assert "but not better than its control, chance, the same schedule" in said
 
 
 CONTROL = Variant(name="dense_kernel", label="Dense causal, our kernel")

@@ -1,0 +1,44 @@
+"""Each method's question is answered by its quick run: with an interval, its control and no doubt
+about what was compared."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from methods import registry
+from webapp.runs.models import Run
+from webapp.runs.results import import_file
+from webapp.runs.web.present import headline
+
+ROOT = Path(registry.__file__).parents[1]
+SECONDS = 300  # after which the site ends a quick run
+
+
+def test_every_method_has_a_question() -> None:
+    assert [method.slug for method in registry.all_methods() if method.question is None] == []
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+@pytest.mark.parametrize("slug", registry.slugs())
+def test_the_quick_run_answers_the_question(slug: str, tmp_path: Path) -> None:
+    question = registry.get(slug).question
+    assert question is not None
+    file = tmp_path / "quick.jsonl"
+    name = f"{slug}.{question.benchmark}"
+    command = [sys.executable, "-m", "methods", "run", name, "--preset", "quick"]
+    command += ["--device", "cpu", "--json", str(file)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=SECONDS)
+    assert import_file(file)
+    run = Run.objects.get()
+    series = {row.name: row.parsed() for row in run.series.all()}
+    measured = {point.variant for point in series[question.series].points}
+    assert {question.variant, question.control} <= measured
+    sentence = headline(run, series.values())
+    assert re.search(r"95 % interval [\d.]+ to [\d.]+|No difference in", sentence), sentence
+    assert "not measured" not in sentence
