@@ -49,7 +49,7 @@ def test_from_the_sample_page_to_a_measurement_of_ones_own(
     card = page.locator("article.card", has_text="Grouped-head sparse attention").first
     card.get_by_role("heading").get_by_role("link").click()
     page.wait_for_url("**/papers/*/")
-    expect(page.get_by_role("heading", name="Why it is in the digest")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why it is here")).to_be_visible()
 
     # Without a model the numbers of the abstract are marked in place.
     expect(page.locator(".prose mark").first).to_be_visible()

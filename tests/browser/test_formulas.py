@@ -41,8 +41,9 @@ def tab(browser: Browser, site: Callable[[str], Site]) -> Iterator[Page]:
 def test_a_long_formula_scrolls_and_the_page_does_not(tab: Page, path: str) -> None:
     tab.goto(path)
     expect(tab.locator("main math").first).to_be_attached()
-    for opened in tab.locator(".abstract label").all():
-        opened.click()
+    for label in tab.locator(".abstract label").all():
+        if label.is_visible():  # else the abstract is whole already
+            label.click()
     assert tab.evaluate(WIDTH) <= PHONE["width"]
     seen = tab.locator("main :not(a, a *) > math").evaluate_all(SEEN)
     if "papers" in path or "abstracts" in path:

@@ -69,7 +69,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             assert "<h3>Claims</h3>" in feed["content"][0]["value"]
             page.goto("/")
             card = page.locator(f'[id="p-{PAPER}"]')
-            expect(card.locator(".gist")).to_contain_text("The paper reports")
+            expect(card.locator(".did")).to_contain_text("The paper reports")
             context.close()
             assert "sk-secret" not in "".join(
                 one.read_text() for one in (tmp_path / "log").iterdir()

@@ -13,7 +13,6 @@ from webapp.papers.models import Paper
 from webapp.ui.markup import plain
 
 _WIDTH = 88
-_AUTHORS = 6
 # Fields of an entry and of its paper that JSON has unchanged.
 _OF_ENTRY = ("rank", "version", "announce_type", "score", "also_mentioned", "matches")
 _OF_PAPER = ("title", "withdrawn", "categories", "abstract")
@@ -126,10 +125,11 @@ def _reason(match: dict[str, Any]) -> str:
 
 
 def authors(paper: Paper) -> str:
-    """The first authors, and the number of further ones."""
+    """Return the first and the last author and their number, as a row does."""
     names = paper.author_names
-    more = f" and {len(names) - _AUTHORS} more" if len(names) > _AUTHORS else ""
-    return _one_line(", ".join(names[:_AUTHORS])) + more
+    if len(names) > 2:
+        return f"{_one_line(names[0])} … {_one_line(names[-1])} ({len(names)})"
+    return _one_line(", ".join(names))
 
 
 def _address(entry: DigestEntry) -> str:
