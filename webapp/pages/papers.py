@@ -53,7 +53,7 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     paper = find_paper(identifier)
     reader = reader_of(request)
     shown = (
-        revision("papers", f"paper:{paper.pk}", "methods", "profile:", "sample"),
+        revision("papers", f"paper:{paper.pk}", "methods", "profile:", "sample", "failures"),
         Server.configured() is not None,
         # Forms are shown to readers, and others to the staff.
         (reader.is_authenticated, reader.is_staff),
