@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webapp.claims.tables.metrics import direction, direction_of_caption, is_benchmark, metric
-from webapp.claims.tables.own import is_difference, is_own, is_own_head, names_of
+from webapp.claims.tables.own import is_difference, is_own, is_own_head, proposed_names
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_metrics(text: str, name: str | None) -> None:
 
 def test_the_own_row() -> None:
     abstract = "Attention is slow. We propose HeronNet, a sparse kernel for GPUs. It is fast."
-    names = names_of("Heron: sparse kernels", abstract)
+    names = proposed_names("Heron: sparse kernels", abstract)
     assert names == ["Heron", "HeronNet"]
     own = ("Heron", "Heron-Large", "Wren (ours)", "HeronNet †", "Ours", "+ Heron", "Wren + Heron")
     own += (
@@ -43,13 +43,13 @@ def test_the_own_row() -> None:
     introduced = (
         "We introduce Lark 3, a family of models. It is named LARK-X. We propose Sparse nests."
     )
-    assert names_of("Lark 3", introduced) == ["Lark 3", "LARK-X"]
-    assert names_of("NeSt – A Nest", "It is fast.") == ["NeSt"]
+    assert proposed_names("Lark 3", introduced) == ["Lark 3", "LARK-X"]
+    assert proposed_names("NeSt – A Nest", "It is fast.") == ["NeSt"]
     assert is_own(["org/NeSt-1.1B"], ["NeSt"])
     assert not is_own(["NeSt-nodedup"], ["NeSt"])
     assert is_own_head(["Open Models", "Lark 3.1 8B"], ["Lark 3"])
     assert not is_own_head(["Open Models", "Lark 2 8B"], ["Lark 3"])
-    assert names_of("On the cost of attention", "We study LLMs and GSM8K.") == []
+    assert proposed_names("On the cost of attention", "We study LLMs and GSM8K.") == []
 
 
 def test_a_metric_with_a_blank_before_its_cut_off() -> None:
@@ -64,7 +64,7 @@ def test_a_metric_with_a_blank_before_its_cut_off() -> None:
      "We present Heron, to our knowledge the first how-to/step English–Myanmar parallel corpus."],
 )  # fmt: skip
 def test_a_data_set_that_a_paper_proposes_is_no_method(abstract: str) -> None:
-    assert names_of("On birds that fly", abstract) == []
+    assert proposed_names("On birds that fly", abstract) == []
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_a_data_set_that_a_paper_proposes_is_no_method(abstract: str) -> None:
 )  # fmt: skip
 def test_a_data_set_that_the_title_names_is_no_method(rest: str) -> None:
     for abstract in ("It is large.", "We present Heron-MY, which is large."):
-        assert names_of(f"Heron-MY: {rest}", abstract) == []
-    assert names_of("Heron-MY: fast kernels", "It is fast.") == ["Heron-MY"]
+        assert proposed_names(f"Heron-MY: {rest}", abstract) == []
+    assert proposed_names("Heron-MY: fast kernels", "It is fast.") == ["Heron-MY"]
 
 
 def test_a_name_of_the_title_that_achieves_something_is_the_paper_s_own() -> None:
     title = "Fast attention with HeronNet for birds"
-    assert names_of(title, "Slow. HeronNet outperforms others.") == ["HeronNet"]
-    assert names_of(title, "It is better than HeronNet achieves. Fast.") == []
+    assert proposed_names(title, "Slow. HeronNet outperforms others.") == ["HeronNet"]
+    assert proposed_names(title, "It is better than HeronNet achieves. Fast.") == []
 
 
 @pytest.mark.parametrize(

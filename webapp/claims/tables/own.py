@@ -62,7 +62,7 @@ _COMMON = {"LLM", "LLMs", "VLM", "VLMs", "MLLM", "MLLMs", "RL", "AI", "NLP", "GP
 _COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "3D", "2D", "QA"}
 
 
-def names_of(title: str, abstract: str) -> list[str]:
+def proposed_names(title: str, abstract: str) -> list[str]:
     """What a paper calls its own method.
 
     The title, where it is a name or has one before a colon or dash; what the abstract says that it

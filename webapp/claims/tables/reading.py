@@ -156,8 +156,8 @@ class Table:
             is_numeric = sum(self._is_number(cell) for cell in cells) > len(cells) / 2
             return is_numeric and (row > 1 or self._is_whole_head())
         cells = [cell for cell in self.grid.distinct(row) if cell.column > 0 and cell.row == row]
-        said = [cell for cell in cells if cell.text.lower() not in _NOTHING]
-        return bool(said) and sum(self._is_number(cell) for cell in said) >= len(said) / 2
+        filled = [cell for cell in cells if cell.text.lower() not in _NOTHING]
+        return bool(filled) and sum(map(self._is_number, filled)) >= len(filled) / 2
 
     def _is_whole_head(self) -> bool:
         """Whether the first row alone heads every column, by words, under a line of its own."""
@@ -322,8 +322,8 @@ class Table:
             return False
         first = [cell.text for cell in self.grid.distinct(0)]
         repeats = sum(cell.text in first for cell in cells) >= len(cells) / 2
-        said = [cell for cell in cells if cell.text.lower() not in _NOTHING]
-        return len(said) == len(cells) and (repeats or self._is_ruled(row))
+        filled = [cell for cell in cells if cell.text.lower() not in _NOTHING]
+        return len(filled) == len(cells) and (repeats or self._is_ruled(row))
 
     def head_path(self, column: int) -> tuple[str, ...]:
         """The heads over a column, from the top; a cell that spans rows once."""

@@ -11,7 +11,7 @@ from webapp.papers.models import Paper
 
 from .grid import Cell
 from .metrics import direction, direction_of_caption
-from .own import is_attribute, is_difference, is_own, is_own_head, names_in_tables, names_of
+from .own import is_attribute, is_difference, is_own, is_own_head, names_in_tables, proposed_names
 from .reading import Table, Value
 from .store import unpacked
 
@@ -270,7 +270,7 @@ def own_names(title: str, abstract: str, tables: Sequence[Table]) -> list[str]:
     """The names of a paper's own method in its title, its abstract and its tables."""
     labels = (text for table in tables for value in table.values for text in value.row_label)
     captions = (table.grid.caption for table in tables)
-    return names_in_tables(names_of(title, abstract), labels, captions)
+    return names_in_tables(proposed_names(title, abstract), labels, captions)
 
 
 def main_of(tables: Sequence[ShownTable]) -> ShownTable | None:
