@@ -21,7 +21,6 @@ from assay_common.env import SettingError, data_directory
 from assay_common.parent_death import die_with_parent
 from webapp.core.database import DatabaseError, refuse_damage
 from webapp.operate.local_model import STARTER
-from webapp.operate.upgrade import upgrade
 from webapp.ui.translations import compile_catalogues
 from workers.up import local_model
 from workers.up.children import children, load_site
@@ -145,6 +144,8 @@ def _prepare(parent: int) -> None:
     """Migrate the database and collect the static files; errors are printed."""
     die_with_parent(parent)  # else it would go on holding the lock of the data directory
     try:
+        from webapp.operate.upgrade import upgrade  # noqa: PLC0415 - its models need the apps
+
         if saved := upgrade():
             print(f"The database was upgraded; {saved} is an archive of it before.")
         refuse_damage(CHECK_SECONDS)
