@@ -136,3 +136,14 @@ def test_stored_tables_survive_a_dump(heron: Paper, httpserver: HTTPServer, tmp_
     call_command("dumpdata", "claims", output=str(tmp_path / "claims.json"))
     assert len(json.loads((tmp_path / "claims.json").read_text())) == 1 + 7
     assert PaperTable.objects.first().cells[0][0] == "Method"  # type: ignore[union-attr]
+
+
+def test_tables_that_are_read_anew_bring_their_text_anew(
+    heron: Paper, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/html/2512.00002v1").respond_with_data(PAGE)
+    fulltext.read_tables(heron)
+    FullText.objects.update(sections=[{"title": "Results", "text": "It reaches 851."}])
+    TableReading.objects.all().delete()
+    assert fulltext.read_some_tables([heron.pk]) == 1
+    assert "851" not in FullText.objects.get().text
