@@ -14,8 +14,10 @@ ROW = 20.0
 def draw_rows(plot: Plot) -> tuple[str, float]:
     """The rows and their axis as SVG, and the height they take."""
     groups = list(dict.fromkeys(dot.x for dot in plot.points))
-    single = len(plot.variants) == 1
-    x = _scale(plot, [str(g) for g in groups] if single else [v.label for v in plot.variants])
+    single = len(plot.variants) == 1 and len(groups) > 1
+    x = _scale(
+        plot, [plot.series.x.at(g) for g in groups] if single else [v.label for v in plot.variants]
+    )
     rows: list[str] = []
     y = 16.0
     for group in groups:
@@ -28,7 +30,7 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
         dots = {dot.variant: dot for dot in plot.points if dot.x == group}
         for variant in plot.variants:
             if variant.name in dots:
-                label = str(group) if single else variant.label
+                label = plot.series.x.at(group) if single else variant.label
                 lines = wrap(label, TEXT, x.start - MARGIN - 6, bold=True)
                 y += LINE * (len(lines) - 1) / 2
                 rows.append(_row(plot, variant, dots[variant.name], x, y=y, lines=lines))
