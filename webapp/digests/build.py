@@ -197,6 +197,7 @@ class _Draft:
     inputs: str
     earlier: set[int] = field(default_factory=set)  # papers that were shown before
     entries: list[dict[str, Any]] = field(default_factory=list)  # as columns
+    matched: int = 0  # of the entries, without the nearest of the rest
     further: list[Kept] = field(default_factory=list)  # papers that matched beyond them
     rows: list[dict[str, Any]] = field(default_factory=list)  # of those
 
@@ -210,6 +211,7 @@ class _Draft:
         day, scorer, rule, self.earlier = self.day, self.scorer, self.rule, earlier
         ranked, self.further = rank_unseen(day, self.rules, self.kept, earlier)
         self.rows = rows_of(day, self.further, scorer, rule, near=False)
+        self.matched = sum(paper.standing is not Standing.NEAREST for paper in ranked)
         self.entries = []
         for rank, row in enumerate(rows_of(day, ranked, scorer, rule), start=1):
             paper = day.announced[ranked[rank - 1].at].paper
@@ -226,7 +228,7 @@ class _Draft:
     def counts(self) -> tuple[int, int, int]:
         """How many papers were considered, matched, and liked by the reader."""
         liked = self.rules.learned.liked if self.rules.learned else 0
-        return self.day.considered(self.rules), len(self.entries) + len(self.further), liked
+        return self.day.considered(self.rules), self.matched + len(self.further), liked
 
     def fingerprint(self, contents: Sequence[str]) -> str:
         """A hash of all that a reader sees; `contents` are those of its entries."""

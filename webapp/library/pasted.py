@@ -83,8 +83,9 @@ class Understood:
 
     @property
     def papers(self) -> list[Paper]:
-        """The papers that count as liked, each once."""
-        return list({paper.pk: paper for part in self.parts for paper in part.papers}.values())
+        """The papers that count as liked, each once; those of a described interest are examples."""
+        named = [part for part in self.parts if part.kind != "interest"]
+        return list({paper.pk: paper for part in named for paper in part.papers}.values())
 
     @property
     def unknown(self) -> list[str]:
