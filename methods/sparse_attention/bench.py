@@ -30,7 +30,6 @@ from .selectors import (
     Local3d,
     MeanPooled,
     Radial,
-    ReusedTopK,
     Selector,
     Strided,
     Summarised,
@@ -280,9 +279,6 @@ def _choice(selector: Selector, q: Tensor, k: Tensor) -> Callable[[], Tensor]:
     """What is computed to choose: when decoding, from summaries where a cache keeps them."""
     if isinstance(selector, Summarised) and q.shape[2] == 1:
         return partial(selector.choose, q, selector.summaries(k), k.shape[2])
-    if isinstance(selector, ReusedTopK):  # of the layers that reuse: an earlier one has chosen
-        chosen = selector(q, k)
-        return lambda: chosen
     return partial(selector, q, k)
 
 
@@ -298,9 +294,8 @@ def _tokens(ctx: Context, params: DecodeParams, n: int) -> Variants:
 
 def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
     q, k, _ = _drawn(ctx, params, 1, n)
-    chosen = within(params.budget, n)
-    chosen.pop("reused")  # what choosing takes there is nothing
-    calls = {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen.items()}
+    chosen = within(params.budget, n).items()
+    calls = {name: partial(_quiet, _choice(x, q, k)) for name, x in chosen}
     return {name: _recorded(ctx, name, call) for name, call in calls.items()}
 
 

@@ -156,10 +156,6 @@ FEW: dict[str, dict[str, Any]] = {
     "page_bounds": {"top": 2, "key_block": 16},
     "top_p": {"p": 0.5, "most": 3, "key_block": 16},
     "exact": {"top": 2, "key_block": 16},
-    "indexer": {"top": 40, "width": 16},
-    "reused": {"top": 40},
-    "clusters": {"top": 24, "chunk": 32, "count": 2, "sinks": 4},
-    "hierarchical": {"top": 2, "kept": 2, "blocks": 2, "key_block": 16},
 }
 
 

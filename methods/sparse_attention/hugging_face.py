@@ -12,8 +12,8 @@ anywhere: each sample attends among its real tokens alone.
 by which blocks are chosen; with any other cache the outputs are the same, later.
 """
 
-import dataclasses
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,14 +21,17 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from ..errors import InputError
 from .block_sparse import block_sparse_attention
 from .oracle import block_mask
-from .selectors import SELECTORS, MeanPooled, ReusedTopK, Selector, Summarised
+from .selectors import SELECTORS, MeanPooled, Selector, Summarised
 
 NAME = "assay_sparse"
+log = logging.getLogger(__name__)
 DEFAULT = MeanPooled(top=14)  # with the first block and the own one: 1,024 keys
+PACKED = "assay_sparse takes no packed sequences: pad the samples of a batch"
 REAL, QUERY = 1, 2  # of a slot of keys: it holds a token; it is one of the queries'
 
 
@@ -36,13 +39,39 @@ def choose(model: Any, name: str, **options: Any) -> Selector:
     """Let every layer of a model of transformers choose keys by a selector; returns it.
 
     `name` is one of `selectors.SELECTORS`, `options` are its fields. They are kept in the model's
-    configuration. Raises InputError for unknown ones.
+    configuration. Layers with a sliding window of their own keep it, which is logged. Raises
+    InputError for unknown ones, and for a model none of whose layers would use them.
     """
     selector = _selector(name, options)
+    _check_model(type(model), model.config)
+    sliding = _sliding_layers(model.config.get_text_config())
+    if all(sliding):
+        raise InputError(
+            "every layer of this model has a sliding window: nothing is left to choose"
+        )
+    if any(sliding):
+        log.info("%d of %d layers keep their sliding window", sum(sliding), len(sliding))
     given = {"selector": name, **options}
     for config in {id(c): c for c in (model.config, model.config.get_text_config())}.values():
         config.assay_sparse = given
     return selector
+
+
+def _check_model(model: Any, config: Any) -> None:
+    """Raise InputError for a class of models that would run its own dense attention instead."""
+    if not getattr(model, "_supports_attention_backend", True):
+        raise InputError(
+            f"{config.model_type} does not use transformers' attention interface: assay_sparse "
+            "would change nothing"
+        )
+
+
+def _sliding_layers(config: Any) -> list[bool]:
+    """Return which layers of a model attend to a sliding window."""
+    window, types = getattr(config, "sliding_window", None), getattr(config, "layer_types", None)
+    if types is None:  # one kind of layer, as Mistral's
+        return [bool(window)] * config.num_hidden_layers
+    return [kind == "sliding_attention" for kind in types]
 
 
 def selector_of(config: Any) -> Selector:
@@ -58,7 +87,7 @@ def _selector(name: str, options: dict[str, Any]) -> Selector:
     if name not in SELECTORS:
         raise InputError(f"selector must be one of {', '.join(SELECTORS)}, not {name!r}")
     made = SELECTORS[name]
-    fields = {field.name for field in dataclasses.fields(made)}
+    fields = set(made.__dataclass_fields__)  # `dataclasses.fields` cannot be compiled
     if unknown := sorted(set(options) - fields):
         raise InputError(f"{name} has no {', '.join(unknown)}; it has {', '.join(sorted(fields))}")
     try:
@@ -125,27 +154,32 @@ def attend(
         raise InputError("assay_sparse has no dropout of attention: set attention_dropout to 0")
     if not causal or options.get("position_bias") is not None:
         raise InputError("assay_sparse is for causal self-attention without position bias")
+    if options.get("output_attentions"):
+        raise InputError("assay_sparse has no weights to return: leave output_attentions out")
     words: dict[str, Any] = {"scale": scaling, "softcap": softcap or 0.0, "sinks": s_aux}
     config, selector = getattr(module, "config", None), None
-    layer = (id(config), getattr(module, "layer_idx", 0))
     if sliding_window is None:
         selector = selector_of(config)
-    elif isinstance(selector_of(config), ReusedTopK):
-        raise InputError("reused is for models without sliding layers: those choose nothing")
     else:
         words["window"] = sliding_window
     if attention_mask is None:
-        out = _attend(query, key, value, selector, words, layer)
+        out = _attend(query, key, value, selector, words)
     else:
         out = query.new_zeros(query.shape)
-        slots = attention_mask[:, -key.shape[2] :]  # a sliding layer keeps the last ones alone
+        if attention_mask.dtype != torch.uint8 or attention_mask.shape[1:3] != (1, 1):
+            raise InputError(
+                f"assay_sparse takes no mask of {tuple(attention_mask.shape)}: give attention_mask "
+                "as (batch, tokens), 0 for padding, and pad samples instead of packing them"
+            )
+        # A sliding layer keeps the last slots alone.
+        slots = attention_mask[:, 0, 0, -key.shape[2] :]
         for b, held in enumerate(slots):  # each sample by itself, among its real tokens
             real = (held & REAL).nonzero()[:, 0]
             rows = (held[held & QUERY > 0] & REAL).nonzero()[:, 0]
             if len(rows):
                 k, v = (_taken(x[b : b + 1], real) for x in (key, value))
                 q = _taken(query[b : b + 1], rows)
-                out[b, :, rows] = _attend(q, k, v, selector, words, (*layer, b))[0]
+                out[b, :, rows] = _attend(q, k, v, selector, words)[0]
     return out.transpose(1, 2).contiguous(), None
 
 
@@ -157,9 +191,8 @@ def _taken(x: Tensor, at: Tensor) -> Tensor:
     return x.index_select(2, at)
 
 
-def _attend(  # noqa: PLR0917
+def _attend(
     q: Tensor, k: Tensor, v: Tensor, selector: Selector | None, words: dict[str, Any],
-    layer: tuple[int, ...],
 ) -> Tensor:  # fmt: skip
     """Attention without padding; the queries are the last tokens of the keys."""
     if selector is None or (selector.query_block > 1 and q.shape[2] != k.shape[2]):
@@ -167,25 +200,12 @@ def _attend(  # noqa: PLR0917
     kept = getattr(k, "assay_kept", None)
     if kept is not None and isinstance(selector, Summarised) and kept.selector == selector:
         blocks = selector.choose(q, kept.summaries(), k.shape[2])
-    elif isinstance(selector, ReusedTopK):
-        blocks = _reused(q, k, selector, layer)
     else:
         blocks = selector(q, k)
     for kept_shares in _asked:
         kept_shares.append(_kept(q, k, blocks, selector, words["scale"]))
     words = words | {"query_block": selector.query_block, "key_block": selector.key_block}
     return block_sparse_attention(q, k, v, blocks, **words)
-
-
-_anchors: dict[tuple[int, ...], Tensor] = {}  # the last choice, by model and sample
-
-
-def _reused(q: Tensor, k: Tensor, selector: ReusedTopK, layer: tuple[int, ...]) -> Tensor:
-    """The choice of this layer, or of the last one before it that chose."""
-    model, number, *sample = layer
-    if number % selector.every == 0:
-        _anchors[model, *sample] = selector(q, k)
-    return _anchors[model, *sample]
 
 
 def mask(  # noqa: PLR0917 - as transformers calls it
@@ -196,22 +216,29 @@ def mask(  # noqa: PLR0917 - as transformers calls it
     kv_offset: int = 0,
     attention_mask: Tensor | None = None,
     *,
+    mask_function: Callable[..., Tensor] | None = None,
     allow_is_causal_skip: bool = True,
     use_vmap: bool = False,
     device: torch.device | None = None,
+    config: Any = None,
     **options: Any,
 ) -> Tensor | None:
-    r"""What `attend` must know of padding: (batch, kv_length) uint8, REAL and QUERY by slot.
+    r"""What `attend` must know of padding: (batch, 1, 1, kv_length) uint8, REAL and QUERY by slot.
+
+    It has four dimensions because transformers takes a mask of two for padding: `generate` makes
+    the mask of a static cache itself and gives it to the model as `attention_mask`.
 
     Equation: $m_{bj} = [\, j \;\mathrm{real}\, ] + 2\, [\, a \le j < a + n_q \,]$
 
     None where every key is real and the queries are the last ones. Raises InputError for masks
-    that are more than causal, as packed sequences are.
+    that are more than causal, as packed sequences are, and for models without the interface.
     """
+    if config is not None and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+        _check_model(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], config)
     if use_vmap or "allow_is_bidirectional_skip" in options:
         raise InputError("assay_sparse is for causal masks alone, not for custom ones")
-    if not allow_is_causal_skip and q_length > 1:
-        raise InputError("assay_sparse takes no packed sequences: pad the samples of a batch")
+    if not allow_is_causal_skip and q_length > 1 and mask_function is not None:
+        _refuse_packed(mask_function, batch_size, q_length, device)
     first = int(q_offset) - int(kv_offset)  # the queries' first slot
     whole = attention_mask is None or bool(attention_mask.all())
     if whole and first + q_length == kv_length:
@@ -222,7 +249,23 @@ def mask(  # noqa: PLR0917 - as transformers calls it
     if attention_mask is not None:
         seen = attention_mask.bool()[:, int(kv_offset) : int(kv_offset) + kv_length]
         real = real & nn.functional.pad(seen, (0, kv_length - seen.shape[1]))
-    return real.to(torch.uint8) * REAL + query.to(torch.uint8) * QUERY
+    held = real.to(torch.uint8) * REAL + query.to(torch.uint8) * QUERY
+    return held[:, None, None]
+
+
+def _refuse_packed(
+    mask_function: Callable[..., Tensor], batch: int, n: int, device: torch.device | None
+) -> None:
+    """Raise InputError where a query does not see the token before it: there a sample begins.
+
+    A compiled model cannot look at its data while it is traced: it fails when it runs instead.
+    """
+    b, i = torch.arange(batch, device=device)[:, None], torch.arange(1, n, device=device)
+    joined = mask_function(b, b.new_zeros(()), i, i - 1).all()
+    if torch.compiler.is_compiling():
+        torch._assert_async(joined, PACKED)
+    elif not joined:
+        raise InputError(PACKED)
 
 
 class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
@@ -233,7 +276,6 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         self.selector, self.length = selector, 0
         self._room: list[Tensor] = []  # keys, values, summaries: (batch, kv_heads, slots, d)
         self._summarised = 0  # blocks
-        self._rows: list[int] = []  # of a block in each kind of summary
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -249,15 +291,12 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             self._write(index, was, new)
         self.keys, self.values = (room[:, :, : self.length] for room in self._room[:2])
         if isinstance(self.selector, Summarised):
-            size, done = self.selector.summarised, self._summarised
+            size, done = self.selector.key_block, self._summarised
             self._summarised = self.length // size
-            if self._summarised > done or not self._rows:  # none yet is a summary, too
+            if self._summarised > done or len(self._room) == 2:  # none yet is a summary, too
                 fresh = self.keys[:, :, done * size : self._summarised * size]
-                kinds = self.selector.summaries(fresh)
-                blocks = max(1, self._summarised - done)
-                self._rows = [rows.shape[2] // blocks for rows in kinds]
-                for index, (rows, each) in enumerate(zip(kinds, self._rows, strict=True), start=2):
-                    self._write(index, done * each, rows)
+                for index, rows in enumerate(self.selector.summaries(fresh), start=2):
+                    self._write(index, done, rows)
         seen = self.keys.view_as(self.keys)
         seen.assay_kept = self  # type: ignore[attr-defined]  # goes with the keys to `attend`
         return seen, self.values
@@ -274,51 +313,53 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         room[:, :, at:end] = new
 
     def summaries(self) -> tuple[Tensor, ...]:
-        r"""Of the complete blocks, each (batch, kv_heads, rows, d).
+        r"""Of the complete blocks, each (batch, kv_heads, blocks, d).
 
         Equation: $f(K_c), \quad c < \lfloor n / b \rfloor$
         """
-        kinds = zip(self._room[2:], self._rows, strict=True)
-        return tuple(room[:, :, : self._summarised * each] for room, each in kinds)
+        return tuple(room[:, :, : self._summarised] for room in self._room[2:])
 
     def get_seq_length(self) -> int:
         """Tokens so far."""
         return self.length
 
     def crop(self, max_length: int) -> None:
-        """Keep the first tokens alone (or, if negative, drop the last ones)."""
-        length = self.length + max_length if max_length < 0 else max_length
-        if length < self.length:
-            self.length = length
-            if isinstance(self.selector, Summarised):
-                self._summarised = min(self._summarised, length // self.selector.summarised)
-            self._cut()
+        """Drop the last tokens if negative, nothing for 0; keep the first ones if positive.
 
-    def _cut(self) -> None:
-        self.keys, self.values = (room[:, :, : self.length] for room in self._room[:2])
+        The first two are transformers' own. It took a length before and refuses one today.
+        """
+        length = self.length + max_length if max_length <= 0 else max_length
+        self._shorten(max(0, min(length, self.length)))
+
+    def _shorten(self, length: int) -> None:
+        self.length = length
+        if isinstance(self.selector, Summarised):
+            self._summarised = min(self._summarised, length // self.selector.key_block)
+        if self._room:
+            self.keys, self.values = (room[:, :, :length] for room in self._room[:2])
 
     def reset(self) -> None:
-        """Forget all tokens."""
-        self.crop(0)
+        """Drop all tokens and samples."""
+        self._room = []
+        self._shorten(0)
+        super().reset()
 
-    def _by_sample(self, index: Tensor) -> None:
+    def _select(self, index: Tensor) -> None:
         self._room = [room.index_select(0, index.to(room.device)) for room in self._room]
-        if self._room:
-            self._cut()
+        self._shorten(self.length)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the samples `beam_idx`, as beam search does."""
-        self._by_sample(beam_idx)
+        self._select(beam_idx)
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Take some of the samples."""
-        self._by_sample(indices)
+        self._select(indices)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat every sample."""
         self._room = [room.repeat_interleave(repeats, 0) for room in self._room]
-        if self._room:
-            self._cut()
+        self._shorten(self.length)
 
 
 class SparseCache(Cache):  # type: ignore[misc]
@@ -330,14 +371,10 @@ class SparseCache(Cache):  # type: ignore[misc]
     def __init__(self, model_config: Any) -> None:
         config = model_config.get_text_config()
         selector = selector_of(config)
-        window = getattr(config, "sliding_window", None)
-        layers: list[Any] = []
-        types = getattr(config, "layer_types", None)
-        if types is None:  # one kind of layer, as Mistral's
-            types = ["sliding_attention" if window else "full_attention"] * config.num_hidden_layers
-        for kind in types:
-            sliding = kind == "sliding_attention"
-            layers.append(DynamicSlidingWindowLayer(window) if sliding else KeptLayer(selector))
+        layers: list[Any] = [
+            DynamicSlidingWindowLayer(config.sliding_window) if sliding else KeptLayer(selector)
+            for sliding in _sliding_layers(config)
+        ]
         super().__init__(layers=layers)
 
 

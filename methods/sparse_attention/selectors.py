@@ -140,24 +140,17 @@ class Summarised:
     query_block: ClassVar[int] = 1
     causal: ClassVar[bool] = True
 
-    @property
-    def summarised(self) -> int:
-        """Consecutive keys that are summarised together."""
-        return self.key_block
-
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """The chosen blocks of each query block."""
         return self.choose(q, self.summaries(k), k.shape[2])
 
     def summaries(self, k: Tensor) -> tuple[Tensor, ...]:
-        r"""Of every complete block of (batch, kv_heads, n_k, d): (batch, kv_heads, rows, d).
-
-        A block has one row or several.
+        r"""Of every complete block of (batch, kv_heads, n_k, d): (batch, kv_heads, blocks, d).
 
         Equation: $f(K_c) \;\mathrm{of}\; K_c = (k_{c b}, \ldots, k_{c b + b - 1})$
         """
-        whole = k.shape[2] // self.summarised * self.summarised
-        return self.summarise(in_blocks(k[:, :, :whole].float(), self.summarised, 0.0))
+        whole = k.shape[2] // self.key_block * self.key_block
+        return self.summarise(in_blocks(k[:, :, :whole].float(), self.key_block, 0.0))
 
     def summarise(self, blocks: Tensor) -> tuple[Tensor, ...]:
         r"""Of blocks (batch, kv_heads, blocks, size, d): means.
@@ -313,198 +306,6 @@ class ExactTopK:
         best = torch.unflatten(scores, 3, (-1, self.key_block)).amax(-1)
         current = positions(q.shape[2], k.shape[2], q.device) // self.key_block
         return best_past(best, current, self.top, self.sinks)
-
-
-@dataclass(frozen=True)
-class ReusedTopK:
-    """Kascade: exact single keys in every few layers, reused by the layers after (2512.16391).
-
-    Equation: P_{t,s} = Σ_h softmax_s(⟨q_{h,t}, k_s⟩ / √d) over the heads of a group, C_t = top-k of
-    P_{t,:}, with the own key. The repository's layer 0 reads all keys, its anchors are those layers
-    whose choices fit the following ones best, and heads are matched between layers; here every
-    `every`-th layer chooses, from layer 0 on.
-    """
-
-    top: int = 512
-    every: int = 4  # layers
-    key_block: ClassVar[int] = 1
-    query_block: ClassVar[int] = 1
-    causal: ClassVar[bool] = True
-
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
-        current = positions(q.shape[2], k.shape[2], q.device)
-        scores = by_group(q.float(), k.shape[1]) @ k.float()[:, :, None].transpose(-1, -2)
-        future = torch.arange(k.shape[2], device=q.device) > current[:, None]
-        scores = (scores / q.shape[-1] ** 0.5).masked_fill(future, -math.inf)
-        return best_past(torch.softmax(scores, -1).sum(2), current, self.top - 1, sinks=0)
-
-
-@dataclass(frozen=True)
-class Clusters(Summarised):
-    """ClusterKV: single keys, cluster by cluster of like keys (Liu et al., 2412.03213).
-
-    Equation: s_c = ⟨q, μ_c⟩ with μ_c the mean of a cluster's keys; C = the keys of the best
-    clusters until `top` are read, beside the first `sinks` keys and those of the own chunk.
-    Clusters are found by k-means of cosines in each complete chunk by itself, as the paper does for
-    what is generated (320 keys, 4 clusters), so that nothing later changes them; it clusters a
-    prompt as a whole.
-    """
-
-    top: int = 688
-    chunk: int = 320  # keys that are clustered together
-    count: int = 4  # clusters of a chunk
-    rounds: int = 5  # of k-means, from evenly spaced keys
-    sinks: int = 16
-    key_block: ClassVar[int] = 1  # type: ignore[misc]  # it reads single keys
-
-    @property
-    def summarised(self) -> int:
-        """Keys of a chunk."""
-        return self.chunk
-
-    def summarise(self, blocks: Tensor) -> tuple[Tensor, ...]:
-        r"""Centroids (batch, kv_heads, chunks * count, d); each key's cluster, and place in it.
-
-        The two last are (batch, kv_heads, keys, 1), of blocks (batch, kv_heads, chunks, size, d).
-
-        Equation: $c_j = \arg\max_c \cos(k_j, \mu_c), \quad
-        \mu_c = \operatorname{mean}_{c_j = c} k_j$
-        """
-        unit = F.normalize(blocks, dim=-1)
-        centres = unit[..., :: self.chunk // self.count, :][..., : self.count, :]
-        for _ in range(self.rounds):
-            nearest = (unit @ centres.transpose(-1, -2)).argmax(-1)  # (batch, kv_heads, m, size)
-            member = F.one_hot(nearest, self.count).to(unit)  # (..., size, count)
-            directions = F.normalize(member.transpose(-1, -2) @ unit, dim=-1)
-            centres = torch.where(member.any(-2)[..., None], directions, centres)
-        sizes = member.sum(-2)[..., None].clamp(min=1)
-        means = member.transpose(-1, -2) @ blocks / sizes
-        place = (member.cumsum(-2) - 1).gather(-1, nearest[..., None])
-        return means.flatten(2, 3), nearest.flatten(2)[..., None], place.long().flatten(2, 3)
-
-    def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
-        r"""By centroids, and each key's cluster and place, as `summarise` gives them.
-
-        Equation: $C_i = \{ j : \sum_{s_{ic} > s_{i c_j}} |c| + \mathrm{place}_j < \mathrm{top} \}$
-        """
-        means, nearest, place = summaries
-        queries = by_group(q.float(), means.shape[1]).mean(2)
-        at = positions(q.shape[2], n_k, q.device)[:, None]
-        keys = torch.arange(nearest.shape[2], device=q.device)
-        clusters = torch.arange(means.shape[2], device=q.device)
-        past = clusters // self.count < at // self.chunk  # (n_q, clusters)
-        cluster = keys // self.chunk * self.count + nearest[..., 0]  # (batch, kv_heads, keys)
-        ones = torch.ones(cluster.shape, device=q.device)
-        sizes = torch.zeros_like(means[..., 0]).scatter_add(2, cluster, ones)
-        scores = (queries @ means.transpose(-1, -2)).masked_fill(~past, -math.inf)
-        best = scores.sort(
-            dim=-1, descending=True, stable=True
-        ).indices  # (batch, kv_heads, n_q, c)
-        ordered = sizes[:, :, None].expand_as(scores).gather(3, best)
-        before = torch.zeros_like(scores).scatter(3, best, ordered.cumsum(3) - ordered)
-        before = before.masked_fill(~past, self.top).long()
-        shape = *before.shape[:3], len(keys)
-        rank = before.gather(3, cluster[:, :, None].expand(shape)) + place[..., 0][:, :, None]
-        width = min(self.top, len(keys))
-        chosen = torch.full((*shape[:3], width + 1), -1, device=q.device)
-        chosen = chosen.scatter(3, rank.clamp(max=width), keys.expand(shape))[..., :width]
-        own = at // self.chunk * self.chunk + torch.arange(self.chunk, device=q.device)
-        near = torch.cat([own, torch.arange(self.sinks, device=q.device).expand(len(at), -1)], 1)
-        near = near.masked_fill(near > at, -1).expand(*shape[:2], -1, -1)
-        return torch.cat([near, chosen], dim=3)
-
-
-@dataclass(frozen=True)
-class Hierarchical:
-    """InfiniteHiP: the best chunks, then the best blocks of those (Lee et al., 2502.08910).
-
-    Equation: a range of keys stands for itself by one key r, found by halving: of two halves that
-    one is taken whose middle key has the larger product with the query. C = top-k of ⟨q, k_r⟩,
-    among chunks of `blocks` blocks, then among the blocks of the chunks that were kept. What the
-    query's own chunk holds before it comes to the second stage unasked; the paper's third is left
-    out.
-    """
-
-    top: int = 8
-    kept: int = 8  # chunks
-    blocks: int = 4  # of a chunk
-    sinks: int = 1
-    key_block: int = 64
-    query_block: ClassVar[int] = 1
-    causal: ClassVar[bool] = True
-
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
-        queries, size = by_group(q.float(), k.shape[1]).mean(2), self.key_block
-        current = positions(q.shape[2], k.shape[2], q.device)[:, None] // size
-        chunks = torch.arange(-(-k.shape[2] // (size * self.blocks)), device=q.device)
-        every = chunks.expand(*queries.shape[:3], -1)
-        kept = self._best(queries, k, every, self.blocks * size, current // self.blocks, self.kept)
-        own = (current // self.blocks).expand(*kept.shape[:3], 1)
-        inner = torch.arange(self.blocks, device=q.device)
-        asked = (torch.cat([kept, own], 3)[..., None] * self.blocks + inner).flatten(3)
-        best = self._best(queries, k, asked, size, current, self.top)
-        first = torch.arange(self.sinks, device=q.device).expand(len(current), -1)
-        always = torch.cat([current, first.masked_fill(first > current, -1)], 1)
-        return torch.cat([always.expand(*best.shape[:2], -1, -1), best], dim=3)
-
-    def _best(  # noqa: PLR0917
-        self, queries: Tensor, k: Tensor, ranges: Tensor, size: int, end: Tensor, top: int
-    ) -> Tensor:
-        """The `top` best of ranges (batch, kv_heads, n_q, m) of `size` keys, those before `end`."""
-
-        def products(at: Tensor) -> Tensor:
-            index = at.clamp(0, k.shape[2] - 1).flatten(2)[..., None].expand(-1, -1, -1, k.shape[3])
-            keys = torch.unflatten(k.gather(2, index).float(), 2, at.shape[2:])
-            return torch.einsum("bhqd,bhqmd->bhqm", queries, keys)
-
-        start, reach = ranges * size, size
-        while reach > 1:
-            reach //= 2
-            left, right = start + reach // 2, start + reach + reach // 2
-            start = torch.where(products(right) > products(left), start + reach, start)
-        scores = products(start).masked_fill((ranges < 0) | (ranges >= end), -math.inf)
-        best = scores.topk(min(top, scores.shape[3]), dim=3)
-        return ranges.gather(3, best.indices).masked_fill(best.values == -math.inf, -1)
-
-
-@dataclass(frozen=True)
-class IndexerTopK:
-    """DeepSeek sparse attention: single keys by the scores of a small indexer (2512.02556).
-
-    Equation: I_{t,s} = Σ_j w_{t,j} ReLU(q^I_{t,j} · k^I_s), C_t = top-k of I_{t,:} (equations 1
-    and 2). The indexer's few narrow heads are learned; without one, the first `width` channels of
-    the model's own heads stand in, with equal weights.
-    """
-
-    top: int = 512
-    width: int = 32
-    key_block: ClassVar[int] = 1
-    query_block: ClassVar[int] = 1
-    causal: ClassVar[bool] = True
-
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
-        width, groups = self.width, k.shape[1]
-        queries = by_group(q[..., :width], groups).mean(2)  # a narrow head for each key head
-        weights = q.new_ones(q.shape[0], groups, q.shape[2]) / groups
-        return self.choose(queries, k[..., :width], weights)
-
-    def choose(self, queries: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
-        r"""By an indexer's queries (batch, j, n_q, c), keys (batch, j or 1, n_k, c) and weights.
-
-        Equation: $I_{ts} = \sum_j w_{tj}\, \mathrm{ReLU}(q^I_{tj} \cdot k^I_s)$
-
-        weights are (batch, j, n_q). One choice for all heads: (batch, 1, n_q, at most top).
-        """
-        products = torch.relu(queries.float() @ keys.float().transpose(-1, -2))
-        scores = (products * weights[..., None]).sum(1, keepdim=True)  # (batch, 1, n_q, n_k)
-        current = positions(queries.shape[2], keys.shape[2], queries.device)
-        # Many score exactly 0: of these the nearest, or the choice would depend on the library.
-        distance = current[:, None] - torch.arange(keys.shape[2], device=keys.device)
-        ranked = torch.where(scores > 0, scores, -distance.float())
-        return best_past(ranked, current, self.top - 1, sinks=0)
 
 
 class _Square:
@@ -724,10 +525,6 @@ SELECTORS: dict[str, Any] = {
     "page_bounds": PageBounds,
     "top_p": TopP,
     "exact": ExactTopK,
-    "indexer": IndexerTopK,
-    "reused": ReusedTopK,
-    "clusters": Clusters,
-    "hierarchical": Hierarchical,
     "antidiagonal": Antidiagonal,
     "vertical_slash": VerticalSlash,
     "local_3d": Local3d,
@@ -739,7 +536,7 @@ SELECTORS: dict[str, Any] = {
 def within(budget: int, n: int) -> dict[str, Selector]:
     """The selectors that choose for every query, reading about `budget` of n keys."""
     blocks, pages = max(3, budget // 64), max(3, budget // 16)
-    stride, chunk = max(2, -(-2 * n // budget)), min(320, budget // 2)
+    stride = max(2, -(-2 * n // budget))
     return {
         "window_sinks": WindowAndSinks(window=blocks - 1),
         "strided": Strided(stride=stride, window=max(1, blocks // 2)),
@@ -747,10 +544,6 @@ def within(budget: int, n: int) -> dict[str, Selector]:
         "page_bounds": PageBounds(top=pages - 2),
         "top_p": TopP(most=blocks - 2),
         "exact": ExactTopK(top=blocks - 2),
-        "indexer": IndexerTopK(top=budget),
-        "reused": ReusedTopK(top=budget),
-        "clusters": Clusters(top=budget - chunk - 16, chunk=chunk),
-        "hierarchical": Hierarchical(top=blocks - 2, kept=blocks - 2),
     }
 
 

@@ -85,8 +85,7 @@ SELECTORS = {
     "decode": {
         "all keys": "all_keys", "window and sinks": "window_sinks", "window and every": "strided",
         "mean-pooled": "mean_pooled", "page bounds": "page_bounds", "top-p": "top_p",
-        "top-k by exact": "exact", "indexer": "indexer", "top-k of an earlier": "reused",
-        "clusters": "clusters", "chunks": "hierarchical",
+        "top-k by exact": "exact",
     },
     "prefill": {
         "window and sinks": "window_sinks", "window and every": "strided",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    BloomConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
@@ -17,7 +18,7 @@ from transformers import (
 )
 
 from methods.errors import InputError
-from methods.sparse_attention import hugging_face, selectors
+from methods.sparse_attention import hugging_face
 
 SIZES = {
     "vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
@@ -46,10 +47,6 @@ SMALL |= {
     "window_sinks": {"window": 2, "key_block": 8},
     "strided": {"stride": 3, "window": 2, "key_block": 8},
     "top_p": {"p": 0.5, "most": 3, "key_block": 8},
-    "indexer": {"top": 20, "width": 8},
-    "reused": {"top": 20, "every": 2},
-    "clusters": {"top": 16, "chunk": 16, "count": 2, "sinks": 2},
-    "hierarchical": {"top": 2, "kept": 2, "blocks": 2, "key_block": 8},
 }
 
 
@@ -63,6 +60,12 @@ def made(family, implementation="assay_sparse"):
     return model
 
 
+def choose(model, name, **options):
+    """As `hugging_face.choose`; a model whose layers all slide stays as it is."""
+    if model.config.model_type != "mistral" or not model.config.sliding_window:
+        hugging_face.choose(model, name, **options)
+
+
 def tokens(batch=2, n=60):
     return torch.randint(1, 97, (batch, n), generator=torch.Generator().manual_seed(1))
 
@@ -71,7 +74,7 @@ def tokens(batch=2, n=60):
 def test_with_room_for_every_key_it_is_the_family_s_own_attention(family):
     sparse, dense = made(family), made(family, "eager")
     dense.load_state_dict(sparse.state_dict())
-    hugging_face.choose(sparse, "mean_pooled", top=99, key_block=8)
+    choose(sparse, "mean_pooled", top=99, key_block=8)
     with torch.no_grad():
         torch.testing.assert_close(sparse(tokens()).logits, dense(tokens()).logits)
 
@@ -95,7 +98,7 @@ def padded(row, length, side):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_padding_on_either_side_changes_no_sample(family, side):
     model = made(family)
-    hugging_face.choose(model, "page_bounds", **SMALL["page_bounds"])
+    choose(model, "page_bounds", **SMALL["page_bounds"])
     rows = [tokens(1, n)[0].tolist() for n in (60, 41, 3)]
     batch = [padded(row, 60, side) for row in rows]
     ids, attention = (torch.tensor(part) for part in zip(*batch, strict=True))
@@ -115,7 +118,7 @@ def test_padding_on_either_side_changes_no_sample(family, side):
 def test_generation_with_any_cache_or_none_equals_the_full_pass(family, name):
     """Step by step the logits are those of the whole sequence at once, with left padding too."""
     model = made(family)
-    hugging_face.choose(model, name, **SMALL[name])
+    choose(model, name, **SMALL[name])
     rows = [tokens(1, n)[0].tolist() for n in (50, 33)]
     ids, attention = (
         torch.tensor(part) for part in zip(*(padded(row, 50, "left") for row in rows), strict=True)
@@ -136,31 +139,13 @@ def test_generation_with_any_cache_or_none_equals_the_full_pass(family, name):
             torch.testing.assert_close(steps, full, atol=3e-5, rtol=1e-4)
 
 
-def test_a_layer_that_reuses_reads_what_the_one_before_it_chose():
-    model, ids = made("llama"), tokens(1)
-    with torch.no_grad():
-        hugging_face.choose(model, "reused", top=8, every=2)
-        reusing = model(ids).logits
-        read: list[torch.Tensor] = []
-        real = hugging_face.block_sparse_attention
-        with pytest.MonkeyPatch.context() as patch:
-            spied = lambda *given, **words: read.append(given[3]) or real(*given, **words)  # noqa: E731
-            patch.setattr(hugging_face, "block_sparse_attention", spied)
-            model(ids)
-            hugging_face.choose(model, "reused", top=8, every=1)
-            alone = model(ids).logits
-    assert read[0] is read[1]
-    assert torch.equal(read[2], read[0])
-    assert not torch.equal(read[3], read[0])
-    assert (alone - reusing).abs().max() > 1e-5
-    hugging_face.choose(sliding := made("mistral, sliding"), "reused")
-    with pytest.raises(InputError, match="reused is for models without sliding layers"):
-        sliding(ids)
-
-
 @pytest.mark.parametrize(
     ("family", "name"),
-    [*((x, "mean_pooled") for x in ("llama", "gemma3")), ("llama", "clusters"), ("llama", "top_p")],
+    [
+        *((x, "mean_pooled") for x in ("llama", "gemma3")),
+        ("llama", "page_bounds"),
+        ("llama", "top_p"),
+    ],
 )
 def test_our_cache_grows_in_chunks_is_cropped_and_searched_by_beams(family, name):
     """From a first chunk on that is shorter than a block."""
@@ -174,11 +159,6 @@ def test_our_cache_grows_in_chunks_is_cropped_and_searched_by_beams(family, name
             model(part, past_key_values=cache).logits for part in ids.split([5, 25, 1, 1, 7, 61], 1)
         ]
         torch.testing.assert_close(torch.cat(chunks, 1), full, atol=3e-5, rtol=1e-4)
-    if family == "llama":
-        cache.crop(45)
-        with torch.no_grad():
-            again = model(ids[:, 45:], past_key_values=cache).logits
-        torch.testing.assert_close(again, full[:, 45:], atol=3e-5, rtol=1e-4)
     words = {"max_new_tokens": 12, "num_beams": 3, "do_sample": False}
     ours = hugging_face.SparseCache(model.config)
     beams = model.generate(ids[:, :40], past_key_values=ours, **words)
@@ -198,7 +178,7 @@ def test_a_static_cache_has_slots_that_nobody_sees():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_is_saved_and_loaded_unchanged_and_trains(family, tmp_path):
     model = made(family)
-    hugging_face.choose(model, "mean_pooled", **SMALL["mean_pooled"])
+    choose(model, "mean_pooled", **SMALL["mean_pooled"])
     model.train()
     model(tokens(), labels=tokens()).loss.backward()
     with torch.no_grad():
@@ -207,7 +187,7 @@ def test_it_is_saved_and_loaded_unchanged_and_trains(family, tmp_path):
                 parameter.sub_(0.1 * parameter.grad)
     model.eval().save_pretrained(tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="assay_sparse")
-    assert hugging_face.selector_of(loaded.config) == selectors.MeanPooled(2, key_block=8)
+    assert hugging_face.selector_of(loaded.config) == hugging_face.selector_of(model.config)
     with torch.no_grad():
         torch.testing.assert_close(loaded(tokens()).logits, model(tokens()).logits)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path)  # theirs reads it, too
@@ -245,3 +225,153 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
     packed = torch.arange(60).remainder(30)[None].expand(2, -1)
     with pytest.raises(InputError, match="packed"):
         model.eval()(tokens(), position_ids=packed, use_cache=False)
+
+
+@pytest.mark.parametrize("drop", [0, -1, -7, -8, -55, -99, 45, 100, 200])
+@pytest.mark.parametrize("name", ["mean_pooled", "page_bounds", "strided"])
+def test_a_cropped_cache_goes_on_from_what_it_holds(name, drop):
+    """Negative drops the last tokens, 0 none, a positive length keeps the first ones."""
+    model = made("llama")
+    hugging_face.choose(model, name, **SMALL[name])
+    ids, other = tokens(2, 100), tokens(2, 140)[:, 100:]
+    length = max(0, 100 + drop) if drop <= 0 else min(drop, 100)
+    cache = hugging_face.SparseCache(model.config)
+    cache.crop(drop)  # nothing is stored yet
+    with torch.no_grad():
+        model(ids, past_key_values=cache)
+        cache.crop(drop)
+        assert cache.get_seq_length() == length
+        found = model(other, past_key_values=cache).logits
+        whole = model(torch.cat([ids[:, :length], other], 1)).logits[:, length:]
+        torch.testing.assert_close(found, whole, atol=3e-5, rtol=1e-4)
+        cache.reset()
+        assert cache.get_seq_length() == 0
+        again = model(ids[:1], past_key_values=cache).logits
+    torch.testing.assert_close(again, model(ids[:1]).logits, atol=3e-5, rtol=1e-4)
+
+
+WAYS = {
+    "greedy": {},
+    "beams": {"num_beams": 3},
+    "prompt lookup": {"prompt_lookup_num_tokens": 4},
+    "assistant": {"assistant_model": True},
+    "static": {"cache_implementation": "static"},
+    "no cache": {"use_cache": False},
+}
+PLAIN = sorted(set(FAMILIES) - {"gemma3", "gpt_oss, sinks", "mistral, sliding"})
+
+
+def generated(model, way, cache, ids, **words):
+    """Continue by a way of transformers: one prompt for those that write several tokens."""
+    words |= WAYS[way] | {"max_new_tokens": 12, "do_sample": False}
+    if way == "assistant":
+        torch.manual_seed(3)
+        words["assistant_model"] = AutoModelForCausalLM.from_config(model.config).eval()
+    if cache == "ours" and way not in {"static", "no cache"}:
+        words["past_key_values"] = hugging_face.SparseCache(model.config)
+    return model.generate(ids, **words)
+
+
+@pytest.mark.parametrize(
+    ("family", "way", "cache"),
+    [(family, "prompt lookup", "ours") for family in PLAIN]
+    + [("llama", way, cache) for way in WAYS for cache in ("theirs", "ours")],
+)
+def test_every_way_to_generate_writes_the_tokens_of_the_full_pass(family, way, cache):
+    """At a full budget those of the family's own attention, at a small one those without a cache.
+
+    A prompt that repeats itself gives prompt lookup something to propose.
+    """
+    sparse, dense = made(family), made(family, "eager")
+    dense.load_state_dict(sparse.state_dict())
+    ids = tokens(1, 10).repeat(1, 4)
+    hugging_face.choose(sparse, "mean_pooled", top=99, key_block=8)
+    plain = generated(dense, "beams" if way == "beams" else "greedy", "theirs", ids)
+    assert torch.equal(generated(sparse, way, cache, ids), plain)
+    hugging_face.choose(sparse, "page_bounds", **SMALL["page_bounds"])
+    beams = {"num_beams": 3} if way == "beams" else {}
+    full = generated(sparse, "no cache", cache, ids, **beams)
+    assert torch.equal(generated(sparse, way, cache, ids), full)
+
+
+@pytest.mark.parametrize(
+    ("family", "way"),
+    [*((family, "static") for family in PLAIN), ("llama", "greedy"), ("llama", "beams")],
+)
+def test_a_padded_batch_writes_what_each_prompt_writes_alone(family, way):
+    model = made(family)
+    hugging_face.choose(model, "page_bounds", **SMALL["page_bounds"])
+    rows = [tokens(1, n)[0].tolist() for n in (40, 31, 4)]
+    ids, attention = (
+        torch.tensor(part) for part in zip(*(padded(row, 40, "left") for row in rows), strict=True)
+    )
+    together = generated(model, way, "theirs", ids, attention_mask=attention)[:, 40:]
+    for row, found in zip(rows, together, strict=True):
+        alone = generated(model, way, "theirs", torch.tensor([row]))[0, len(row) :]
+        assert torch.equal(found, alone)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "qwen3"])
+def test_checkpointing_gives_the_same_gradients(family):
+    model = made(family).train()
+    choose(model, "page_bounds", **SMALL["page_bounds"])
+
+    def gradients():
+        model.zero_grad()
+        model(tokens(), labels=tokens(), use_cache=False).loss.backward()
+        return [parameter.grad.clone() for parameter in model.parameters()]
+
+    plain = gradients()
+    model.gradient_checkpointing_enable()
+    for found, wanted in zip(gradients(), plain, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_a_model_is_compiled_and_exported_whole_and_a_packed_sample_is_refused():
+    model, ids = made("llama"), tokens()
+    hugging_face.choose(model, "page_bounds", **SMALL["page_bounds"])
+    words = {"use_cache": False}
+    with torch.no_grad():
+        plain = model(ids, **words).logits
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(ids, **words).logits, plain)
+        exported = torch.export.export(model, (ids,), words).module()
+        torch.testing.assert_close(exported(ids, **words).logits, plain)
+        packed = torch.arange(60).remainder(30)[None].expand(2, -1)
+        with pytest.raises(RuntimeError, match="packed"):
+            torch.compile(model, backend="eager")(ids, position_ids=packed, **words)
+
+
+BANDED = torch.ones(60, 60).tril().triu(-20).bool()[None, None]
+
+
+@pytest.mark.parametrize(
+    "mask", [BANDED, BANDED.expand(2, -1, -1, -1), torch.where(BANDED, 0.0, -1e9)]
+)
+def test_a_mask_of_four_dimensions_is_refused(mask):
+    with pytest.raises(InputError, match="takes no mask of"):
+        made("llama")(tokens(), attention_mask=mask)
+
+
+def test_a_model_without_the_attention_interface_is_refused_by_name():
+    sizes = {"vocab_size": 97, "hidden_size": 64, "n_layer": 2, "n_head": 4}
+    model = AutoModelForCausalLM.from_config(
+        BloomConfig(**sizes), attn_implementation="assay_sparse"
+    )
+    with pytest.raises(InputError, match="bloom does not use transformers' attention interface"):
+        hugging_face.choose(model, "mean_pooled")
+    with pytest.raises(InputError, match="bloom does not use"):
+        model(tokens())
+
+
+def test_sliding_layers_stay_as_they_are_and_are_named(caplog):
+    with pytest.raises(InputError, match="every layer of this model has a sliding window"):
+        hugging_face.choose(made("mistral, sliding"), "mean_pooled")
+    with caplog.at_level("INFO"):
+        hugging_face.choose(made("gemma3"), "mean_pooled")
+    assert "1 of 2 layers keep their sliding window" in caplog.text
+
+
+def test_weights_of_attention_are_not_returned_as_nothing():
+    with pytest.raises(InputError, match="no weights to return"):
+        made("llama")(tokens(), output_attentions=True)

@@ -17,10 +17,6 @@ BY_QUERY = [
     selectors.PageBounds(top=2, key_block=8),
     selectors.TopP(p=0.6, most=6, key_block=8),
     selectors.ExactTopK(2, key_block=8),
-    selectors.IndexerTopK(top=20, width=8),
-    selectors.ReusedTopK(top=20),
-    selectors.Clusters(top=14, chunk=24, count=3, sinks=3),
-    selectors.Hierarchical(top=2, kept=2, blocks=2, key_block=8),
 ]
 BY_BLOCK = [selectors.Antidiagonal(block=16, stride=4), selectors.VerticalSlash(2, 2, 8, 16)]
 
@@ -112,92 +108,6 @@ def test_top_p_takes_the_fewest():
             if sum(float(shares[b]) for b in best) < 0.5:
                 best.append(c)
         assert rows[i] == {*best, i // 8}
-
-
-def test_an_indexer_takes_the_best_single_keys():
-    queries, keys, weights = (
-        torch.randn(1, 3, 50, 8),
-        torch.randn(1, 1, 50, 8),
-        torch.rand(1, 3, 50),
-    )
-    rows = chosen(selectors.IndexerTopK(top=10).choose(queries, keys, weights))
-    for i in (5, 49):
-        scores = [
-            sum(
-                float(weights[0, j, i] * torch.relu(queries[0, j, i] @ keys[0, 0, s]))
-                for j in range(3)
-            )
-            for s in range(i)
-        ]
-        best = sorted(range(i), key=lambda s: -scores[s])[:9]
-        assert rows[i] == {*best, i}
-
-
-def test_reused_keys_are_those_of_the_largest_softmax_over_a_group():
-    q, k = given(50)
-    rows = chosen(selectors.ReusedTopK(top=10)(q, k))
-    for i in (5, 49):
-        shares = sum(
-            torch.softmax(q[0, h, i].double() @ k[0, 0, : i + 1].double().T / 4, 0) for h in (0, 1)
-        )
-        best = sorted(range(i), key=lambda s: -float(shares[s]))[:9]
-        assert rows[i] == {*best, i}
-
-
-def test_clusters_are_read_from_the_best_on_until_the_budget_is_full():
-    """By the definition in loops, from the clusters' members on."""
-    q, k = given(100)
-    selector = selectors.Clusters(top=20, chunk=24, count=3, sinks=3)
-    means, nearest, _ = selector.summaries(k)
-    rows = chosen(selector(q, k))
-    members = {
-        (chunk, c): [
-            24 * chunk + i for i in range(24) if int(nearest[0, 0, 24 * chunk + i, 0]) == c
-        ]
-        for chunk in range(4)
-        for c in range(3)
-    }
-    for (chunk, c), inside in members.items():
-        if inside:
-            torch.testing.assert_close(means[0, 0, 3 * chunk + c], k[0, 0, inside].mean(0))
-    for i in (10, 30, 71, 72, 99):
-        query = q[0, :2, i].mean(0)
-        past = [at for at in members if at[0] < i // 24]
-        past.sort(key=lambda at: -float(query @ means[0, 0, 3 * at[0] + at[1]]))
-        inside = [key for at in past for key in members[at]][:20]
-        own = range(24 * (i // 24), i + 1)
-        assert rows[i] == {*inside, *own, *range(min(3, i + 1))}
-
-
-def test_clusters_hold_what_is_alike():
-    """Three directions in turns: k-means finds them, and a query reads the whole of one."""
-    directions = torch.eye(3, 8).repeat(16, 1) + 0.01 * torch.randn(48, 8)
-    q = torch.zeros(1, 1, 49, 8)
-    q[0, 0, 48] = 5 * torch.eye(3, 8)[1]
-    k = torch.cat([directions, torch.zeros(1, 8)])[None, None]
-    selector = selectors.Clusters(top=16, chunk=48, count=3, rounds=4, sinks=0)
-    assert chosen(selector(q, k))[48] == {*range(1, 48, 3), 48}
-
-
-def test_a_range_stands_for_itself_by_the_key_that_halving_finds():
-    q, k = given(100)
-    rows = chosen(selectors.Hierarchical(top=2, kept=1, blocks=2, sinks=0, key_block=8)(q, k))
-
-    def product(i: int, at: int) -> float:
-        return float(q[0, :2, i].mean(0) @ k[0, 0, at])
-
-    def standing(i: int, start: int, size: int) -> float:
-        while size > 1:
-            size //= 2
-            left, right = start + size // 2, start + size + size // 2
-            start += size * (product(i, right) > product(i, left))
-        return product(i, start)
-
-    for i in (7, 20, 63, 64, 99):
-        chunks = sorted(range(i // 16), key=lambda c: -standing(i, 16 * c, 16))[:1]
-        blocks = [2 * c + half for c in [*chunks, i // 16] for half in (0, 1)]
-        before = sorted({b for b in blocks if b < i // 8}, key=lambda b: -standing(i, 8 * b, 8))
-        assert rows[i] == {*before[:2], i // 8}
 
 
 def test_antidiagonal_sums_and_the_fewest_blocks():
