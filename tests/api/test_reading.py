@@ -61,7 +61,7 @@ def test_papers_are_found_page_by_page() -> None:
     one = get("/papers/2603.00001v1").json()
     assert one["id"] == "2603.00001"
     assert one["quotes"]
-    assert get("/papers/2699.00001").status_code == 404
+    assert get("/papers/2612.99999").status_code == 404
     assert get("/papers/none").headers["Content-Type"].startswith("application/problem+json")
 
 
@@ -151,7 +151,7 @@ def test_a_library_is_changed_paper_by_paper(reader: User) -> None:
     assert get("/library?show=saved", mine).json()["count"] == 0
     for wrong in ({"stars": 5}, {"note": "x" * 20_001}, {"tags": [""]}, {"read": "perhaps"}):
         assert patch("/library/2603.00001", mine, **wrong).status_code == 422
-    assert patch("/library/2699.00001", mine, saved=True).status_code == 404
+    assert patch("/library/2612.99999", mine, saved=True).status_code == 404
     other = tokens.make(factories.make_reader("other"), "theirs", ["library"])
     assert get("/library?show=notes", other).json()["count"] == 0
 

@@ -4,10 +4,12 @@ Tools call the API inside this process, so tokens, scopes, limits and refusals a
 HTTP. Text that authors or a model wrote stands between `<quoted>` and `</quoted>`.
 """
 
+import json
 import re
 from collections.abc import Callable
 from datetime import date as Date
-from typing import Any, Literal
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import httpx
@@ -21,11 +23,14 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, Field
 
+from assay_common import __version__
 from webapp.api import tokens
 from webapp.api.problems import ProblemError
+from webapp.claims.extraction.quotes import quotes
 from webapp.papers.identifiers import parse_identifier
+from webapp.papers.proposal import what_it_did
 from webapp.readers.links import site_address
 
 ABOUT = (
@@ -38,13 +43,23 @@ OURS = {
     *("id", "arxiv_id", "slug", "url", "address", "date", "day", "version", "state", "status"),
     *("method", "benchmark", "preset", "device", "verdict", "announce_type", "category"),
     *("categories", "primary_category", "language", "ranking", "created_at", "queued_at"),
-    *("started_at", "ended_at", "read_at", "submitted_at", "updated_at", "announced_on", "run"),
+    *(
+        "started_at",
+        "finished_at",
+        "read_at",
+        "profile",
+        "relation",
+        "submitted_at",
+        "updated_at",
+        "announced_on",
+        "run",
+    ),
 }
 _BARE = re.compile(r"[\w.:/+-]{0,100}")  # the form of what such a field holds: no sentence
 _MARK = re.compile(r"<(?=\s*/?\s*quoted\b)", re.IGNORECASE)
 
 Answer = dict[str, Any]
-Show = Literal["all", "saved", "unread", "read", "notes", "left"]
+Show = Literal["saved", "unread", "read", "notes", "left"]
 
 
 def marked(value: Any, ours: bool = False) -> Any:
@@ -79,13 +94,35 @@ def _identifier(text: str) -> str:
 
 
 ACTING = {"keep", "run", "cancel"}  # tools that change something
+SENTENCE = 200  # characters of a paper's sentence in a list
+ABSTRACT = 1_600  # of one paper's abstract
+CLAIMS = 6  # of a summary
+SERIES, POINTS = 2, 3  # of a run; the points of a series' largest x
+# Names under which assistants ask for what tools here call otherwise.
+RENAMED = {
+    **dict.fromkeys(("max", "n", "count", "top", "size", "page_size", "max_results"), "limit"),
+    **dict.fromkeys(("page", "start", "skip", "from", "cursor"), "offset"),
+    **dict.fromkeys(("query", "text", "keywords", "search"), "q"),
+    **dict.fromkeys(("paper", "paper_id", "identifier", "id", "arxiv", "url"), "arxiv_id"),
+    **dict.fromkeys(("profile", "name", "slug"), "feed"),
+    **dict.fromkeys(("day", "on"), "date"),
+    **dict.fromkeys(("after", "from_date"), "since"),
+    **dict.fromkeys(("sort", "sort_by"), "order"),
+    **dict.fromkeys(("run_id", "job"), "run"),
+}
+
+Limit = Annotated[int, Field(ge=1, le=50, description="How many to return.")]
+Offset = Annotated[int, Field(ge=0, le=5_000, description="How many to leave out first.")]
+PaperName = Annotated[str, Field(description="arXiv identifier or address, such as 2603.00001.")]
+MethodName = Annotated[str, Field(description="A method's name in `methods`.")]
+RunName = Annotated[UUID, Field(description="A run's id.")]
 
 
 class Assay:
     """Each public method is a tool. `token` returns the caller's token, "" for a visitor."""
 
-    def __init__(self, token: Callable[[], str]) -> None:
-        self._token = token
+    def __init__(self, token: Callable[[], str], *, by_http: bool) -> None:
+        self._token, self._by_http = token, by_http
         host = next((name for name in settings.ALLOWED_HOSTS if name[0] not in "*."), "localhost")
         self._site = httpx.Client(
             transport=httpx.WSGITransport(app=get_wsgi_application()),
@@ -94,12 +131,12 @@ class Assay:
         )
 
     def _ask(self, path: str, own: bool = False, **query: object) -> Any:
-        """The JSON of a GET request; parameters that are None are left out."""
+        """Return the JSON of a GET request; parameters that are None are left out."""
         given = {name: str(value) for name, value in query.items() if value is not None}
         return self._send("GET", path, own, params=given)
 
     def _send(self, verb: str, path: str, own: bool = True, *, key: str = "", **sent: Any) -> Any:
-        """The JSON of a request, with the token if it is for the reader's `own` data.
+        """Return the JSON of a request, with the token if it is for the reader's `own` data.
 
         Raises ToolError with the reason of a refusal.
         """
@@ -107,6 +144,10 @@ class Assay:
         if own and (token := self._token()):
             headers["Authorization"] = f"Bearer {token}"
         answer = self._site.request(verb, path, headers=headers, **sent)
+        if answer.status_code == 401 and not self._by_http:
+            raise ToolError(
+                "This needs a token: create one at /account/tokens/ and set ASSAY_TOKEN to it."
+            )
         if answer.is_error:
             problem = answer.json()
             errors = [
@@ -115,105 +156,302 @@ class Assay:
             raise ToolError(" ".join([problem["detail"], *errors]))
         return answer.json()
 
-    def digest(self, profile: str = "site", date: Date | None = None) -> Answer:
-        """A day's papers in a feed's order (the latest day without `date`), each with why it is
-        there; `profile` is the name of the feed."""
-        return dict(marked(self._ask(f"/digests/{_name(profile)}", own=True, date=date)))
+    def _items(self, path: str, size: int, limit: int, offset: int, **query: object) -> list[Any]:
+        """Return part of a list that the API gives in pages of `size`, and one more item."""
+        items: list[Any] = []
+        page, skipped = divmod(offset, size)
+        while len(items) < skipped + limit + 1:
+            answer = self._ask(path, own=True, page=page + 1, **query)
+            items += answer["items"]
+            if not answer["next"]:
+                break
+            page += 1
+        return items[skipped : skipped + limit + 1]
 
-    def profiles(self, page: int = 1) -> Answer:
-        """The feeds that have digests, with their categories and keywords, fifty a page."""
-        return dict(marked(self._ask("/profiles", own=True, page=page)))
+    def digest(
+        self,
+        feed: Annotated[str, Field(description="A feed's slug in `feeds`.")] = "site",
+        date: Annotated[Date | None, Field(description="The latest day by default.")] = None,
+        limit: Limit = 10,
+        offset: Offset = 0,
+    ) -> str:
+        """Today's papers, or a day's, in a feed's order: each with what it did, a quote with its
+        numbers, and why it is listed."""
+        day = self._ask(f"/digests/{_name(feed)}", own=True, date=date)
+        entries = day["entries"][offset : offset + limit + 1]
+        papers = [
+            _short(entry["paper"], entry["sentence"], entry["quote"])
+            | {"why": _why(entry["matches"])}
+            for entry in entries
+        ]
+        head = {name: day[name] for name in ("feed", "date", "matched")}
+        return _page(head, papers, limit, offset)
+
+    def feeds(self, limit: Limit = 10, offset: Offset = 0) -> str:
+        """The feeds that have digests, with their categories and first keywords."""
+        items = [
+            {name: item[name] for name in ("slug", "name", "categories")}
+            | {"keywords": [keyword["keyword"] for keyword in item["keywords"][:5]]}
+            for item in self._items("/feeds", 50, limit, offset)
+        ]
+        return _page({}, items, limit, offset)
 
     def search(
         self,
-        q: str,
-        page: int = 1,
-        since: Date | None = None,
-        order: Literal["relevance", "newest"] = "relevance",
-    ) -> Answer:
-        """Find papers: words, "phrases", OR, author:, cat:, method:, has:measured, after:; in your
-        own library (scope `library`) is:saved, is:unread, tag:, list:, note:."""
-        asked = {"q": q, "page": page, "since": since, "order": order}
-        return dict(marked(self._ask("/papers", own=True, **asked)))
+        q: Annotated[
+            str,
+            Field(
+                description='Words, "phrases", OR, author:, cat:, method:, has:measured, after:; '
+                "in your library is:saved, is:unread, tag:, list:, note:."
+            ),
+        ],
+        since: Annotated[Date | None, Field(description="Announced on this day or later.")] = None,
+        order: Annotated[
+            Literal["relevance", "newest"], Field(description="Which come first.")
+        ] = "relevance",
+        limit: Limit = 10,
+        offset: Offset = 0,
+    ) -> str:
+        """Find papers: each with what it did and a quote with its numbers."""
+        found = self._items("/papers", 25, limit, offset, q=q, since=since, order=order)
+        return _page({}, [_short(paper) for paper in found], limit, offset)
 
-    def paper(self, arxiv_id: str) -> Answer:
-        """A paper with quotes of what its abstract reports, and each number of its summary with
-        its sentence and whether the paper's text contains it."""
-        return dict(marked(self._ask(f"/papers/{_identifier(arxiv_id)}")))
+    def paper(
+        self,
+        arxiv_id: PaperName,
+        tables: Annotated[
+            int, Field(ge=0, le=20, description="How many tables to add, the main one first.")
+        ] = 0,
+    ) -> str:
+        """A paper: abstract, quotes with numbers, a model's claims and whether the paper's text has
+        each number, and the methods that can be measured here."""
+        name = _identifier(arxiv_id)
+        paper = self._ask(f"/papers/{name}")
+        given = ("id", "version", "title", "announced_on", "categories", "repository", "withdrawn")
+        shown = {key: paper[key] for key in given if paper[key]}
+        shown["authors"] = ", ".join(paper["authors"][:5]) + " …" * (len(paper["authors"]) > 5)
+        shown["abstract"] = _cut(paper["abstract"], ABSTRACT)
+        shown["claims"] = [
+            {key: claim[key] for key in ("metric", "value", "unit", "quote", "state")}
+            for claim in paper["claims"][:CLAIMS]
+        ]
+        if not paper["claims"]:
+            shown["quotes"] = [quote["quote"] for quote in paper["quotes"][:5]]
+        shown["methods"] = [
+            {key: method[key] for key in ("method", "relation")} for method in paper["methods"][:5]
+        ]
+        if tables:
+            columns = ("number", "caption", "main", "markdown", "link")
+            read = self._ask(f"/papers/{name}/tables")
+            shown["tables"] = [
+                {key: table[key] for key in columns} for table in read["tables"][:tables]
+            ] or read["reason"]
+        return _json(shown)
 
-    def tables(self, arxiv_id: str) -> Answer:
-        """The tables of a paper, the main results first: each number with its row, its heads, a
-        link to its cell, and whether it is of the paper's own method."""
-        return dict(marked(self._ask(f"/papers/{_identifier(arxiv_id)}/tables")))
+    def methods(
+        self, method: Annotated[str, Field(description="One of them, with its parameters.")] = ""
+    ) -> str:
+        """The methods that can be measured here, and the benchmarks of each."""
+        known = self._ask("/methods")
+        if not method:
+            return json.dumps(
+                {item["slug"]: [each["slug"] for each in item["benchmarks"]] for item in known}
+            )
+        for item in known:
+            if item["slug"] == method:
+                return json.dumps(
+                    {"method": method, "title": item["title"], "description": item["description"]}
+                    | {"benchmarks": [_benchmark(each) for each in item["benchmarks"]]},
+                    ensure_ascii=False,
+                )
+        raise ToolError(f"no method is called {method[:64]!r}: methods lists them.")
 
-    def methods(self) -> Answer:
-        """The methods that can be measured here, with benchmarks, parameters and presets."""
-        return {"methods": self._ask("/methods")}
+    def measurements(self, method: MethodName, limit: Limit = 10, offset: Offset = 0) -> str:
+        """A method's claims with what was measured here, the verdicts, and the latest runs."""
+        claims = [
+            {key: claim[key] for key in ("text", "verdict", "measured", "low", "high", "unit")}
+            | {"hardware": claim["hardware"], "run": claim["run"]}
+            for claim in self._ask(f"/methods/{_name(method)}/claims")
+        ]
+        runs = self._ask("/runs", method=method, state="succeeded")
+        given = ("id", "benchmark", "preset", "device", "finished_at")
+        head = {"runs": [{key: run[key] for key in given} for run in runs[:5]]}
+        return _page(head, claims[offset : offset + limit + 1], limit, offset, "claims")
 
-    def ledger(self, method: str) -> Answer:
-        """A method's claims with the matching measurements, verdicts and intervals."""
-        return {"claims": marked(self._ask(f"/methods/{_name(method)}/claims"))}
-
-    def measurements(self, method: str, benchmark: str = "") -> Answer:
-        """The latest public runs of a method that succeeded."""
-        asked = self._ask("/runs", method=method, benchmark=benchmark, state="succeeded")
-        return {"runs": marked(asked)}
-
-    def results(self, run: UUID) -> Answer:
-        """What a run measured: checks, series, environment, and the command that repeats it."""
-        return dict(marked(self._ask(f"/runs/{run}/results", own=True)))
-
-    def library(self, show: Show = "all", tag: str = "", page: int = 1, q: str = "") -> Answer:
-        """The papers you saved or wrote about; `q` searches. Needs the scope `library`."""
-        return dict(marked(self._ask("/library", own=True, show=show, tag=tag, page=page, q=q)))
+    def library(
+        self,
+        show: Annotated[Show, Field(description="Which part.")] = "saved",
+        tag: Annotated[str, Field(description="Only papers with this tag.")] = "",
+        q: Annotated[str, Field(description="Only papers that a search finds.")] = "",
+        limit: Limit = 10,
+        offset: Offset = 0,
+    ) -> str:
+        """The papers you keep, with notes and tags. Needs the scope `library`."""
+        items = self._items("/library", 50, limit, offset, show=show, tag=tag, q=q)
+        return _page({}, [_kept(item) for item in items], limit, offset)
 
     def keep(
         self,
-        arxiv_id: str,
-        saved: bool | None = None,
-        read: bool | None = None,
-        note: str | None = None,
-        tags: list[str] | None = None,
-    ) -> Answer:
-        """Save, mark as read, annotate or tag a paper; omitted fields stay. Needs `library`."""
+        arxiv_id: PaperName,
+        saved: Annotated[bool | None, Field(description="Save, or no longer.")] = None,
+        read: Annotated[bool | None, Field(description="Mark as read, or not.")] = None,
+        note: Annotated[str | None, Field(description="A note in Markdown, instead of it.")] = None,
+        tags: Annotated[list[str] | None, Field(description="All its tags.")] = None,
+    ) -> str:
+        """Save, mark as read, annotate or tag a paper; what is omitted stays. Needs `library`."""
         given = {"saved": saved, "read": read, "note": note, "tags": tags}
         change = {name: value for name, value in given.items() if value is not None}
-        path = f"/library/{_identifier(arxiv_id)}"
-        return dict(marked(self._send("PATCH", path, json=change)))
+        return _json(_kept(self._send("PATCH", f"/library/{_identifier(arxiv_id)}", json=change)))
 
     def run(  # noqa: PLR0917 - each is a parameter of the tool
         self,
-        method: str,
-        benchmark: str,
-        preset: Literal["quick", "full"] = "quick",
-        params: dict[str, Any] | None = None,
-        device: Literal["cpu", "gpu"] = "cpu",
-        key: str = "",
-    ) -> Answer:
-        """Request a measurement, which is queued. Needs the scope `runs`. Requests with the
-        same `key` return the same run."""
-        wanted: dict[str, Any] = {"method": method, "benchmark": benchmark, "preset": preset}
-        wanted |= {"params": params or {}, "device": device}
-        return dict(marked(self._send("POST", "/runs", json=wanted, key=key)))
+        method: MethodName,
+        benchmark: Annotated[str, Field(description="One of the method's benchmarks.")],
+        preset: Annotated[Literal["quick", "full"], Field(description="How much.")] = "quick",
+        params: Annotated[
+            dict[str, Any] | None, Field(description="Parameters that differ from the preset.")
+        ] = None,
+        device: Annotated[Literal["cpu", "gpu"], Field(description="Where.")] = "cpu",
+        key: Annotated[
+            str, Field(description="Requests with the same key return the same run.")
+        ] = "",
+    ) -> str:
+        """Queue a measurement; read it by `run_status`. Needs the scope `runs`."""
+        asked: dict[str, Any] = {"method": method, "benchmark": benchmark, "preset": preset}
+        asked |= {"params": params or {}, "device": device}
+        queued = self._send("POST", "/runs", json=asked, key=key)
+        chosen = {name: queued["params"][name] for name in params or {}}
+        return _json(_state(queued) | ({"params": chosen} if chosen else {}))
 
-    def run_status(self, run: UUID) -> Answer:
-        """The state of a run, and why it failed if it did."""
-        return dict(marked(self._ask(f"/runs/{run}", own=True)))
+    def run_status(self, run: RunName) -> str:
+        """The state of a run, why it failed, or what it measured with the command to repeat it."""
+        answer = self._ask(f"/runs/{run}", own=True)
+        if not answer["ended"]:
+            return _json(_state(answer))
+        return _json(_results(self._ask(f"/runs/{run}/results", own=True)))
 
-    def cancel(self, run: UUID) -> Answer:
+    def cancel(self, run: RunName) -> str:
         """Cancel one of your runs. Needs the scope `runs`."""
-        return dict(marked(self._send("POST", f"/runs/{run}/cancel")))
+        return _json(_state(self._send("POST", f"/runs/{run}/cancel")))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(marked(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _page(head: Answer, items: list[Any], limit: int, offset: int, name: str = "items") -> str:
+    """A part of a list, with the offset of the next if there is more."""
+    more = {"next_offset": offset + limit} if len(items) > limit else {}
+    return _json(head | {name: items[:limit]} | more)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
+
+
+def _short(paper: Answer, sentence: str = "", quote: str | None = None) -> Answer:
+    """A paper in a list: what it did, and a quote with its numbers that does not say the same."""
+    if quote is None:
+        sentence = what_it_did(paper["abstract"])
+        quote = next((quote.text for quote in quotes(paper["abstract"])), "")
+    short = {"id": paper["id"], "title": paper["title"], "gist": _cut(sentence, SENTENCE)}
+    if quote and quote not in sentence:
+        short["quote"] = _cut(quote, SENTENCE)
+    return short
+
+
+def _why(matches: list[Answer]) -> str:
+    reasons = [
+        f"close to {_cut(match['near'], 60)}" if match.get("near") else match["keyword"]
+        for match in matches
+        if match["points"] > 0
+    ]
+    return _cut(", ".join(reasons), 120)
+
+
+def _kept(item: Answer) -> Answer:
+    """A paper of a library."""
+    mine = {key: item[key] for key in ("saved", "read_at", "note", "tags") if item[key]}
+    return _short(item["paper"]) | mine
+
+
+def _state(run: Answer) -> Answer:
+    given = (
+        *("id", "state", "method", "benchmark", "preset", "device", "progress"),
+        *("failure", "reason"),
+    )
+    return {key: run[key] for key in given if run.get(key)}
+
+
+def _results(run: Answer) -> Answer:
+    """What a run measured: each check that failed, and the points that decide."""
+    failed = [check["name"] for check in run["checks"] if not check.get("passed")]
+    checks = f"{len(run['checks']) - len(failed)} of {len(run['checks'])} passed"
+    measured = [
+        {"series": each["name"], "unit": each["y"]["unit"], "x": each["points"][-1]["x"]}
+        | {"points": [_point(point) for point in _last(each["points"])[:POINTS]]}
+        for each in run["series"][:SERIES]
+        if each["points"]
+    ]
+    shown = {key: value for key, value in _state(run).items() if key != "progress"}
+    shown |= {"hardware": _cut(run["hardware"] or "", 80), "checks": checks, "series": measured}
+    return shown | ({"failed_checks": failed[:5]} if failed else {}) | {"command": run["command"]}
+
+
+def _last(points: list[Answer]) -> list[Answer]:
+    """The points of a series' last x: those of its largest size."""
+    return [point for point in points if point["x"] == points[-1]["x"]]
+
+
+def _point(point: Answer) -> Answer:
+    value = point["median"] if point.get("value") is None else point["value"]
+    figures = {"value": value, "low": point["low"], "high": point["high"]}
+    given = {"variant": point["variant"]} | {k: float(f"{v:.4g}") for k, v in figures.items()}
+    if ratio := point.get("ratio"):
+        given |= {"ratio": float(f"{ratio['value']:.4g}"), "verdict": ratio["verdict"]}
+    return given
+
+
+def _benchmark(benchmark: Answer) -> Answer:
+    parameters = {
+        each["name"]: f"{each['help']} {each['allowed']}; quick: {each['presets'].get('quick')}"
+        for each in benchmark["parameters"]
+    }
+    given = {key: benchmark[key] for key in ("slug", "title", "devices")}
+    return given | {"parameters": parameters}
+
+
+class _Server(MCPServer):
+    """A server that refuses arguments no tool has, instead of leaving them out in silence."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool. Raises ToolError with the right name of an unknown argument."""
+        tool = self._tool_manager.get_tool(name)
+        if tool is not None:
+            names = list(tool.parameters["properties"])
+            for unknown in arguments.keys() - names:
+                renamed = RENAMED.get(unknown, "")
+                near = [renamed] if renamed in names else get_close_matches(unknown, names, 1)
+                meant = f" Did you mean {near[0]}?" if near else ""
+                raise ToolError(
+                    f"{name} has no argument {unknown[:40]!r}.{meant} It takes: {', '.join(names)}."
+                )
+        return await super().call_tool(name, arguments, context)
 
 
 def server(by_http: bool) -> MCPServer:
     """A server with the tools. Over HTTP callers send a token; on stdio it is `ASSAY_TOKEN`."""
     auth = AuthSettings(issuer_url=AnyHttpUrl(site_address()), resource_server_url=None)
     guarded: dict[str, Any] = {"token_verifier": _Verifier(), "auth": auth} if by_http else {}
-    made = MCPServer("Assay", instructions=ABOUT, **guarded)
-    assay = Assay(_token_of_request if by_http else lambda: settings.ASSISTANT_TOKEN)
+    made = _Server("Assay", version=__version__, instructions=ABOUT, **guarded)
+    token = _token_of_request if by_http else lambda: settings.ASSISTANT_TOKEN
+    assay = Assay(token, by_http=by_http)
     for name in [name for name in vars(Assay) if not name.startswith("_")]:
         hint = ToolAnnotations(read_only_hint=name not in ACTING)
-        made.add_tool(getattr(assay, name), annotations=hint)
+        # Structured output would send every answer twice.
+        made.add_tool(getattr(assay, name), annotations=hint, structured_output=False)
+        if tool := made._tool_manager.get_tool(name):
+            tool.parameters["additionalProperties"] = False
     return made
 
 
