@@ -141,6 +141,10 @@ def _started(
     small = preset == "smoke" and context.device == "cpu"
     if (threads := getattr(params, "threads", int(small))) and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)  # before the environment records them
+    elif "torch" in sys.modules and sys.modules["torch"].get_num_threads() > environment.cores():
+        sys.modules["torch"].set_num_threads(
+            environment.cores()
+        )  # a container's quota would stop the others
     return Started(
         method=method.slug,
         benchmark=benchmark.slug,

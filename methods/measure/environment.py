@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.metadata
+import math
 import os
 import platform
 import re
@@ -47,7 +48,7 @@ def collect(device: str = "cpu") -> Environment:
     return Environment(
         hardware=gpu.name if gpu else processors(),
         processor=_processor(),
-        cores=_cores(),
+        cores=cores(),
         threads=sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         memory_bytes=int(psutil.virtual_memory().total),
         gpu=gpu,
@@ -143,14 +144,27 @@ def _processor() -> str:
     return name[:150] or "unknown"
 
 
-def _cores() -> int:
-    """How many processors we may use."""
-    return len(os.sched_getaffinity(0))
+def cores() -> int:
+    """Return how many processors we may use, by affinity and by the container's quota."""
+    return max(1, min(len(os.sched_getaffinity(0)), math.ceil(_quota())))
+
+
+def _quota(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """Return the processors that a control group may use at once; infinity without a limit."""
+    with suppress(OSError, ValueError):
+        most, period = (cgroup / "cpu.max").read_text().split()
+        return math.inf if most == "max" else int(most) / int(period)
+    with suppress(OSError, ValueError):  # the first version of control groups
+        most, period = (
+            (cgroup / "cpu" / f"cpu.cfs_{n}_us").read_text() for n in ("quota", "period")
+        )
+        return int(most) / int(period) if int(most) > 0 else math.inf
+    return math.inf
 
 
 def processors() -> str:
     """The class of hardware that results on the CPU are compared within."""
-    return f"{_processor()}, {_cores()} cores"
+    return f"{_processor()}, {cores()} cores"
 
 
 def versions() -> dict[str, str]:

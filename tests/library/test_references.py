@@ -201,3 +201,33 @@ def test_nothing_is_locked_while_a_text_is_read(monkeypatch: pytest.MonkeyPatch)
     may_end.set()
     thread.join(20)
     assert Star.objects.filter(reader=reader, paper=paper).exists()
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        (r"On \{ alone", "On { alone"),
+        (r"On \} alone", "On } alone"),
+        (r"A \{pair\} of {B}races", "A {pair} of Braces"),
+        (r"\textbf{Bold} and \"{o}", "Bold and ö"),
+    ],
+)
+def test_an_escaped_brace_ends_no_field(title: str, shown: str) -> None:
+    text = f"@article{{a, title = {{{title}}}, eprint = {{2301.01234}}}}\n"
+    text += "@article{b, title = {Next}, eprint = {2301.01233}}"
+    first, second = references(text)
+    assert (first.title, first.arxiv_id) == (shown, "2301.01234")
+    assert (second.title, second.arxiv_id) == ("Next", "2301.01233")
+
+
+def test_zoteros_own_json_is_read() -> None:
+    data = {"itemType": "preprint", "title": "Owls", "abstractNote": "They hoot."}
+    items = [
+        {"key": "A", "version": 1, "data": data | {"archiveID": "arXiv:2301.01234"}},
+        {"key": "B", "version": 1, "data": data | {"reportNumber": "arXiv:2301.01233 [cs.CL]"}},
+    ]
+    read = references(json.dumps(items))
+    assert [(each.arxiv_id, each.title, each.abstract) for each in read] == [
+        ("2301.01234", "Owls", "They hoot."),
+        ("2301.01233", "Owls", "They hoot."),
+    ]

@@ -211,3 +211,20 @@ def test_what_was_read_goes_with_the_account(
     client.post(ADDRESS, {"forget": "1"})
     assert signals(reader).count == 0
     assert not ZoteroItem.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("archiveID", "arXiv:2202.09008 [cs, stat]"),
+        ("number", "arXiv:2202.09008"),
+        ("reportNumber", "2202.09008v2"),
+        ("callNumber", "arXiv: 2202.09008"),
+        ("publicationTitle", "arXiv preprint arXiv:2202.09008"),
+        ("url", "https://papers.cool/arxiv/2202.09008"),
+        ("extra", "Publisher: x\narXiv:2202.09008 [cs.LG]"),
+    ],
+)
+def test_an_identifier_is_read_wherever_zotero_has_it(name: str, value: str) -> None:
+    assert zotero_reading._arxiv_id({name: value}) == "2202.09008"
+    assert zotero_reading._arxiv_id({name: "10.1234/2012.12345"}) == ""

@@ -153,6 +153,17 @@ def test_missing_elements_are_found_elsewhere() -> None:
     assert read(no_dates).date == date(2020, 1, 1)
 
 
+def test_each_of_several_creators_is_an_author() -> None:
+    text = arxiv_xml.rss("cs.CL", WEDNESDAY, FEED)
+    creator = text[text.index("<dc:creator>") : text.index("</dc:creator>") + len("</dc:creator>")]
+    two = "<dc:creator>Ada Cole (Sea)</dc:creator><dc:creator>Ben Dale</dc:creator>"
+    entry = read(text.replace(creator, two, 1)).entries[0]
+    assert [(author.name, author.affiliation) for author in entry.authors] == [
+        ("Ada Cole", "Sea"),
+        ("Ben Dale", ""),
+    ]
+
+
 def test_what_an_error_says() -> None:
     assert error_title(arxiv_xml.error("Feed error for query: x", "").encode()) == (
         "Feed error for query: x"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from methods.spec import Benchmark
 from webapp.catalog.paper_methods import PaperMethod, beside, methods_of
@@ -365,6 +365,14 @@ class LibraryPage(ListPage):
     items: list[LibraryItem]
 
 
+def _tags(given: Any) -> Any:
+    """Tags as the form reads them: trimmed, each once, none with a comma."""
+    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
+        return given
+    parts = [" ".join(part.split()) for tag in given for part in tag.strip(" ,").split(",")]
+    return list(dict.fromkeys(parts))
+
+
 class LibraryChange(Schema):
     """Changes to a paper in your library; omitted fields stay as they are."""
 
@@ -374,6 +382,6 @@ class LibraryChange(Schema):
     read: bool | None = None
     not_for_me: bool = False
     note: str = Field("", max_length=MAX_NOTE)
-    tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
-        [], max_length=MAX_TAGS
-    )
+    tags: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]], BeforeValidator(_tags)
+    ] = Field([], max_length=MAX_TAGS)

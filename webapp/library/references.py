@@ -27,6 +27,9 @@ _BIBTEX_ENTRY = re.compile(r"@\s*(?!comment|string|preamble)\w+\s*[{(]", re.IGNO
 _KEYLESS = re.compile(
     r"(@\s{0,9}(?!comment|string|preamble)\w{1,30}\s{0,9}[{(])\s{0,9}(,|\w{1,30}\s{0,9}=)", re.I
 )
+# Escaped braces of a text, which end no field: BibTeX itself counts them.
+_ESCAPED_BRACE = re.compile(r"(?<!\\)\\([{}])")
+_BRACES = {"{": "\ue000", "}": "\ue001"}
 _COMMENT = re.compile(r"@\s*comment\s*[{(]", re.IGNORECASE)
 _RIS_LINE = re.compile(r"^[ \t]{0,8}([A-Z][A-Z0-9]) {1,3}-(?: |$)(.*)$")
 _RIS_TYPE = re.compile(r"^[ \t]{0,8}TY {1,3}-", re.MULTILINE)
@@ -37,6 +40,7 @@ _BIBTEX_NAMES = (
 )
 _CSL_NAMES = (
     *("arxivId", "eprint", "DOI", "doi", "URL", "number", "archive_location", "archiveID", "note"),
+    *("reportNumber", "callNumber", "publicationTitle"),  # of Zotero's own JSON
     *("container-title", "alternative-id", "extra", "id", "link", "resource", "externalIds"),
 )
 _CSL_LISTS = ("message", "items", "data", "results")  # in which services wrap their items
@@ -134,11 +138,14 @@ def _object_in(line: str) -> list[Any]:
 
 def _csl(item: dict[str, Any]) -> Reference:
     """What an item says; Crossref names a preprint among a paper's relations."""
+    if isinstance(item.get("data"), dict):  # Zotero's API gives the item within
+        item = item["data"]
     relation = item.get("relation")
     places = [item.get(name) for name in _CSL_NAMES]
     places.append(relation.get("has-preprint") if isinstance(relation, dict) else None)
     named = _named(json.dumps(place) for place in places if place)
-    return Reference(named, _first(item.get("title")), _first(item.get("abstract")))
+    abstract = item.get("abstract") or item.get("abstractNote")
+    return Reference(named, _first(item.get("title")), _first(abstract))
 
 
 def _first(value: object) -> str:
@@ -203,6 +210,7 @@ def _bibtex(text: str) -> Iterator[Reference]:
 
     macros = _Macros({name.lower(): month for name, month in month_names.items()})
     text = _KEYLESS.sub(lambda at: f"{at[1]}_{'' if at[2] == ',' else ','}{at[2]}", text)
+    text = _ESCAPED_BRACE.sub(lambda brace: _BRACES[brace[1]], text)
     parser = LowLevelParser(_without_comments(text), macros=macros, handle_error=lambda error: None)
     for kind, value in parser:
         if kind.lower() in {"string", "preamble", "comment"}:
@@ -221,7 +229,8 @@ def _bibtex(text: str) -> Iterator[Reference]:
 
 def _shown(field: str) -> str:
     """A field as it is read: TeX in Unicode, without the braces that keep capitals."""
-    return re.sub(r"(?<!\\)[{}]", "", plain(field[:20_000]))
+    bare = re.sub(r"(?<!\\)[{}]", "", plain(field[:20_000]))
+    return bare.translate({ord(mark): brace for brace, mark in _BRACES.items()})
 
 
 def _without_comments(text: str) -> str:

@@ -193,7 +193,7 @@ def _item(paper: Paper, collection: str) -> dict[str, Any]:
         "repository": "arXiv",
         "archiveID": f"arXiv:{paper.arxiv_id}",
         "date": day.isoformat() if day else str(citations.year(paper)),
-        "DOI": paper.doi,
+        "DOI": citations.doi(paper),
         "extra": citations.note(paper),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
         "tags": [{"tag": category} for category in paper.categories],

@@ -6,7 +6,6 @@ nothing did (304). What was added later weighs more.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +18,7 @@ from httpx import Response
 from assay_common.text import clean_json
 from webapp.library import zotero
 from webapp.library.models import ZoteroItem, ZoteroReading
-from webapp.papers.identifiers import identifiers_in, parse_identifier
+from webapp.papers.identifiers import identifiers_in
 
 PAGE = 100  # objects of an answer, Zotero's limit
 MAX_ITEMS = 20_000  # items of a library
@@ -126,11 +125,12 @@ def _item(reader: User, item: dict[str, Any]) -> ZoteroItem:
 
 
 def _arxiv_id(data: dict[str, Any]) -> str:
-    """The item's identifier at arXiv; "" for none."""
-    for name in ("archiveID", "DOI", "url"):
-        with suppress(ValueError):
-            return parse_identifier(str(data.get(name) or ""))[0]
-    return next(iter(identifiers_in(str(data.get("extra") or "")[:2_000])), "")
+    """Return the item's identifier at arXiv; "" for none."""
+    for name in ("archiveID", "DOI", "url", "number", "reportNumber", "callNumber"):
+        if named := identifiers_in(str(data.get(name) or "")[:2_000], strict=True):
+            return named[0]
+    running = (str(data.get(name) or "")[:2_000] for name in ("publicationTitle", "extra"))
+    return next((named[0] for named in map(identifiers_in, running) if named), "")
 
 
 def liked(reader: User) -> list[tuple[ZoteroItem, float]]:

@@ -60,7 +60,7 @@ def bibtex(paper: Paper, key: str = "") -> str:
         "eprint": paper.arxiv_id,
         "archivePrefix": "arXiv",
         "primaryClass": _tex(paper.primary_category),
-        "doi": _tex(paper.doi),
+        "doi": re.sub(r"[\\{}]", "", doi(paper)),
         "note": _tex(note(paper)),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
@@ -81,7 +81,7 @@ def ris(paper: Paper) -> str:
         ("AB", plain(paper.abstract)),
         ("PB", "arXiv"),
         ("M1", f"arXiv:{paper.arxiv_id}"),
-        ("DO", paper.doi),
+        ("DO", doi(paper)),
         ("N1", note(paper)),
         ("UR", f"https://arxiv.org/abs/{paper.arxiv_id}"),
         ("L1", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
@@ -104,7 +104,7 @@ def csl(paper: Paper, key: str = "") -> dict[str, object]:
         "abstract": plain(paper.abstract),
         "publisher": "arXiv",
         "number": f"arXiv:{paper.arxiv_id}",
-        "DOI": paper.doi,
+        "DOI": doi(paper),
         "note": note(paper),
         "URL": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
@@ -156,6 +156,11 @@ def citation(request: HttpRequest, arxiv_id: str, suffix: str) -> HttpResponse:
 def authors(paper: Paper) -> list[Name]:
     """The authors, without those of whom a feed left only punctuation."""
     return [parse_name(name) for name in paper.author_names if re.search(r"\w", name)]
+
+
+def doi(paper: Paper) -> str:
+    """Return the paper's first DOI: authors give arXiv several in a field."""
+    return next(iter(paper.doi.replace(",", " ").replace(";", " ").split()), "")
 
 
 def note(paper: Paper) -> str:

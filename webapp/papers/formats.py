@@ -99,12 +99,18 @@ def _entry(item: Any, category: str) -> Entry:
         type=AnnounceType(kind),
         title=without_tex(one_line(str(item.get("title", "")))),
         abstract=without_tex(paragraph(summary[described.end() :])),
-        authors=parse_authors(str(item.get("author", ""))),
+        authors=parse_authors(", ".join(_author_texts(item))),
         categories=category_names(terms) or (category,),
         license=one_line(str(item.get("rights", "")))[:255],
         doi=one_line(str(item.get("arxiv_doi", "")))[:255],
         journal_ref=without_tex(one_line(str(item.get("arxiv_journal_reference", ""))))[:1000],
     )
+
+
+def _author_texts(item: Any) -> list[str]:
+    """The text of each dc:creator; arXiv writes a single one."""
+    texts = [str(author.get("name", "")) for author in item.get("authors", ())]
+    return [text for text in texts if text] or [str(item.get("author", ""))]
 
 
 def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, int]:
