@@ -146,7 +146,7 @@ def _processor() -> str:
 
 def cores() -> int:
     """Return how many processors we may use, by affinity and by the container's quota."""
-    return max(1, min(len(os.sched_getaffinity(0)), math.ceil(_quota())))
+    return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _quota())))
 
 
 def _quota(cgroup: Path = Path("/sys/fs/cgroup")) -> float:

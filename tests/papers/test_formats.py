@@ -187,7 +187,7 @@ _TEXT = st.text(
 @st.composite
 def eprints(draw: st.DrawFn) -> Eprint:
     return Eprint(
-        arxiv_id=draw(st.from_regex(r"\A[0-9]{4}\.[0-9]{5}\Z")),
+        arxiv_id=draw(st.from_regex(r"\A(1[5-9]|[2-4][0-9])(0[1-9]|1[0-2])\.[0-9]{5}\Z")),
         version=draw(st.integers(1, 99)),
         title=draw(_TEXT),
         abstract=draw(_TEXT),
