@@ -45,7 +45,11 @@ def site(client: Client) -> None:
     call_command("import_results", stdout=StringIO())
     report = load_sample("arXiv cannot be reached")
     factories.make_paper(1, title="Block sparse attention", abstract=RELATED)
-    factories.make_paper(2, arxiv_id=LONGFORMER, title="Longformer", abstract=OWN)
+    own = factories.make_paper(2, arxiv_id=LONGFORMER, title="Longformer", abstract=OWN)
+    factories.summarise(own).claims.create(
+        position=0, metric="kernel latency", value="3.1", unit="×", setting="4096 tokens",
+        quote=OWN, state="number and unit",
+    )  # fmt: skip
     build(report.dates, [site_profile()])
     factories.make_listing("cs.LG")
     factories.make_digest(factories.make_profile("mine"), list(Paper.objects.order_by("-pk")[:2]))
