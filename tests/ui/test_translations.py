@@ -196,7 +196,7 @@ HELD = {
     "Add a worker": "templates/runs/workers.html",
     "Keywords": "webapp.digests.profiles.forms.ProfileForm",
     "timed out": "webapp.runs.models.Run.state",
-    "no difference shown": "webapp/runs/web/compare.py",
+    "no difference shown": "templates/ui/words.txt",
     "refuted": "templates/ui/words.txt",
 }
 

@@ -18,7 +18,6 @@ urlpatterns: list[URLPattern] = [
     path("search.<suffix:suffix>", feeds.search, name="search-feed"),
     path("feeds/opml", feeds.opml_of_feeds, name="opml"),
     path("digest/", views.archive, name="archive"),
-    path("feeds/", profiles.feeds, name="feeds"),
     path("feeds/new/", profiles.new, name="profile-new"),
     path("feeds/import/", profiles.import_config, name="profile-import"),
     path("feeds/<slug:slug>/", profiles.edit, name="profile-edit"),

@@ -1,4 +1,4 @@
-"""The pages of a day: a digest, and everything that was announced in a category."""
+"""The pages of a day, a digest and a category's announcements; and the list of feeds."""
 
 from datetime import date as Date
 
@@ -19,11 +19,12 @@ from webapp.learning.preferences import SURE
 from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
-from webapp.papers.queries import announced_on, dates
+from webapp.papers.queries import announced_on, categories, dates
 from webapp.summaries.client import Server
-from webapp.ui.pages import reader_of, respond_shared
+from webapp.ui.pages import reader_of, respond, respond_shared
 
 PAPERS_A_PAGE = 50
+FEEDS_A_PAGE = 50
 INTAKE = ("site.poll", "site.enrich", "site.build")  # the tasks without which no paper comes
 
 
@@ -150,3 +151,17 @@ def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResp
     }
     status = 200 if date else 404
     return render(request, "pages/category.html", context, status=status)
+
+
+@require_safe
+def feeds(request: HttpRequest) -> HttpResponse:
+    """List the visitor's feeds, the site's and published ones, and those of categories."""
+
+    def listed() -> HttpResponse:
+        visible = queries.profiles(reader_of(request))
+        page = Paginator(visible, FEEDS_A_PAGE).get_page(request.GET.get("page"))
+        context = {"profiles": page, "page": page, "categories": categories()}
+        return render(request, "pages/feeds.html", context)
+
+    shown = revision("profiles", "digests", "listings", "sample", "failures")
+    return respond(request, shown, listed)

@@ -25,6 +25,7 @@ PAGES_OF: dict[str, list[URLPattern]] = {
         path("p/<slug:slug>/", days.digest, name="profile"),
         path("p/<slug:slug>/<date:date>/", days.digest, name="profile-day"),
         path("category/<arxiv_category:category>/", days.category, name="category"),
+        path("feeds/", days.feeds, name="feeds"),
     ],
     "catalog": [
         path("methods/", methods.methods, name="methods"),

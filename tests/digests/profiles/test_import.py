@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -83,3 +84,11 @@ def test_without_a_file_or_room_nothing_is_imported(
 def test_addresses_of_profiles_lead_to_feeds(client: Client, old: str, new: str) -> None:
     response = client.get(old)
     assert (response.status_code, response["Location"]) == (301, new)
+
+
+def test_nothing_hidden_in_a_config_is_stored(client: Client, reader: Any) -> None:
+    """It is taken away where it changes nothing, and refused where a word is not what it seems."""
+    for keyword in ("atten\u200btion", "atten\u202etion", "atten\x07tion"):
+        sent(client, json.dumps(CONFIG | {"keywords": [keyword]}).encode())
+    stored = json.dumps(list(Profile.objects.values("keywords", "exclude", "name")), default=str)
+    assert not re.search(r"\\u(?:200b|202e|0007)", stored)

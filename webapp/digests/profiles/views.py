@@ -1,9 +1,8 @@
-"""The pages of feeds: list, create, import, change and delete them."""
+"""The forms of feeds: create, import, change and delete them."""
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -11,8 +10,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from webapp.core.hooks import Hook
-from webapp.core.revisions import revision
-from webapp.digests import queries
 from webapp.digests.build import build
 from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
@@ -21,31 +18,16 @@ from webapp.digests.profiles.seed_config import MAX_BYTES, read_config
 from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.learning.preferences import Learned
-from webapp.papers.queries import categories, dates
-from webapp.ui.pages import for_readers, reader_of, respond
+from webapp.papers.queries import dates
+from webapp.ui.pages import for_readers
 
 MAX_PROFILES = 20  # of one reader
-PROFILES_A_PAGE = 50
 
 
 @Hook
 def model_for(_owner: int | None, _source: str, /) -> Learned | None:
     """Return what is learned from a reader, trained now if it is not stored."""
     return None
-
-
-@require_safe
-def feeds(request: HttpRequest) -> HttpResponse:
-    """List the visitor's feeds, the site's and published ones, and those of categories."""
-
-    def listed() -> HttpResponse:
-        visible = queries.profiles(reader_of(request))
-        page = Paginator(visible, PROFILES_A_PAGE).get_page(request.GET.get("page"))
-        context = {"profiles": page, "page": page, "categories": categories()}
-        return render(request, "digests/feeds.html", context)
-
-    shown = revision("profiles", "digests", "listings", "sample", "failures")
-    return respond(request, shown, listed)
 
 
 @require_safe
