@@ -38,6 +38,7 @@ NAMES = {
         "HTML",
         "BibTeX",
         "RSS",
+        "Markdown",
         "Atom",
         "JSON",
         "Feed",
@@ -196,7 +197,7 @@ HELD = {
     "Add a worker": "templates/runs/workers.html",
     "Keywords": "webapp.digests.profiles.forms.ProfileForm",
     "timed out": "webapp.runs.models.Run.state",
-    "no difference shown": "templates/ui/words.txt",
+    "the answer is neither RSS nor Atom": "webapp/papers/audit_messages.py",
     "refuted": "templates/ui/words.txt",
 }
 
