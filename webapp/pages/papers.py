@@ -22,6 +22,7 @@ from webapp.core.input import number_in
 from webapp.core.limits import spend, visitor
 from webapp.core.revisions import revision
 from webapp.digests.lookup import NotFoundError, check_version, find_paper
+from webapp.learning import vector_index
 from webapp.operate.failures import failing
 from webapp.pages.days import INTAKE
 from webapp.papers import citations, queries
@@ -163,6 +164,7 @@ def _intake_page(request: HttpRequest) -> HttpResponse:
     strip = dates[:STRIP_DAYS][::-1]
     context = {
         "page": page,
+        "vectors": vector_index.progress() if reader_of(request).is_staff else None,
         "fetching_fails": failing(*INTAKE).first(),
         "wanted": wanted,
         "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],
