@@ -5,6 +5,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def migrations(data: Path) -> set[str]:
-    with sqlite3.connect(data / "assay.sqlite3") as database:
+    # Closed: an upgrade wants the file for itself.
+    with closing(sqlite3.connect(data / "assay.sqlite3")) as database:
         rows = database.execute("SELECT app || '.' || name FROM django_migrations")
         return {row[0] for row in rows}
 

@@ -49,7 +49,8 @@ def upgrade() -> Path | None:
                 if reason := described():
                     raise DatabaseError(f"{reason} after the upgrade")
         except Exception as error:
-            log.exception("The upgrade failed")
+            if not isinstance(error, DatabaseError):  # which says itself what it is
+                log.exception("The upgrade failed")
             raise DatabaseError(
                 f"The upgrade failed, and the database is as it was: {_reason(error)}. Its archive "
                 f"is {saved}. Go on with the version of Assay that you had, or repair this and run "
