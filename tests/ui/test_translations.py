@@ -195,9 +195,9 @@ def test_a_catalogue_that_cannot_be_written_is_reported(
 # One of each place: a template, a form, a choice of a model, the code, the list of other words.
 HELD = {
     "Add a worker": "templates/runs/workers.html",
-    "Keywords": "webapp.digests.profiles.forms.ProfileForm",
+    "Minimum score": "webapp.digests.profiles.forms.ProfileForm",
     "timed out": "webapp.runs.models.Run.state",
-    "the answer is neither RSS nor Atom": "webapp/papers/audit_messages.py",
+    "an hour": "webapp/core/limits.py",
     "refuted": "templates/ui/words.txt",
 }
 
