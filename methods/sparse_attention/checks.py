@@ -16,13 +16,15 @@ from ..kit.compare import largest, relative
 from ..kit.seeds import generator
 from ..measure import memory
 from ..spec import Case
+from . import definitions
 from .api import PaddingSide, sparse_attention
 from .block_sparse import Backend, block_sparse_attention, resolved
 from .cache import SparseKVCache
 from .config import GlobalGroup, SparseAttentionConfig, head_groups, sparsity_ratio
+from .nsa import NativeSparseAttention
 from .oracle import block_mask, masked_attention, oracle_attention
 from .probes import Intermediate, reach
-from .selectors import SELECTORS, Selector, as_options
+from .selectors import SELECTORS, Selector, Summarised, as_options
 
 BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 FINE = 1e-5
@@ -173,6 +175,79 @@ def choices(device: str) -> Iterator[Case]:
         query, past = q[:, :, t - 1 : t], k[:, :, :t]
         token = attend(query, past, past, selector(query, past))
         yield Case(relative(token, whole[:, :, t - 1 : t]), FINE, label=f"{name}, decoding")
+
+
+# Of selectors that choose for blocks of queries, over 96 tokens.
+BY_BLOCK: dict[str, dict[str, Any]] = {
+    "antidiagonal": {"p": 0.6, "stride": 4, "block": 16},
+    "vertical_slash": {"vertical": 1, "slash": 1, "last": 16, "block": 16},
+    "local_3d": {"shape": (6, 4, 4), "tile": (2, 2, 2), "window": (3, 1, 3)},
+    "radial": {"frames": 6, "frame": 16, "block": 4},
+    "block_top_k": {"top": 2, "block": 16},
+}
+
+
+def equations(device: str) -> Iterator[Case]:
+    """Every selector, NSA's choice and what the cache keeps, against their definition in loops."""
+    q, k = (draw(1, heads, 96, 16, device="cpu", seed=heads)[0].q for heads in (4, 2))
+    groups = list(zip(torch.unflatten(q[0], 0, (2, 2)), k[0], strict=True))
+    for name in SELECTORS:
+        selector: Selector = SELECTORS[name](**(FEW | BY_BLOCK)[name])
+        blocks = selector(q.to(device), k.to(device))[0].expand(2, -1, -1)
+        wanted = [getattr(definitions, name)(selector, *group) for group in groups]
+        yield Case(_sets(blocks) == wanted, True, label=name)
+    torch.manual_seed(0)
+    net = NativeSparseAttention(64, heads=4, kv_heads=2, block=16, top=1)
+    with torch.no_grad():
+        _, blocks = net._compressed(q, k, k)
+        keys = net.compress_key(torch.unflatten(k, 2, (6, 16)).flatten(3))[0]
+    pairs = zip(groups, keys, strict=True)
+    wanted = [definitions.native(16, 1, group[0], compressed) for group, compressed in pairs]
+    yield Case(_sets(blocks[0]) == wanted, True, label="nsa")
+    yield from _kept_summaries()
+
+
+def _sets(blocks: Tensor) -> list[list[set[int]]]:
+    return [[set(row) - {-1} for row in head] for head in blocks.tolist()]
+
+
+def _kept_summaries() -> Iterator[Case]:
+    """A cache's summaries are those of its keys, after it was cropped and its samples changed."""
+    from .hugging_face import KeptLayer  # noqa: PLC0415 - transformers is slow to import
+
+    for name in ("mean_pooled", "page_bounds", "top_p"):
+        selector: Summarised = SELECTORS[name](**FEW[name])
+        layer, k = KeptLayer(selector), draw(3, 2, 120, 16, device="cpu", seed=1)[0].k
+        layer.update(k[:, :, :70], k[:, :, :70])
+        layer.crop(-25)
+        layer.update(k[:, :, 70:100], k[:, :, 70:100])
+        layer.reorder_cache(torch.tensor([2, 0, 0]))
+        keys, _ = layer.update(k[:, :, 100:], k[:, :, 100:])
+        before = torch.cat([k[:, :, :45], k[:, :, 70:100]], 2)[[2, 0, 0]]
+        chosen = torch.cat([before, k[:, :, 100:]], 2)
+        same = [torch.equal(keys, chosen)]
+        for found, wanted in zip(layer.summaries(), selector.summaries(chosen), strict=True):
+            same.append(found.shape == wanted.shape and torch.allclose(found, wanted))
+        yield Case(all(same), True, label=f"{name}, cache")
+
+
+def ranges(device: str) -> Iterator[Case]:
+    """Queries that begin anywhere among the keys, and keys that end anywhere."""
+    (q, k, v), _ = draw(1, 2, 192, 16, device=device)
+    late = q[:, :, :64]
+    exact, errors = Inputs(late, k, v).each(torch.Tensor.double), []
+    words: list[dict[str, Any]] = [{"offset": offset} for offset in range(64)]
+    words += [
+        {"causal": False, "key_range": torch.tensor([[3, end]], device=device)}
+        for end in range(65, 129)
+    ]
+    blocks = torch.arange(3, device=device).view(1, 1, 1, 3)
+    for chosen in words:
+        out = block_sparse_attention(late, k, v, None, **chosen)
+        mask = block_mask(blocks.cpu(), 64, 192, query_block=64, key_block=192, **chosen)
+        errors.append(relative(out, masked_attention(*exact, mask.to(device))))
+    yield Case(largest(errors[:64]), FINE, label="offsets")
+    yield Case(largest(errors[64:]), FINE, label="ends of keys")
 
 
 def _with_gradients(

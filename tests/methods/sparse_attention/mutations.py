@@ -10,8 +10,11 @@ from methods.sparse_attention import (
     cache,
     checks,
     config,
+    hugging_face,
     kernel,
+    nsa,
     oracle,
+    pattern,
     peers,
     portable,
     selectors,
@@ -338,6 +341,70 @@ def a_choice_by_later_queries(patch):
     patch.setattr(selectors, "by_means", joint)
 
 
+def changed_choice(patch, selector, change):
+    """A selector whose choice is `change(right, self, q, k)`."""
+    right = selector.__call__
+    patch.setattr(selector, "__call__", lambda self, q, k: change(right, self, q, k))
+
+
+def a_slash_of_one_block(patch):
+    def narrow(right, self, q, k):
+        return right(self, q, k)[..., : -self.slash]
+
+    changed_choice(patch, selectors.VerticalSlash, narrow)
+
+
+def an_antidiagonal_that_is_the_diagonal(patch):
+    def flipped(right, self, q, k):
+        return right(self, q, k.unflatten(2, (-1, self.stride)).flip(3).flatten(2, 3))
+
+    changed_choice(patch, selectors.Antidiagonal, flipped)
+
+
+def a_first_head_that_chooses_for_its_group(patch):
+    right = nsa.NativeSparseAttention._compressed
+
+    def first(self, q, k, v):
+        heads = selectors.by_group(q, self.kv_heads)
+        alone = heads[:, :, :1].expand_as(heads).flatten(1, 2)
+        return right(self, q, k, v)[0], right(self, alone, k, v)[1]
+
+    patch.setattr(nsa.NativeSparseAttention, "_compressed", first)
+
+
+def a_crop_that_keeps_summaries(patch):
+    right = hugging_face.KeptLayer._shorten
+
+    def keeping(self, length):
+        summarised = self._summarised
+        right(self, length)
+        self._summarised = summarised
+
+    patch.setattr(hugging_face.KeptLayer, "_shorten", keeping)
+
+
+def beams_that_keep_old_summaries(patch):
+    right = hugging_face.KeptLayer._select
+
+    def forgetful(self, index):
+        old = self._room[2:]
+        right(self, index)
+        self._room[2:] = old
+
+    patch.setattr(hugging_face.KeptLayer, "_select", forgetful)
+
+
+def an_end_of_keys_seen_too_late(patch):
+    right = pattern.reach
+
+    def wider(n_q, n_k, **words):
+        found = right(n_q, n_k, **words).clone()
+        found[:, :, 1] = (found[:, :, 1] + 1).clamp(max=n_k)
+        return found
+
+    patch.setattr(pattern, "reach", wider)
+
+
 COMPILED = [
     Mutation("sizes", a_scale_wrong_at_d_80),
     Mutation("sizes", a_delta_wrong_at_d_128),
@@ -370,6 +437,12 @@ MUTATIONS = [
     Mutation("memory_growth", memory_that_grows_with_the_square),
     Mutation("closed_forms", a_closed_form_off_by_one),
     Mutation("two_layer_reach", a_window_below_the_stride),
+    Mutation("equations", a_slash_of_one_block, fails=("vertical_slash",)),
+    Mutation("equations", an_antidiagonal_that_is_the_diagonal, fails=("antidiagonal",)),
+    Mutation("equations", a_first_head_that_chooses_for_its_group, fails=("nsa",)),
+    Mutation("equations", a_crop_that_keeps_summaries, fails=("mean_pooled, cache",)),
+    Mutation("equations", beams_that_keep_old_summaries, fails=("page_bounds, cache",)),
+    Mutation("ranges", an_end_of_keys_seen_too_late, fails=("offsets",)),
     Mutation("choices", a_mean_of_a_block_that_is_not_complete, fails=("mean_pooled",)),
     Mutation("choices", a_choice_by_later_queries, fails=("mean_pooled", "top_p")),
 ]

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -196,3 +198,17 @@ def test_with_room_for_all_blocks_it_is_dense_attention(selector):
     out = block_sparse_attention(q, k, k, selector(q, k), **sizes)
     dense = block_sparse_attention(q, k, k, None)
     torch.testing.assert_close(out, dense)
+
+
+def test_the_package_exports_what_people_import_and_loads_it_when_used():
+    """In a process of its own, as this one has loaded torch."""
+    code = """
+import sys, methods.sparse_attention as package
+assert "torch" not in sys.modules
+for name in package._MODULES:
+    assert getattr(package, name).__name__ == name
+from methods.sparse_attention import SELECTOR_NAMES
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "cannot import name 'SELECTOR_NAMES'" in done.stderr
