@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -302,3 +303,15 @@ def test_transformers_generate_on_the_wrapped_model_is_refused_not_wrong() -> No
     net = GPT2(GPT2Config(64, 32, 1, 3, 48, True, SparseAttentionConfig(2, 1, 8)))
     with pytest.raises(InputError, match="assay_sparse"):
         net.model.generate(torch.randint(64, (1, 5)), max_new_tokens=3)
+
+
+def test_the_source_s_example_runs_as_the_readme_adapts_it() -> None:
+    text = (Path(monitor.__file__).parent / "README.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    found: dict[str, Any] = {}
+    exec(code, found)
+    assert found["logits"].shape == (1, 256, 50304)
+    assert len(found["seconds"]) == 2
+    assert found["masks"].shape == (12, 256, 256)
+    share = found["masks"].double().mean().item()
+    assert found["sparsity"] == pytest.approx(1 - share)
