@@ -152,7 +152,11 @@ def best(figures: Iterable[Comparison]) -> Comparison | None:
     share of right answers), and what a benchmark is about before what it measures besides.
     """
     better = (comparison for comparison in figures if comparison.word in {"faster", "better"})
-    sure = [one for one in better if not (one.doubts or one.control or one.missing)]
+    sure = [
+        comparison
+        for comparison in better
+        if not (comparison.doubts or comparison.control or comparison.missing)
+    ]
     return max(reversed(sure), key=_weight, default=None)
 
 

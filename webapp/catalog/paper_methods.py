@@ -218,7 +218,7 @@ def methods_of(paper: Paper, claims: Sequence[Claim] | None = None) -> list[Pape
         for link in links.order_by("-score", "method")
         if link.method in known
     ]
-    return sorted(methods, key=lambda one: (one.comparable is None, one.mechanism is None))
+    return sorted(methods, key=lambda method: (method.comparable is None, method.mechanism is None))
 
 
 def asked_by(run: Run) -> PaperMethod | None:

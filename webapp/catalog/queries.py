@@ -97,8 +97,8 @@ class Carried:
         """What was measured of one mechanism, in quick runs as well."""
         name = f"{self.method.slug}/{mechanism.slug}"
         current = {id(measurement) for measurement in self.measurements}
-        quick = [one for one in self.quick if id(one) not in current]
-        figures = [*self.comparisons, *(c for one in quick for c in comparisons(one))]
+        quick = [run for run in self.quick if id(run) not in current]
+        figures = [*self.comparisons, *(figure for run in quick for figure in comparisons(run))]
         return [figure for figure in figures if figure.scope.mechanism == name]
 
     @cached_property

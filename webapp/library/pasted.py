@@ -41,7 +41,7 @@ _ZOTERO = re.compile(r"\bzotero\.org/", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Author:
+class Homonym:
     """Somebody of this name, by the papers here."""
 
     name: str
@@ -51,7 +51,7 @@ class Author:
 
 
 @dataclass(frozen=True)
-class Part:
+class PastedPart:
     """A part of the text, and how it was understood.
 
     `papers` are here and count as liked; `unknown` are identifiers that arXiv is asked for;
@@ -62,7 +62,7 @@ class Part:
     kind: Kind
     papers: tuple[Paper, ...] = ()
     unknown: tuple[str, ...] = ()
-    authors: tuple[Author, ...] = ()
+    authors: tuple[Homonym, ...] = ()
     frequency: float | None = None
     problem: str = ""
 
@@ -71,7 +71,7 @@ class Part:
 class Understood:
     """The parts of a text; `texts` are references without a paper here: abstracts by title."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PastedPart] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     is_cut: bool = False  # it has more parts than are read
     is_zotero: bool = False  # it names a Zotero library, which is connected elsewhere
@@ -93,7 +93,7 @@ class Understood:
         return list(dict.fromkeys(name for part in self.parts for name in part.unknown))
 
     @property
-    def authors(self) -> list[Author]:
+    def authors(self) -> list[Homonym]:
         """Everybody whose name was given, and homonyms."""
         return [author for part in self.parts for author in part.authors]
 
@@ -109,9 +109,9 @@ def understand(text: str) -> Understood:
     if is_export(text):
         named = named_in(text)
         found.texts = named.texts
-        found.parts.append(Part("", "papers", tuple(named.papers), tuple(named.unknown)))
+        found.parts.append(PastedPart("", "papers", tuple(named.papers), tuple(named.unknown)))
         return found
-    reader = _Reader()
+    reader = _PartReader()
     parts = list(islice(reader.parts(text), MAX_PARTS + 1))
     found.is_cut = len(parts) > MAX_PARTS
     found.parts = parts[:MAX_PARTS]
@@ -121,7 +121,7 @@ def understand(text: str) -> Understood:
     words = [part.text for part in found.parts if part.kind == "words"]
     frequencies = count_frequencies(words)
     found.parts = [
-        Part(part.text, "words", frequency=frequencies.get(part.text))
+        PastedPart(part.text, "words", frequency=frequencies.get(part.text))
         if part.kind == "words"
         else part
         for part in found.parts
@@ -129,13 +129,13 @@ def understand(text: str) -> Understood:
     return found
 
 
-class _Reader:
+class _PartReader:
     """Understands one part after the other, with a bounded number of searches."""
 
     def __init__(self) -> None:
         self._searches = SEARCHES
 
-    def parts(self, text: str) -> Iterator[Part]:
+    def parts(self, text: str) -> Iterator[PastedPart]:
         """Yield the parts of a text: its lines, and what stands between commas in lists."""
         seen: set[str] = set()
         for line in text.splitlines():
@@ -143,26 +143,26 @@ class _Reader:
             listed = [_bare(part).rstrip(".") for part in _SPLIT.split(bare)]
             is_list = len(listed) > 1 and all(len(part.split()) <= LIST_WORDS for part in listed)
             if is_list and (paper := self._titled(bare)):
-                yield Part(bare, "papers", (paper,))
+                yield PastedPart(bare, "papers", (paper,))
                 continue
             for piece in listed if is_list else [bare]:
                 if piece and piece.casefold() not in seen:
                     seen.add(piece.casefold())
                     yield self.read(piece)
 
-    def read(self, piece: str) -> Part:
+    def read(self, piece: str) -> PastedPart:
         """Return how a part is understood."""
         if names := _identifiers(piece):
             return _papers(piece, names)
         if piece.casefold().startswith(AUTHOR):
-            return self._author(piece[len(AUTHOR) :].strip()) or Part(piece, "missing")
+            return self._author(piece[len(AUTHOR) :].strip()) or PastedPart(piece, "missing")
         if paper := self._titled(piece):
-            return Part(piece, "papers", (paper,))
+            return PastedPart(piece, "papers", (paper,))
         if len(piece.split()) >= SENTENCE_WORDS:
             return self._interest(piece)
         if len(piece.split()) <= LIST_WORDS and (author := self._author(piece)):
             return author
-        return Part(piece, "missing") if _INITIALS.fullmatch(piece) else _words(piece)
+        return PastedPart(piece, "missing") if _INITIALS.fullmatch(piece) else _words(piece)
 
     def _search(self, text: str) -> list[Paper]:
         if self._searches <= 0:
@@ -180,7 +180,7 @@ class _Reader:
                 return paper
         return None
 
-    def _author(self, name: str) -> Part | None:
+    def _author(self, name: str) -> PastedPart | None:
         """Return who has this full name, or this one with initials; None for nobody here."""
         words = [word for word in _WORD.findall(name) if len(word) > 1]
         if len(_WORD.findall(name)) < 2:  # a surname alone is a word like others
@@ -191,26 +191,26 @@ class _Reader:
             return None
         authors = _homonyms(name, theirs)
         latest = theirs[:LATEST] if len(authors) == 1 else []
-        return Part(name, "author", tuple(latest), authors=authors)
+        return PastedPart(name, "author", tuple(latest), authors=authors)
 
-    def _interest(self, piece: str) -> Part:
+    def _interest(self, piece: str) -> PastedPart:
         """Return a described interest, with the papers that fit it best."""
         if self._searches <= 0:
-            return Part(piece, "interest")
+            return PastedPart(piece, "interest")
         self._searches -= 1
-        return Part(piece, "interest", tuple(search(piece).papers[:DESCRIBED]))
+        return PastedPart(piece, "interest", tuple(search(piece).papers[:DESCRIBED]))
 
 
 def _bare(text: str) -> str:
     return " ".join(text.strip(" \t\"'“”‘’«»").split())
 
 
-def _words(piece: str) -> Part:
+def _words(piece: str) -> PastedPart:
     try:
         term(piece)
     except PatternError as error:
-        return Part(piece, "refused", problem=str(error))
-    return Part(piece, "words")
+        return PastedPart(piece, "refused", problem=str(error))
+    return PastedPart(piece, "words")
 
 
 def _identifiers(piece: str) -> list[str]:
@@ -220,13 +220,13 @@ def _identifiers(piece: str) -> list[str]:
         return identifiers_in(piece)
 
 
-def _papers(piece: str, names: list[str]) -> Part:
+def _papers(piece: str, names: list[str]) -> PastedPart:
     here = Paper.objects.in_bulk(names, field_name="arxiv_id")
     unknown = tuple(name for name in names if name not in here)
-    return Part(piece, "papers", tuple(here[name] for name in names if name in here), unknown)
+    return PastedPart(piece, "papers", tuple(here[name] for name in names if name in here), unknown)
 
 
-def _homonyms(name: str, papers: Iterable[Paper]) -> tuple[Author, ...]:
+def _homonyms(name: str, papers: Iterable[Paper]) -> tuple[Homonym, ...]:
     """Return the people of a name: each full name, with categories and co-authors."""
     by_name: dict[str, list[Paper]] = {}
     for paper in papers:
@@ -242,7 +242,7 @@ def _homonyms(name: str, papers: Iterable[Paper]) -> tuple[Author, ...]:
             author for paper in theirs for author in paper.author_names if author != full
         )
         people.append(
-            Author(
+            Homonym(
                 full,
                 len(theirs),
                 tuple(category for category, _ in categories.most_common(3)),

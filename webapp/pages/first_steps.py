@@ -26,7 +26,7 @@ from webapp.learning.tfidf import dot
 from webapp.learning.training import LEAST, train
 from webapp.library.feedback import model_for, signals
 from webapp.library.importing import Named, ask_for, ask_for_author, import_named
-from webapp.library.pasted import Author, Understood, understand
+from webapp.library.pasted import Homonym, Understood, understand
 from webapp.operate.connecting import forms_of
 from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import dates
@@ -86,7 +86,7 @@ class FirstStepsForm(forms.Form):
         return shown - set(self.data.getlist("author"))  # type: ignore[attr-defined]
 
     @property
-    def authors(self) -> list[Author]:
+    def authors(self) -> list[Homonym]:
         """The authors to follow."""
         return [author for author in self.understood.authors if author.name not in self.ignored]
 

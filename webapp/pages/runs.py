@@ -108,7 +108,8 @@ def runs(request: HttpRequest) -> HttpResponse:
 def of_paper(request: HttpRequest, reader: User, arxiv_id: str, method: Method) -> HttpResponse:
     """Queue the run that answers a paper, or go to the reader's own that is under way."""
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
-    mine = [one for one in paper_methods.methods_of(paper) if one.link.method == method.slug]
+    methods = paper_methods.methods_of(paper)
+    mine = [linked for linked in methods if linked.link.method == method.slug]
     experiment = mine[0].experiment if mine else None
     if experiment is None:
         raise Http404("No benchmark here measures the mechanism of this paper.")

@@ -13,8 +13,7 @@ from decimal import Decimal
 from itertools import product
 
 from webapp.claims.numbers import Folded, Number, fold, fold_with_places, numbers, numbers_in
-from webapp.claims.tables.judge import Claim as CellClaim
-from webapp.claims.tables.judge import judge, lost_to
+from webapp.claims.tables.judge import ClaimedCell, judge, lost_to
 from webapp.claims.tables.shown import ShownTable
 from webapp.core.tables import table
 
@@ -207,7 +206,7 @@ def _cell_otherwise(
         if not subject or _is_said(text, number, subject):
             continue
         about = " ".join(sorted(assigned.metric | assigned.setting | assigned.share))
-        judged = judge(CellClaim(number.value, " ".join(sorted(subject)), about, ""), tables)
+        judged = judge(ClaimedCell(number.value, " ".join(sorted(subject)), about, ""), tables)
         if judged.otherwise and not judged.is_confirmed:
             return judged.otherwise
     return ""
@@ -235,7 +234,7 @@ def contradicting_claim(
         return ""
     value = figures[-1].value
     about = f"{claimed.metric} {claimed.setting}"
-    judged = judge(CellClaim(value, claimed.subject, about, claimed.quote), tables)
+    judged = judge(ClaimedCell(value, claimed.subject, about, claimed.quote), tables)
     if judged.is_confirmed or judged.otherwise:
         return judged.otherwise
     compared = []

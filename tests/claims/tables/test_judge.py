@@ -9,7 +9,7 @@ import pytest
 
 from tests.claims.tables.test_reading import grid
 from webapp.claims.models import PaperTable
-from webapp.claims.tables.judge import Claim, Judgement, judge, lost_to
+from webapp.claims.tables.judge import ClaimedCell, Judgement, judge, lost_to
 from webapp.claims.tables.shown import ShownTable
 
 ROWS = ("Wren", "Tit", "Lark-7B", "Heron (ours)")
@@ -31,7 +31,7 @@ TABLE = shown()
 
 
 def verdict(value: str, subject: str, about: str, quote: str = "") -> Judgement:
-    return judge(Claim(Decimal(value), subject, about, quote), [TABLE])
+    return judge(ClaimedCell(Decimal(value), subject, about, quote), [TABLE])
 
 
 def written(row: str) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def test_what_no_cell_decides_is_not_refuted(
 def test_a_row_that_is_not_sure_decides_nothing() -> None:
     table = grid("Method | GSM8K", "=Wren | 1.5", " | 2.5", "Heron | 3.5")
     unsure = ShownTable(PaperTable(number="Table 1"), table, ["Heron"], "")
-    claim = Claim(Decimal("2.5"), "Heron", "accuracy on GSM8K", "| | 2.5 |")
+    claim = ClaimedCell(Decimal("2.5"), "Heron", "accuracy on GSM8K", "| | 2.5 |")
     assert judge(claim, [unsure]) == Judgement()
 
 

@@ -29,7 +29,7 @@ _CHANGE = re.compile(
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedCell:
     """A claimed number: whose it is, what of, and the words that are quoted for it."""
 
     value: Decimal
@@ -50,7 +50,7 @@ class Judgement:
 class _Cell:
     """A value in its table, compared with a claim."""
 
-    claim: Claim
+    claim: ClaimedCell
     shown: ShownTable
     value: Value
 
@@ -139,7 +139,7 @@ class _Cell:
         return f"{self.shown.title or 'Table'}: {path} = {self.value.cell.text}"
 
 
-def judge(claim: Claim, tables: Sequence[ShownTable]) -> Judgement:
+def judge(claim: ClaimedCell, tables: Sequence[ShownTable]) -> Judgement:
     """What the tables of a paper say of a claim; nothing where no sure cell holds its number."""
     cells = [
         _Cell(claim, shown, value)
@@ -182,7 +182,7 @@ def _compared(shown: ShownTable, first: str, second: str) -> Iterator[tuple[_Cel
     """The values of two methods in the same columns of a table, where each names one row."""
     rows: list[dict[int, _Cell]] = []
     for name in (first, second):
-        claim = Claim(Decimal(0), name, "", "")
+        claim = ClaimedCell(Decimal(0), name, "", "")
         cells = [_Cell(claim, shown, value) for value in shown.table.values if value.is_sure]
         own = [cell for cell in cells if cell.names_row()]
         if len({cell.value.cell.row for cell in own}) != 1:

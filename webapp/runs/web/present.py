@@ -218,7 +218,7 @@ def headline(run: Run, series: Iterable[Series]) -> str:
         (chart, tuple(v.name for v in chart.variants if v.ours)[:1], None)
         for chart in charts_by_name.values()
     ]
-    return next(filter(None, (_sentence(*one, benchmark) for one in asked)), "")
+    return next(filter(None, (_sentence(*question, benchmark) for question in asked)), "")
 
 
 def _sentence(

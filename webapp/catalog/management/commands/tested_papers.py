@@ -26,25 +26,25 @@ class Command(BaseCommand):
         days = Paper.objects.exclude(announced_on=None).order_by("-announced_on")
         dates = list(days.values_list("announced_on", flat=True).distinct()[: options["days"]])
         papers = Paper.objects.filter(announced_on__in=dates)
-        carried = {one.method.slug: one for one in all_carried()}
+        carried = {method.method.slug: method for method in all_carried()}
         links = MethodLink.objects.filter(
             MethodLink.counting(), paper__announced_on__in=dates, method__in=carried
         )
         linked, with_mechanism, with_figure, comparable = set(), set(), set(), set()
         for link in links.select_related("paper").order_by("paper__arxiv_id", "method"):
-            one = PaperMethod(link, carried[link.method])
+            tested = PaperMethod(link, carried[link.method])
             linked.add(link.paper_id)
-            with_mechanism |= {link.paper_id} if one.mechanism else set()
-            with_figure |= {link.paper_id} if one.figure else set()
-            comparable |= {link.paper_id} if one.comparable else set()
+            with_mechanism |= {link.paper_id} if tested.mechanism else set()
+            with_figure |= {link.paper_id} if tested.figure else set()
+            comparable |= {link.paper_id} if tested.comparable else set()
             if options["json"]:
                 row = {
                     "id": link.paper.arxiv_id,
                     "title": link.paper.title,
                     "method": link.method,
-                    "mechanism": one.mechanism.slug if one.mechanism else "",
-                    "figure": one.figure.text if one.figure else "",
-                    "comparable": bool(one.comparable),
+                    "mechanism": tested.mechanism.slug if tested.mechanism else "",
+                    "figure": tested.figure.text if tested.figure else "",
+                    "comparable": bool(tested.comparable),
                 }
                 self.stdout.write(json.dumps(row, ensure_ascii=False))
         self.stdout.write(
