@@ -8,8 +8,17 @@ from ..spec import Params, TimedParams, parameter, read_method
 
 Length = Annotated[int, Field(ge=64, le=262_144)]
 Lengths = Annotated[tuple[Length, ...], Field(min_length=1, max_length=12)]
-Variants = tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")], ...]
 ONLY_HELP = "Variants measured beside dense attention and the control; empty is all."
+
+TimedVariant = Literal[
+    "adaptive", "triton", "fixed", "windows", "naive", "sdpa_mask", "flex", "local_attention",
+    "longformer", "big_bird",
+]  # fmt: skip
+DecodeSelector = Literal["window_sinks", "strided", "mean_pooled", "page_bounds", "top_p", "exact"]
+PrefillSelector = Literal[
+    "window_sinks", "strided", "mean_pooled", "antidiagonal", "vertical_slash", "local_3d",
+    "radial", "block_top_k",
+]  # fmt: skip
 
 
 class _Heads(Params):
@@ -35,7 +44,7 @@ class LatencyParams(_Heads, TimedParams):
         16_384, "The longest length for the other peers.", unit="tokens", ge=0, le=262_144
     )
     samples: int = parameter(1, "Samples a block.", ge=1, le=20)
-    only: Variants = parameter((), ONLY_HELP, max_length=12)
+    only: tuple[TimedVariant, ...] = parameter((), ONLY_HELP, max_length=12)
 
 
 class MemoryParams(_Heads):
@@ -95,7 +104,6 @@ class _Chosen(TimedParams):
     d_head: int = parameter(64, "Size of a head.", ge=16, le=128, multiple_of=16)
     batch: int = parameter(1, "Samples a call.", ge=1, le=64)
     dtype: Literal["float32", "bfloat16", "float16"] = parameter("float32", "Type of the inputs.")
-    only: Variants = parameter((), ONLY_HELP, max_length=12)
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
@@ -112,6 +120,7 @@ class DecodeParams(_Chosen):
 
     lengths: CacheLengths = parameter((4096, 16384, 65536), "Keys in the cache.", unit="tokens")
     budget: int = parameter(1024, "Keys that a token reads.", unit="tokens", ge=192, le=65_536)
+    only: tuple[DecodeSelector, ...] = parameter((), ONLY_HELP, max_length=12)
 
 
 class PrefillParams(_Chosen):
@@ -123,6 +132,7 @@ class PrefillParams(_Chosen):
     )
     budget: int = parameter(1024, "Keys that a query reads.", unit="tokens", ge=192, le=65_536)
     share: float = parameter(0.9, "Share of attention that antidiagonal scores keep.", gt=0, le=1)
+    only: tuple[PrefillSelector, ...] = parameter((), ONLY_HELP, max_length=12)
 
 
 class BudgetParams(Params):
