@@ -57,7 +57,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             page.get_by_role("button", name="Try again").click()
             expect(page.get_by_text("Made by small")).to_be_visible(timeout=60_000)
             expect(page.get_by_text("from the full text (HTML) of version 1")).to_be_visible()
-            expect(page.get_by_text("Every number in it was found in the paper")).to_be_visible()
+            expect(page.get_by_text("Each number was found in the paper")).to_be_visible()
             page.reload()
             claims = page.locator(".claim")
             assert claims.count() >= 1

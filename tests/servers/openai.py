@@ -639,7 +639,7 @@ if __name__ == "__main__":
     parser.add_argument("--delay", type=float, default=0.0)
     options = parser.parse_args()
     started = OpenAIServer(
-        options.scenario, options.mode, delay=options.delay, context=options.context
+        options.scenario, mode=options.mode, delay=options.delay, context=options.context
     ).start(options.port)
     print(f"OPENAI_BASE_URL={started.url}", flush=True)
     threading.Event().wait()

@@ -41,7 +41,6 @@ def test_an_answer_of_the_right_form_is_read_whatever_stands_around_it(scenario:
     [
         ("truncated", "Invalid JSON"),
         ("wrong_types", "claims"),
-        ("empty", "empty"),
         ("refusal", "Invalid JSON"),
         ("obedient", "Invalid JSON"),
         ("deep", "JSON"),
@@ -56,6 +55,20 @@ def test_an_answer_of_another_form_is_repaired_once_or_fails_with_its_reason(
     with OpenAIServer(scenario, repairs=True) as server:
         assert asked(server).claims
     assert "cannot be used" in server.requests[1]["messages"][-1]["content"]
+
+
+def test_an_empty_answer_says_so_and_is_not_asked_for_again() -> None:
+    with OpenAIServer("empty") as server, pytest.raises(UnusableError, match="it is empty"):
+        asked(server)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("ending", [" and then", " the method prunes"])
+def test_an_answer_that_breaks_off_says_so_and_is_not_asked_for_again(ending: str) -> None:
+    text = '{"gist": "It prunes' + 100 * " tokens" + ending
+    with OpenAIServer(given=text) as server, pytest.raises(UnusableError, match="breaks off"):
+        asked(server)
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("most", [None, 12_000, 40_000])

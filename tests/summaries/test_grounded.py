@@ -213,7 +213,7 @@ def claims_shown(page: str) -> list[str]:
     return re.findall(r'<li class="claim.*?</li>', listed)
 
 
-EVERY = "Every number in it was found"
+EVERY = "Each number was found"
 
 
 def test_a_good_answer_passes_without_a_mark(

@@ -18,8 +18,9 @@ from .client import Message, ModelError, Reply
 from .normalise import object_in
 from .schema import PaperSummary, strict_schema
 
-PROMPT_VERSION = "v3"
+PROMPT_VERSION = "v4"
 _PROMPTS = Path(__file__).parent / "prompts"
+_SCHEMA = "The form of your answer, as a json schema:\n\n%s\n\n"
 _FENCE = "\n" + 20 * "="  # around the paper's text
 SMALL = 24_000  # characters of a question that any model reads
 _LANGUAGES = {"en": "English", "zh": "Chinese (简体中文)"}
@@ -30,13 +31,20 @@ class UnusableError(ModelError):
     """The model answered, but not with a summary, also after one repair."""
 
 
-def question(title: str, text: str, read: str, language: str) -> list[Message]:
-    """The messages that ask for a summary of `text`; `read` describes which part of it is given."""
+def question(
+    title: str, text: str, read: str, language: str, *, enforced: bool = False
+) -> list[Message]:
+    """The messages that ask for a summary of `text`; `read` describes which part of it is given.
+
+    The schema is part of them unless it is `enforced` by the server, which gets it beside them.
+    """
     system = (_PROMPTS / f"{PROMPT_VERSION}.system.txt").read_text()
     user = (_PROMPTS / f"{PROMPT_VERSION}.user.txt").read_text()
     fence = re.compile(r"={5,}")
     fields = {
-        "{schema}": json.dumps(strict_schema(), separators=(",", ":")),
+        "{schema}": ""
+        if enforced
+        else _SCHEMA % json.dumps(strict_schema(), separators=(",", ":")),
         "{families}": "\n".join(_families()),
         "{title}": fence.sub("====", title),
         "{read}": read,
@@ -93,8 +101,8 @@ def ask_for_summary(
             wrong = _explained(error, reply)
         except UnreadableError as error:
             wrong = str(error)
-        if reply.cut:
-            break  # the same question, and longer, would be cut off as well
+        if reply.cut or not reply.text.strip() or _breaks_off(reply.text):
+            break  # the same question, and longer, would end as soon
         asked = _repair(messages, reply.text[:20_000], wrong, most)
     raise UnusableError(f"the model's answer cannot be used: {wrong}")
 
@@ -123,12 +131,20 @@ def _repair(messages: list[Message], answer: str, wrong: str, most: int | None) 
     ]
 
 
+def _breaks_off(text: str) -> bool:
+    """Return whether an answer is JSON that does not end."""
+    bare = text.strip().strip("`").strip()
+    return bare.startswith("{") and len(bare) > 200 and "}" not in bare[-200:]
+
+
 def _explained(error: ValidationError, reply: Reply) -> str:
     """Why an answer cannot be used, for the model that is asked again and for the page."""
     if not reply.text.strip():
         return "it is empty"
     if reply.cut:
         return "it was cut off at the server's length limit"
+    if _breaks_off(reply.text):
+        return "it breaks off in the middle, though the server says that it is whole"
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     places = [f"{'.'.join(map(str, e['loc'])) or 'the answer'}: {e['msg']}" for e in errors[:4]]
     more = f" (and {len(errors) - 4} more)" if len(errors) > 4 else ""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -57,8 +58,17 @@ def ask(
                 raise _no_tokens()
         heard(tokens)
 
+    requests = 0
+
+    def count() -> None:
+        """Write down each further request: one without a stream, or without a system role."""
+        nonlocal requests
+        requests += 1
+        if requests > 1:
+            _reserve(summary, server.model, 0)
+
     try:
-        reply = server.ask(messages, wanted, listen)
+        reply = replace(server, sent=count).ask(messages, wanted, listen)
     except AwayError:
         call.delete()
         raise

@@ -14,7 +14,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -124,6 +125,7 @@ class Server:
     until: float = math.inf  # deadline for its answers, on the monotonic clock
     most_tokens: int = 0  # of an answer; 0: the server's own limit
     longest: int = 0  # tokens asked for once that limit has cut an answer off; 0: not once more
+    sent: Callable[[], None] = field(default=lambda: None, compare=False)  # before each request
 
     @staticmethod
     def of(connected: Settings) -> Server:
@@ -226,6 +228,9 @@ class Server:
     def _ask(
         self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
     ) -> Reply:
+        self.sent()
+        if (self.base_url, self.model) in _no_system:
+            messages = _without_system(messages)
         # openai takes half a second to import, and most processes never ask a model.
         import httpx2  # noqa: PLC0415 - openai's own HTTP client
         import openai  # noqa: PLC0415
@@ -244,7 +249,14 @@ class Server:
                     raise _silent(patience) from error
                 if isinstance(error, BusyError):
                     raise
-                raise _model_error(error, self.key, patience) from error
+                reported = _model_error(error, self.key, patience)
+                has_system = any(message["role"] == "system" for message in messages)
+                if not (has_system and _NO_SYSTEM.search(str(reported))):
+                    raise reported from error
+                answer = None
+        if answer is None:
+            _no_system.add((self.base_url, self.model))
+            return self._ask(messages, extra, heard)
         if patience.passed:
             raise too_slow
         if patience.was_silent:
@@ -286,6 +298,13 @@ _WAYS: tuple[dict[str, Any], ...] = (
 _refused_by: dict[str, int] = {}  # the ways that a server has refused, by its address
 # Servers whose own limit is shorter than a summary: `transformers serve` ends at 1,024 tokens.
 _cut_off: set[str] = set()
+# Models without a system role (Gemma 2 and 3 on several servers), by address and name.
+_no_system: set[tuple[str, str]] = set()
+_NO_SYSTEM = re.compile(
+    r"(?:system|developer) (?:role|instruction|message|prompt)s? (?:is |are )?not "
+    r"(?:supported|enabled|allowed)|does not support (?:the )?system|only user and assistant roles",
+    re.IGNORECASE,
+)
 _FIELD = re.compile(r"stream|un(?:recogni[sz]ed|known|expected|supported)|extra|not permitted")
 
 
@@ -383,12 +402,51 @@ def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
 
 def _refusal(error: APIStatusError, key: str) -> ModelError:
     """The error for a status other than 200."""
-    message = error.message.replace(key, "…") if key else error.message  # some repeat it
+    message = _message_in(error.body) or _message_in(_text_of(error)) or error.message
+    message = message.replace(key, "…") if key else message  # some repeat it
     if error.response.is_redirect:
         to = error.response.headers["location"][:200]
         words = _("the model’s server redirects to %s; enter the address that answers itself")
         return RefusedError(words % to, error.status_code)
     return _status_error(error.status_code, error.response.headers, message, error.body)
+
+
+def _text_of(error: APIStatusError) -> str:
+    try:
+        return error.response.text
+    except Exception:  # a body that breaks off says nothing
+        return ""
+
+
+def _message_in(body: object) -> str:
+    """The text of an error: a bare string, or that of `message`, `error` or `detail`, or a list."""
+    if isinstance(body, str):
+        text = body.strip()
+        if text[:1] in {"{", "["}:
+            with suppress(ValueError, RecursionError):
+                return _message_in(json.loads(text)) or text
+        return "" if text.startswith("<") else text
+    if isinstance(body, list):
+        return "; ".join(filter(None, map(_message_in, body[:4])))
+    if not isinstance(body, dict):
+        return ""
+    if "msg" in body and "loc" in body:  # as FastAPI lists what is wrong
+        place = ".".join(map(str, body["loc"])) if isinstance(body["loc"], list) else body["loc"]
+        return f"{place}: {body['msg']}"
+    metadata = body.get("metadata")
+    raw = _message_in(metadata.get("raw")) if isinstance(metadata, dict) else ""
+    texts = (_message_in(body.get(name)) for name in ("message", "error", "detail", "errors"))
+    text = next(filter(None, texts), "")
+    return f"{text} ({raw})" if raw and raw not in text else text
+
+
+def _without_system(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the instructions in the first question: some models have no system role."""
+    system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
+    others = [each for each in messages if each["role"] != "system"]
+    if not system or not others:
+        return list(messages)
+    return [others[0] | {"content": f"{system}\n\n{others[0]['content']}"}, *others[1:]]
 
 
 def _read_reply(answer: Any, headers: Mapping[str, str]) -> Reply:
@@ -402,7 +460,7 @@ def _read_reply(answer: Any, headers: Mapping[str, str]) -> Reply:
         text = _joined(message.get("content"))
         if not text.strip():  # some servers take a whole answer for reasoning
             text = _joined(message.get("reasoning_content") or message.get("reasoning"))
-        if not text.strip() and choice.get("finish_reason") == "content_filter":
+        if choice.get("finish_reason") == "content_filter":
             raise ModelError("the server's content filter withheld the answer")
         return Reply(
             text=text,
@@ -440,7 +498,7 @@ def _error_in(answer: Any, headers: Mapping[str, str]) -> ModelError | None:
     error = error or answer
     if not isinstance(error, dict):
         error = {"message": error}
-    message = str(error.get("message") or error.get("detail") or json.dumps(error))
+    message = _message_in(error) or json.dumps(error)
     code = str(error.get("code") or error.get("status") or "")
     if code.isdigit():
         status = int(code)

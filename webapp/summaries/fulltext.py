@@ -32,6 +32,11 @@ _READERS = {Source.HTML: sections_of_html, Source.PDF: sections_of_pdf}
 class NotYetError(Exception):
     """arXiv cannot be asked now, so nothing is known about the paper; the message says why."""
 
+    def __init__(self, message: str, *, is_away: bool = False) -> None:
+        """`is_away`: it was not reached at all, where otherwise it asks to wait."""
+        super().__init__(message)
+        self.is_away = is_away
+
 
 def full_text(paper: Paper) -> FullText:
     """The text of the paper's latest version, from the cache or, within the limiter, from arXiv.
@@ -51,10 +56,20 @@ def full_text(paper: Paper) -> FullText:
                 _read_whole(paper, body)
             return _kept(paper, source, sections, reasons)
         except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
-            raise NotYetError(str(error)) from error
+            is_away = isinstance(error, fetch.OutOfReachError)
+            raise NotYetError(str(error), is_away=is_away) from error
         except (fetch.FetchError, UnreadableError) as error:
             reasons.append(f"no {source.value.upper()}: {error}")
     return _kept(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
+
+
+def abstract_alone(paper: Paper, reason: str) -> FullText:
+    """Return the abstract as a paper's text, not stored: the whole may be had another time."""
+    sections = [{"title": "Abstract", "text": clean(paper.abstract)}]
+    return FullText(
+        paper=paper, version=paper.version, source=Source.ABSTRACT, sections=sections, share=1.0,
+        reason=reason[:1000], fetched_at=timezone.now(),
+    )  # fmt: skip
 
 
 def read_tables(paper: Paper) -> None:

@@ -38,7 +38,7 @@ def object_in(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     Of several the one with most keys counts, of equal ones the last: a model that reasons aloud
     drafts before it answers. An object that was cut off counts only if it has every key.
     """
-    text = tex_kept(text)
+    text = tex_kept(_unwrapped(text))
     # Marks of reasoning within the words of a whole answer are its words.
     is_whole = text.lstrip().startswith("{")
     answers = [text, *_after_reasoning(text)]
@@ -47,6 +47,17 @@ def object_in(text: str, keys: Collection[str]) -> dict[str, Any] | None:
             if (best := _best(read(answer, keys), keys)) is not None:
                 return best
     return None
+
+
+def _unwrapped(text: str) -> str:
+    """Return an answer without the string of JSON that some servers put around it."""
+    if not text.lstrip().startswith('"'):
+        return text
+    try:
+        inner = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return inner if isinstance(inner, str) else text
 
 
 def tex_kept(source: str) -> str:

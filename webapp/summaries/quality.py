@@ -7,7 +7,7 @@ which the paper's page shows together with the answer.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from webapp.claims.numbers import fold
@@ -53,6 +53,9 @@ def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, langua
         "it has only a few words": len(_words(prose)) < LEAST_WORDS,
         "it says the same again and again": _is_repetitive(lines),
         "it repeats the question": _copied(said, told) >= REPEATED,
+        "its first sentence is copied from the abstract": (
+            len(_words(answer.gist)) > SHINGLE and _copied([answer.gist], abstract) >= COPIED
+        ),
         "it repeats the abstract": len(said) > 2 and _copied(said, abstract) >= COPIED,
         "it is not in the language that was asked for": is_chinese != (language == "zh"),
         "most of its quotes are not in the paper": (
@@ -60,6 +63,18 @@ def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, langua
         ),
     }
     return next((reason for reason, is_so in faults.items() if is_so), "")
+
+
+def shared_prose(answer: PaperSummary, others: Iterable[PaperSummary]) -> bool:
+    """Return whether another paper's answer has the same gist, or half of the same lines."""
+    lines = {fold(line) for line in _lines(answer) if len(_words(line)) >= LEAST_GIST}
+    for other in others:
+        theirs = {fold(line) for line in _lines(other)}
+        if fold(answer.gist) == fold(other.gist):
+            return True
+        if len(lines) > 1 and len(lines & theirs) >= REPEATED * len(lines):
+            return True
+    return False
 
 
 def _words(text: str) -> list[str]:

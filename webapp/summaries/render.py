@@ -18,6 +18,7 @@ from webapp.ui.markup import plain, sanitise, sanitise_blocks
 
 from .agreement import contradicting
 from .paper_text import PaperText
+from .passages import passage
 from .schema import PaperSummary, SummaryTable
 
 _HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-8"))
@@ -49,6 +50,17 @@ class _Marking:
         )
         return html + says
 
+    def grounded(self, key: str, section: object) -> list[str]:
+        """Return the lines to show: of limitations only those that a passage of the paper has.
+
+        Models invent these ("Only English was tested"). The words of a Chinese line are in no
+        English paper, so there all are shown.
+        """
+        lines: list[str] = getattr(section, key)
+        if key != "limitations" or self.language == "zh":
+            return lines
+        return [line for line in lines if passage(line, self.truth)]
+
     def table(self, table: SummaryTable) -> dict[str, object]:
         width = len(table.columns)
         return {
@@ -76,7 +88,7 @@ def render_summary(
     for name in ("contributions", "experiments", "results", "conclusions"):
         section = getattr(summary, name)
         groups = [
-            (words[key], [marking.line(line) for line in getattr(section, key)])
+            (words[key], [marking.line(line) for line in marking.grounded(key, section)])
             for key in type(section).model_fields
             if key != "tables"
         ]

@@ -1,13 +1,15 @@
 """One summary from waiting to done: read the paper, ask the model, check the answer against it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, time, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from pydantic import ValidationError
 
 from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.summaries.details import direction_is_near, metric_is_near
@@ -26,7 +28,7 @@ from .client import (
     TooLongError,
 )
 from .details import not_given, section_of
-from .fulltext import NotYetError, full_text
+from .fulltext import NotYetError, abstract_alone, full_text
 from .models import Claim, FullText, Summary
 from .paper_text import PaperText
 from .render import render_summary
@@ -35,6 +37,7 @@ from .schema import ClaimedNumber, PaperSummary
 log = logging.getLogger(__name__)
 State = Summary.State
 AWAY = timedelta(seconds=20)  # until a server that is not there is asked again
+COMPARED = 50  # answers about other papers, whose prose must be another
 LEAST_TEXT = 1_000  # characters of a paper that are sent whatever a server was seen to take
 
 
@@ -89,10 +92,21 @@ def _run(summary: Summary, server: Server) -> None:
     if paper.version != summary.version:
         queue.finish(summary, State.FAILED, f"version {paper.version} has replaced this one")
         return
-    kept = full_text(paper)
+    try:
+        kept = full_text(paper)
+    except NotYetError as error:
+        if not error.is_away:
+            raise
+        kept = abstract_alone(paper, str(error))
+    was_probed = capability.known(server) is not None
     try:
         answer, read = _ask(summary, server, kept)
     except TooLongError:  # now it is known how much the server takes
+        answer, read = _ask(summary, server, kept)
+    except RefusedError as error:
+        if error.status not in {400, 422} or not was_probed:
+            raise
+        capability.forget(server)  # it no longer takes what it took
         answer, read = _ask(summary, server, kept)
     sections = [(section["title"], section["text"]) for section in kept.sections]
     truth = PaperText(paper.title, paper.abstract, sections)
@@ -112,11 +126,14 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
     mode = capability.mode_of(server, lambda asked, form: budget.ask(summary, server, asked, form))
     server = capability.fitted(server)
     title, language = summary.paper.title, summary.language
-    around = sum(len(message["content"]) for message in question(title, "", "", language))
+    enforced = mode == capability.Mode.SCHEMA
+    empty = question(title, "", "", language, enforced=enforced)
+    around = sum(len(message["content"]) for message in empty)
     most = capability.prompt_characters(server)
     given = _beginning(kept.text, most, around)
     share = kept.share * len(given) / max(len(kept.text), 1)
-    messages = question(title, given, FullText.Source(kept.source).read(share), language)
+    part = FullText.Source(kept.source).read(share)
+    messages = question(title, given, part, language, enforced=enforced)
     shares = {"text_share": share, "read_share": 1.0}
 
     def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
@@ -179,7 +196,19 @@ def _why_withheld(
     """Why cards, mail and feeds do not show an answer; "" where they do."""
     if contradicting(answer.gist, truth, tables):
         return "the paper says otherwise than its first sentence"
+    if quality.shared_prose(answer, _others(summary)):
+        return "it says the same as of another paper"
     return quality.useless(answer, claims, summary.paper.abstract, summary.language)
+
+
+def _others(summary: Summary) -> Iterator[PaperSummary]:
+    """Yield the latest answers of the same model about other papers."""
+    others = Summary.objects.filter(
+        state=State.DONE, model=summary.model, language=summary.language
+    ).exclude(paper=summary.paper_id)
+    for content in others.order_by("-finished_at").values_list("content", flat=True)[:COMPARED]:
+        with suppress(ValidationError):
+            yield PaperSummary.model_validate(content)
 
 
 def _claim(
