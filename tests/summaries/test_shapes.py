@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from webapp.summaries.answer import parse, question
 from webapp.summaries.client import BusyError, ModelError, RefusedError, Reply, Server
 from webapp.summaries.normalise import object_in
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "A pruner?"}]
-ROOT = Path(__file__).resolve().parents[2]
 PATH = "/v1/chat/completions"
 
 
@@ -174,14 +169,3 @@ def test_a_content_filter_is_named(httpserver: HTTPServer) -> None:
 def test_json_in_a_json_string_is_unwrapped() -> None:
     inner = r'{"gist": "It is $3.5\\times$ faster"}'
     assert object_in(json.dumps(inner), {"gist"}) == {"gist": r"It is $3.5\times$ faster"}
-
-
-def test_the_documentations_server_answers_as_it_says() -> None:
-    command = [sys.executable, "-m", "tests.servers.openai", "--port", "0", "--scenario", "good"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip().removeprefix("OPENAI_BASE_URL=")
-        messages = question("Owls", "We make 3 owls faster.", "all of it", "en")
-        reply = Server(address, "m", "").ask(messages)
-        process.terminate()
-    assert parse(reply.text).claims
