@@ -24,27 +24,35 @@ from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLa
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from ..errors import InputError
+from . import pattern
+from .block_sparse import attend as attend_pattern
 from .block_sparse import block_sparse_attention
+from .config import SparseAttentionConfig, head_groups, resolve_window
 from .oracle import block_mask
+from .pattern import Scoring
 from .selectors import SELECTORS, MeanPooled, Selector, Summarised
 
-NAME = "assay_sparse"
+NAME, GROUPED = "assay_sparse", "grouped_heads"
 log = logging.getLogger(__name__)
 DEFAULT = MeanPooled(top=14)  # with the first block and the own one: 1,024 keys
 PACKED = "assay_sparse takes no packed sequences: pad the samples of a batch"
 REAL, QUERY = 1, 2  # of a slot of keys: it holds a token; it is one of the queries'
 
 
-def choose(model: Any, name: str, **options: Any) -> Selector:
+def choose(model: Any, name: str, **options: Any) -> Selector | SparseAttentionConfig:
     """Let every layer of a model of transformers choose keys by a selector; returns it.
 
-    `name` is one of `selectors.SELECTORS`, `options` are its fields. They are kept in the model's
-    configuration. Layers with a sliding window of their own keep it, which is logged. Raises
-    InputError for unknown ones, and for a model none of whose layers would use them.
+    `name` is one of `selectors.SELECTORS`, `options` are its fields; or it is "grouped_heads" with
+    those of `SparseAttentionConfig`, whose window is resolved here for the model's positions. They
+    are kept in the model's configuration. Layers with a sliding window of their own keep it, which
+    is logged. Raises InputError for unknown ones, and for a model that would use none of them.
     """
+    text = model.config.get_text_config()
+    if name == GROUPED:
+        options = _resolved(options, text)
     selector = _selector(name, options)
     _check_model(type(model), model.config)
-    sliding = _sliding_layers(model.config.get_text_config())
+    sliding = _sliding_layers(text)
     if all(sliding):
         raise InputError(
             "every layer of this model has a sliding window: nothing is left to choose"
@@ -52,9 +60,28 @@ def choose(model: Any, name: str, **options: Any) -> Selector:
     if any(sliding):
         log.info("%d of %d layers keep their sliding window", sum(sliding), len(sliding))
     given = {"selector": name, **options}
-    for config in {id(c): c for c in (model.config, model.config.get_text_config())}.values():
+    for config in {id(c): c for c in (model.config, text)}.values():
         config.assay_sparse = given
     return selector
+
+
+def _resolved(options: dict[str, Any], config: Any) -> dict[str, Any]:
+    """Return options of grouped heads with a fixed window. Raises InputError for a misfit."""
+    grouped, context = _grouped(options), config.max_position_embeddings
+    heads = config.num_attention_heads
+    head_groups(grouped, heads, context, getattr(config, "num_key_value_heads", heads))
+    window = resolve_window(grouped, context)
+    return options | {"window_size": window, "adaptive_window": False}
+
+
+def _grouped(options: dict[str, Any]) -> SparseAttentionConfig:
+    try:
+        grouped = SparseAttentionConfig(**options)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{GROUPED}: {error}") from error
+    if grouped.anchor != "stride" or grouped.include_self:
+        raise InputError(f"{GROUPED} in transformers has anchors of single tokens alone")
+    return grouped
 
 
 def _check_model(model: Any, config: Any) -> None:
@@ -74,7 +101,7 @@ def _sliding_layers(config: Any) -> list[bool]:
     return [kind == "sliding_attention" for kind in types]
 
 
-def selector_of(config: Any) -> Selector:
+def selector_of(config: Any) -> Selector | SparseAttentionConfig:
     """What a model's configuration chooses by. Raises InputError where that is unknown."""
     given = getattr(config, NAME, None)
     if given is None:
@@ -83,7 +110,9 @@ def selector_of(config: Any) -> Selector:
     return _selector(given.get("selector", ""), options)
 
 
-def _selector(name: str, options: dict[str, Any]) -> Selector:
+def _selector(name: str, options: dict[str, Any]) -> Selector | SparseAttentionConfig:
+    if name == GROUPED:
+        return _grouped(options)
     if name not in SELECTORS:
         raise InputError(f"selector must be one of {', '.join(SELECTORS)}, not {name!r}")
     made = SELECTORS[name]
@@ -192,9 +221,17 @@ def _taken(x: Tensor, at: Tensor) -> Tensor:
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, selector: Selector | None, words: dict[str, Any],
+    q: Tensor, k: Tensor, v: Tensor, selector: Selector | SparseAttentionConfig | None,
+    words: dict[str, Any],
 ) -> Tensor:  # fmt: skip
     """Attention without padding; the queries are the last tokens of the keys."""
+    if isinstance(selector, SparseAttentionConfig):
+        groups = head_groups(selector, q.shape[1], k.shape[2], k.shape[1])
+        read = pattern.of_groups(groups, k.shape[2], str(q.device))
+        read = read._replace(ranges=read.ranges[..., -q.shape[2] :])
+        scale = q.shape[-1] ** -0.5 if words["scale"] is None else words["scale"]
+        scoring = Scoring(scale, words["softcap"], words["sinks"])
+        return attend_pattern(q, k, v, read, scoring, "auto")[0]
     if selector is None or (selector.query_block > 1 and q.shape[2] != k.shape[2]):
         return block_sparse_attention(q, k, v, None, **words)  # after a prompt such read all keys
     kept = getattr(k, "assay_kept", None)
@@ -271,7 +308,7 @@ def _refuse_packed(
 class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """Keys and values of a layer in place, with the summaries of their complete blocks."""
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: Selector | SparseAttentionConfig) -> None:
         super().__init__()
         self.selector, self.length = selector, 0
         self._room: list[Tensor] = []  # keys, values, summaries: (batch, kv_heads, slots, d)

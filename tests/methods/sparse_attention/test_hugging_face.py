@@ -19,6 +19,8 @@ from transformers import (
 
 from methods.errors import InputError
 from methods.sparse_attention import hugging_face
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.oracle import head_masks
 
 SIZES = {
     "vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
@@ -375,3 +377,49 @@ def test_sliding_layers_stay_as_they_are_and_are_named(caplog):
 def test_weights_of_attention_are_not_returned_as_nothing():
     with pytest.raises(InputError, match="no weights to return"):
         made("llama")(tokens(), output_attentions=True)
+
+
+GROUPS = {"local_heads": 2, "global_heads": 2, "window_size": 7, "global_token_ratio": 0.2}
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
+def test_grouped_heads_are_the_family_s_own_attention_under_their_masks(family):
+    """Theirs by a mask for each head."""
+    sparse, dense = made(family), made(family, "eager")
+    dense.load_state_dict(sparse.state_dict())
+    words = GROUPS | {"adaptive_window": False}
+    hugging_face.choose(sparse, "grouped_heads", **words)
+    read = head_masks(SparseAttentionConfig(**words), 60, 60)[None].expand(2, -1, -1, -1)
+    masks = torch.zeros(read.shape).masked_fill(~read, torch.finfo(torch.float32).min)
+    with torch.no_grad():
+        wanted = dense(tokens(), attention_mask=masks).logits
+        torch.testing.assert_close(sparse(tokens()).logits, wanted, atol=2e-5, rtol=1e-4)
+
+
+def test_grouped_heads_decode_as_the_full_pass_with_padding_and_keep_their_window():
+    model = made("llama")
+    hugging_face.choose(model, "grouped_heads", **GROUPS, min_window_size=1)
+    assert hugging_face.selector_of(model.config).window_size == 42  # 7 sqrt(256 / 7)
+    rows = [tokens(1, n)[0].tolist() for n in (40, 31)]
+    ids, attention = (
+        torch.tensor(part) for part in zip(*(padded(row, 40, "left") for row in rows), strict=True)
+    )
+    for way in ("greedy", "static"):
+        together = generated(model, way, "ours", ids, attention_mask=attention)[:, 40:]
+        for row, found in zip(rows, together, strict=True):
+            alone = generated(model, "no cache", "", torch.tensor([row]))[0, len(row) :]
+            assert torch.equal(found, alone)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"local_heads": 8}, "but the model has 4 heads"),
+        ({"local_heads": 1, "global_heads": 3}, "cuts a key-value head"),
+        ({"anchor": "pool"}, "anchors of single tokens alone"),
+        ({"budget": 3}, "grouped_heads: "),
+    ],
+)
+def test_grouped_heads_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        hugging_face.choose(made("llama"), "grouped_heads", **(GROUPS | options))
