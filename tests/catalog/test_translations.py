@@ -94,7 +94,7 @@ def test_charts_and_tables_of_a_run_are_read_in_chinese_and_its_files_in_english
     for chinese, text in {
         "描述的词数": "words of a caption",
         "我们的，两种文本": "ours, two texts",
-        "越低越好": "lower is better",
+        "越高越好": "higher is better",
         "每条描述对每张图像": "Every caption with every image",
     }.items():
         assert (chinese in page, text in page) == (True, False)
