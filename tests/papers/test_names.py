@@ -5,23 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import date
-from importlib import import_module
-from types import SimpleNamespace
 
 import pytest
-from django.apps import apps
-from django.db import connection
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.papers.entries import Author
 from webapp.papers.formats import parse_authors, parse_feed
-from webapp.papers.models import Paper, PaperVersion
+from webapp.papers.models import Paper
 from webapp.papers.names import Name, parse_name, unicode_name
 from webapp.papers.search import search
 from webapp.papers.store import prepare, store_papers
-from webapp.ui.markup import render, without_tex
+from webapp.ui.markup import without_tex
 
 
 @pytest.mark.parametrize(
@@ -171,31 +167,3 @@ def test_a_feed_in_tex_is_stored_in_unicode_and_the_api_s_names_win() -> None:
     assert Paper.objects.get().author_names == ["Bernhard M. Schölking", "Ondřej Bojak"]
     store_papers([entry], date(2025, 12, 19), {})  # the feed again: it changes no name
     assert Paper.objects.get().author_names[0] == "Bernhard M. Schölking"
-
-
-@pytest.mark.django_db
-def test_stored_tex_is_migrated_and_found() -> None:
-    migration = import_module("webapp.papers.migrations.0009_unicode")
-    kept = [
-        Paper.objects.create(
-            arxiv_id=f"2512.{number:05}",
-            title=rf"{{\O}}re number{number}",
-            abstract=r"By {\sc Foo}.",
-            title_html=r"{\O}re",
-            authors=[{"name": r"Bernhard Sch\"olking", "affiliation": ""}],
-            primary_category="cs.LG",
-        )
-        for number in range(7)
-    ]
-    PaperVersion.objects.create(paper=kept[0], number=1, title=r"{\O}re", abstract="x")
-    migration.BATCH = 3
-    for _ in range(2):  # a second time changes nothing
-        migration.to_unicode(apps, SimpleNamespace(connection=connection))
-        for number, paper in enumerate(Paper.objects.order_by("arxiv_id")):
-            assert paper.title == f"Øre number{number}"
-            assert paper.title_html == render(paper.title)
-            assert paper.abstract == "By Foo."
-            assert paper.author_names == ["Bernhard Schölking"]
-        assert PaperVersion.objects.get().title == "Øre"
-        assert len(search("author:Schölking").papers) == 7
-        assert not search("author:olking", relax=False).papers
