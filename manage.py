@@ -119,7 +119,8 @@ def django(command: str, arguments: list[str]) -> int:
             from webapp.operate.upgrade import upgrade
 
             try:
-                if saved := upgrade():
+                saved = upgrade()
+                if saved:
                     print(f"The database was upgraded; {saved} is an archive of it before.")
             except DatabaseError as error:
                 sys.exit(str(error))

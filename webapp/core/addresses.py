@@ -4,6 +4,7 @@ import re
 import unicodedata
 from urllib.parse import parse_qs, urlsplit
 
+from assay_common.env import parts_of
 from assay_common.text import one_line
 
 _QUOTES = "\"'`“”‘’«»<> "
@@ -38,10 +39,11 @@ def server_address(text: str) -> str:
         is_local = re.match(r"(?:localhost|[\d.]+|\[[\da-f:]+\]|[\w-]+)(?::\d+)?(?:/|$)", given)
         given = f"{'http' if is_local else 'https'}://{given}"
     try:
-        parts = urlsplit(given)
-        port = parts.port
+        parts = parts_of(given)
     except ValueError:
-        parts, port = urlsplit(""), None
+        if "@" in given:  # there is a password, and the message says how to write it
+            raise
+        parts = urlsplit("")
     is_address = parts.scheme.lower() in {"http", "https"} and parts.hostname
     if not is_address or re.search(r"\s", given):
         raise ValueError("write an address such as http://localhost:11434/v1")
@@ -50,6 +52,7 @@ def server_address(text: str) -> str:
     login, at, _ = parts.netloc.rpartition("@")
     host = str(parts.hostname)
     name = f"[{host}]" if ":" in host else host
+    port = f":{parts.port}" if parts.port else ""
     path = _REQUESTS.sub("", parts.path.rstrip("/")).rstrip("/")
     if host.endswith((".openai.azure.com", ".cognitiveservices.azure.com")):
         path = _AZURE.sub("/openai/v1", path, count=1)
@@ -57,7 +60,7 @@ def server_address(text: str) -> str:
         path = _BASES[host]
     elif not path or _OLLAMA.fullmatch(path):
         path = "/v1"
-    return f"{parts.scheme.lower()}://{login}{at}{name}{f':{port}' if port else ''}{path}"
+    return f"{parts.scheme.lower()}://{login}{at}{name}{port}{path}"
 
 
 def zotero_library(text: str) -> str:
