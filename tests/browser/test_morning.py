@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("morning")]
 # For each language: how the reader reads, how many days ago the next day is, and what is said.
 WALKS = {
     "en": (DESKTOP, True, "2", ["What do you read?", "Papers for", "every day"]),
-    "zh-hans": (PHONE, False, "1", ["您关注什么？", "的论文", "每天"]),
+    "zh-hans": (PHONE, False, "1", ["你关注什么？", "的论文", "每天"]),
 }
 
 

@@ -33,10 +33,13 @@ def said(text: str) -> str:
 
 
 def in_language(series: Series) -> Series:
-    """A series with its words in the language of the page; numbers and units stay."""
+    """A series with its words in the language of the page; numbers and symbols of units stay."""
 
     def labelled(part: Any) -> Any:  # an axis, a variant or a limit
-        return part.model_copy(update={"label": said(part.label)})
+        shown = {
+            name: said(getattr(part, name)) for name in ("label", "unit") if hasattr(part, name)
+        }
+        return part.model_copy(update=shown)
 
     words = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
     parts = {name: labelled(getattr(series, name)) for name in ("x", "y")}

@@ -266,13 +266,13 @@ def _against_controls(series: Series, point: Point, benchmark: Benchmark | None)
     Without it a reader takes for the mechanism's gain what its control gets as well.
     """
     if not point.ratio or point.ratio.verdict not in {"faster", "better"}:
-        return "."
+        return gettext(".")
     if control := unbeaten(series, point, benchmark):
         not_better = gettext(", but not better than its control, %(control)s.")
         return not_better % {"control": control.label}
     if control := unmeasured(series, point, benchmark):
         return gettext(". Its control, %(control)s, was not measured.") % {"control": control.label}
-    return "."
+    return gettext(".")
 
 
 def _checks(checks: Sequence[tuple[str, Check]]) -> str:
