@@ -72,6 +72,8 @@ ENTRIES = {
     "webapp/runs/web/views.py": OWN,
     "webapp/summaries/answer.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
     "webapp/summaries/client.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
+    "webapp/summaries/normalise.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
+    "webapp/summaries/summarise.py": OWN,
     "webapp/summaries/pdf_text.py": f"{HIDDEN_TEXT}a_pdf",
     "webapp/summaries/render.py": OWN,
     "webapp/summaries/schema.py": f"{HIDDEN_TEXT}a_page_of_arxiv_and_a_model",
