@@ -78,7 +78,7 @@ def addresses(client: Client) -> Iterator[tuple[str, str]]:
                 waiting.append(link)
 
 
-def assistants_answers() -> Iterator[tuple[str, Any]]:
+def assistants_answers() -> Iterator[tuple[str, str]]:
     """What each reading tool for assistants tells about papers.
 
     A request's end would close the connection that this test's transaction is on.
@@ -87,19 +87,18 @@ def assistants_answers() -> Iterator[tuple[str, Any]]:
     for signal in ends:
         signal.disconnect(close_old_connections)
     try:
-        yield from _asked(Assay(lambda: ""))
+        yield from _asked(Assay(lambda: "", by_http=False))
     finally:
         for signal in ends:
             signal.connect(close_old_connections)
 
 
-def _asked(tools: Assay) -> Iterator[tuple[str, Any]]:
+def _asked(tools: Assay) -> Iterator[tuple[str, str]]:
     yield "digest", tools.digest()
     yield "digest of mine", tools.digest("mine")
     yield "search", tools.search("has:measured")
     for paper in Paper.objects.values_list("arxiv_id", flat=True):
-        yield f"paper {paper}", tools.paper(paper)
-        yield f"tables {paper}", tools.tables(paper)
+        yield f"paper {paper}", tools.paper(paper, tables=20)
 
 
 def words(body: str) -> str:
@@ -153,12 +152,11 @@ def test_no_figure_of_ours_stands_without_its_fields(
             assert not list(incomplete(json.loads(body))), address
     assert len(visited) > 60
     assert compared >= 3, "page, digest and feed of the measured mechanism show its figure"
-    told = 0
-    for tool, answer in assistants_answers():
-        assert not bare_figures(words(json.dumps(answer, ensure_ascii=False)), known), tool
-        assert not list(incomplete(answer)), tool
-        told += '"ratio"' in json.dumps(answer)
-    assert told, "an assistant is told the figure of the measured mechanism"
+    answers = dict(assistants_answers())
+    assert '"sparse_attention"' in answers[f"paper {LONGFORMER}"], "the method is named"
+    for tool, answer in answers.items():
+        assert not bare_figures(words(answer), known), tool
+        assert not list(incomplete(json.loads(answer))), tool
     mails = mailed(settings, monkeypatch)
     assert mails
     for mail in mails:
