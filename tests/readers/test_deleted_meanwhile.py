@@ -45,7 +45,7 @@ def leaves(monkeypatch: pytest.MonkeyPatch, reader: User) -> None:
     ("path", "sent"),
     [
         ("/star/", {"paper": "2603.00000"}),
-        ("/methods/seps/run/cost/", {"preset": "smoke", "seed": "0", "device": "cpu"}),
+        ("/methods/seps/run/cost/", {"preset": "quick", "seed": "0", "device": "cpu"}),
     ],
 )
 def test_a_page_asks_to_sign_in(reader: User, path: str, sent: dict[str, str]) -> None:
