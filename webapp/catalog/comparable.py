@@ -85,6 +85,11 @@ class Comparison:
         return said(self.measurement.series.y.label).lower()
 
     @property
+    def shown_regime(self) -> str:
+        """The regime in the language of the page."""
+        return self.measurement.shown.x.at(self.point.x)
+
+    @property
     def hardware(self) -> str:
         """What the figure holds for."""
         of = self.measurement

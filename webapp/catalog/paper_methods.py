@@ -174,7 +174,7 @@ class PaperMethod:
         if number is None:
             return gettext("no ratio of the paper was read here")
         scope, run = number.scope, figure.measurement.run
-        ours = [run.get_device_display(), gettext(figure.scope.stage), figure.regime]
+        ours = [run.get_device_display(), gettext(figure.scope.stage), figure.shown_regime]
         theirs = [number.hardware, gettext(scope.stage), number.size_text]
         if not any(theirs):
             return gettext("the paper’s stage and length are not known")

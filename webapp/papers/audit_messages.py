@@ -7,6 +7,7 @@ from django.utils.translation import gettext, gettext_noop
 
 # As `fetch`, `polling` and `listings` write them, the most specific first.
 KNOWN = (
+    gettext_noop("A sample: the abstracts are Assay's own summaries"),
     gettext_noop("%(host)s cannot be reached: its name is not found (this machine may be offline)"),
     gettext_noop("%(host)s cannot be reached: %(why)s"),
     gettext_noop("%(host)s did not answer in time"),
@@ -24,12 +25,14 @@ KNOWN = (
     gettext_noop("the API knows no papers submitted for this day"),
     gettext_noop("not asked for yet: nothing was fetched on that day"),
 )
+_SENTENCE_END = re.compile(r"(?<=\.) ")
 _SOURCE = re.compile(r"((?:RSS|Atom|API): )?(.*?)(\.?)", re.DOTALL)
 
 
 def translate_reason(reason: str) -> str:
     """Translate a stored reason; a text of no known form stays as it is."""
-    return "; ".join(_translated(part) for part in reason.split("; "))
+    parts = (_SENTENCE_END.split(part) for part in reason.split("; "))
+    return "; ".join(" ".join(map(_translated, sentences)) for sentences in parts)
 
 
 def _translated(text: str) -> str:
@@ -37,7 +40,7 @@ def _translated(text: str) -> str:
     for message in KNOWN:
         if match := _form(message).fullmatch(bare):
             values = {name: gettext(value) for name, value in match.groupdict().items()}
-            return f"{source}{gettext(message) % values}{stop}"
+            return f"{source}{gettext(message) % values}{gettext(stop) if stop else stop}"
     return text
 
 

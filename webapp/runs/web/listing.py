@@ -11,6 +11,7 @@ from django import forms
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.http import QueryDict
+from django.utils.translation import gettext
 
 from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
@@ -96,6 +97,7 @@ def listed_run(run: Run) -> dict[str, Any]:
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
     word = run.get_failure_display() if run.failure else run.get_state_display()
+    more = gettext(" and %(hidden)d more") % {"hidden": hidden} if hidden > 0 else ""
     return {
         "run": run,
         "title": benchmark.title if benchmark else run.benchmark,
@@ -104,5 +106,5 @@ def listed_run(run: Run) -> dict[str, Any]:
         "word": word,
         "took": took(run),
         "hardware": run.environment.hardware if run.environment else "",
-        "settings": settings + (f" and {hidden} more" if hidden > 0 else ""),
+        "settings": settings + more,
     }
