@@ -122,7 +122,7 @@ def test_unready_with_a_missing_migration(client: Client) -> None:
     everybody_is_alive()
     from django.db.migrations.recorder import MigrationRecorder
 
-    last = MigrationRecorder.Migration.objects.filter(app="library").order_by("name").last()
+    last = MigrationRecorder.Migration.objects.filter(app="digests").order_by("name").last()
     assert last is not None
     last.delete()
     status, checks = checks_of(client)
