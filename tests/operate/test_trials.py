@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -56,6 +56,7 @@ class FixedServer:
     tokens: int = 0
     base_url: str = "http://localhost:1/v1"
     longest: int = 0
+    sent: Callable[[], None] | None = None
 
     def ask(self, *_: object) -> Reply:
         return Reply(self.text, self.tokens, 7, cut=False)
