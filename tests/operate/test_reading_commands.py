@@ -34,13 +34,14 @@ OF_A_SITE = {
     "dumpdata": ["papers.listing"],
     "mcp": ["--help"],
     "score": ["--help"],
+    "tested_papers": [],
     "up": ["--help"],
     "worker_key": ["--help"],
 }
 # What they write is what they are for; their help is for reading.
 WRITING = {
     *("backup", "fetch", "import_profile", "import_results"),
-    *("link_papers", "restore", "sign_in_link", "summarise", "tidy"),
+    *("extract_claims", "link_papers", "restore", "sign_in_link", "summarise", "tidy"),
 }
 MAY_FAIL = {"digest", "doctor", "findstatic"}  # it finds nothing, or has a problem to tell
 # The index of SQLite's log, in memory that its readers share: its bytes say who reads.
