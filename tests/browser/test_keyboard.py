@@ -124,7 +124,7 @@ def test_a_paper_is_found_kept_noted_and_a_run_asked_for_by_keyboard(
     tab.goto("/methods/sparse_attention/#run")
     tab.locator("form.run-form [name=preset]:checked").focus()
     tab.keyboard.press("ArrowDown")
-    expect(tab.locator("form.run-form [name=preset]:checked")).to_have_value("smoke")
+    expect(tab.locator("form.run-form [name=preset]:checked")).to_have_value("full")
     tab.keyboard.press("Enter")
     tab.wait_for_url("**/runs/*/")
     tab.get_by_role("button", name="Cancel").focus()
@@ -159,7 +159,7 @@ def test_a_run_a_note_and_the_language_need_no_script(
     forget(tab)
 
     tab.goto("/methods/token_pruning/")
-    tab.locator("form.run-form").get_by_role("radio", name="smoke").check()
+    tab.locator("form.run-form").get_by_role("radio", name="quick").check()
     tab.locator("form.run-form").get_by_role("button", name="Run", exact=True).click()
     tab.wait_for_url("**/runs/*/")
     expect(tab.locator(".standing")).to_contain_text(re.compile("Queued"))

@@ -47,7 +47,6 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             _connect(page, model.url)
             page.goto(f"/papers/{PAPER}/")
             expect(page.get_by_text("No summary of this paper has been requested")).to_be_visible()
-            expect(page.get_by_text("Underlined: numbers that the paper reports")).to_be_visible()
             model.scenario = "wrong_types"
             page.get_by_role("button", name="Summarise").click()
             # Nothing is reloaded from here on: the page looks again by itself.

@@ -22,6 +22,6 @@ urlpatterns: list[URLPattern] = [
     path("feeds/import/", profiles.import_config, name="profile-import"),
     path("feeds/<slug:slug>/", profiles.edit, name="profile-edit"),
     # The addresses of 0.1.0.
-    path("profiles/", profiles.moved),
-    path("profiles/<path:place>", profiles.moved),
+    path("profiles/", profiles.moved, name="moved"),
+    path("profiles/<path:place>", profiles.moved, name="moved"),
 ]

@@ -61,7 +61,9 @@ def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
         part = queries.choice(reader, request.POST.dict())
         _remove(reader, papers, part)
         done = ngettext("One paper is", "%(count)d papers are", len(papers)) % counted
-        return _("%(papers)s no longer in “%(name)s”.") % {"papers": done, "name": _(part.title)}
+        # Of all papers those are removed that are saved; notes, tags and lists stay.
+        name = _(queries.SHOWN["saved"] if part.title == queries.SHOWN["all"] else part.title)
+        return _("%(papers)s no longer in “%(name)s”.") % {"papers": done, "name": name}
     raise BulkError(_("There is no such action."))
 
 
