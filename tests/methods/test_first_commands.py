@@ -25,7 +25,7 @@ QUICK = [
     words
     for slug in registry.slugs()
     for words in lines(slug)
-    if words[0] == "run" and "smoke" in words
+    if words[0] == "run" and "quick" in words
 ]
 
 
