@@ -47,7 +47,7 @@ Report = Callable[[str], None]
 
 
 def environment() -> Path:
-    """Where the virtual environment is or will be."""
+    """Return the folder of the virtual environment."""
     return Path(os.environ.get("ASSAY_VENV") or ROOT / ".venv").expanduser().absolute()
 
 
@@ -57,7 +57,7 @@ def python_of(venv: Path) -> Path:
 
 
 def pins(group: str) -> dict[str, str]:
-    """What `requirements/<group>.txt` locks: normalised name to version."""
+    """Return the pins of `requirements/<group>.txt`: normalised name to version."""
     if group == "redis" and platform.machine() != "x86_64":
         return {}  # it has no wheel for other machines
     lines = (REQUIREMENTS / f"{group}.txt").read_text().splitlines()
@@ -77,7 +77,7 @@ def installed(folders: Iterable[str | Path]) -> dict[str, str]:
 
 
 def missing(group: str, folders: Iterable[str | Path]) -> int:
-    """How many of a group's pins the folders lack."""
+    """Count the pins of a group that the folders lack."""
     there = installed(folders)
     return sum(there.get(name) != version for name, version in pins(group).items())
 
@@ -269,7 +269,7 @@ def _until_error(report: Report) -> Report:
 
 
 def _advice(output: str) -> str:
-    """What to do about the installer's failure."""
+    """Return advice on the installer's failure."""
     if re.search(
         r"resolution|resolving|unreachable|timed out|refused|No matching|not found", output
     ):
@@ -300,7 +300,7 @@ def _locked(venv: Path) -> Iterator[None]:
 
 
 def _whole(info: Path) -> bool:
-    """Whether a package was installed completely."""
+    """Return whether a package was installed completely."""
     return (info / "INSTALLER").exists() and (info / "RECORD").exists()
 
 

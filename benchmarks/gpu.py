@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a part ended: done, failed (its code), or stopped at its deadline."""
+    """The end of a part: done, failed (its exit code), or stopped at its deadline."""
 
     name: str
     how: str

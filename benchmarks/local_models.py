@@ -1,4 +1,4 @@
-"""What a language model on this machine takes of memory and of time, by its size.
+"""Memory and time that a language model takes on this machine, by its size.
 
     pip install gguf && python -m benchmarks.local_models [--sizes 0.6,1.7,4,8]
 

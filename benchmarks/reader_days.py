@@ -220,7 +220,7 @@ def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:
 
 
 def on_topic(row: Row, phrases: list[str]) -> bool:
-    """Whether a phrase is in the title, or twice in the abstract."""
+    """Return whether a phrase is in the title, or twice in the abstract."""
     expression = re.compile("|".join(phrases), re.IGNORECASE)
     return bool(expression.search(row["title"])) or len(expression.findall(row["abstract"])) > 1
 

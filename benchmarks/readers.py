@@ -1,4 +1,4 @@
-"""What many readers cost a site where nothing changed, on a new day, and after one star.
+"""The cost of many readers: with nothing changed, on a new day, and after one star.
 
     python -m benchmarks.readers --readers 5000 --profiles 15000 [--stars 2000]
                                  [--database postgresql] [--keep DIR]
@@ -58,7 +58,7 @@ AT_REST = {  # tasks that readers could make dear, and how often they run, in se
 
 @dataclass
 class Spent:
-    """What a piece of work took in a process of its own."""
+    """The cost of a piece of work in a process of its own."""
 
     cost: Cost
     wall: float  # seconds
@@ -275,11 +275,11 @@ class Apart:
         self.process.start()
 
     def is_over(self, seconds: float = 0.0) -> bool:
-        """Whether it is over, or is within this time."""
+        """Return whether the work has ended, or ends within this time."""
         return self.ends.poll(seconds)
 
     def spent(self) -> Spent:
-        """What it took, when it is over. Raises EOFError if it failed."""
+        """Wait for the end and return the cost. Raises EOFError if the work failed."""
         spent: Spent = self.ends.recv()
         self.process.join()
         return spent
@@ -299,7 +299,7 @@ def apart(act: Callable[[], object]) -> Spent:
 
 
 def figures() -> list[Figure]:
-    """What is measured on the site that was built."""
+    """Measure the built site; every figure with its target."""
     from webapp.digests.models import Digest, Profile
     from webapp.digests.retention import bytes_a_year
 
@@ -413,7 +413,7 @@ def _worker(queue: str) -> Iterator[None]:
 
 
 def _waits_of_tokens(work: Apart) -> list[float]:
-    """How long tasks of the quick queue wait until they are done, one each second, meanwhile."""
+    """Time tasks of the quick queue, one each second, while the work goes on."""
     waits = []
     while not work.is_over(1.0):
         waits.append(_wait_of_token())

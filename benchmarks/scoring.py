@@ -1,4 +1,4 @@
-"""How long scoring takes, beside the seed bot's rule in the same run.
+"""The time to score papers, beside the seed bot's rule in the same run.
 
     python -m benchmarks.scoring [--rounds 7] [--stream 1000000]
 

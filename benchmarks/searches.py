@@ -1,4 +1,4 @@
-"""How well papers are found, by a title, a question or a similar paper, asked over HTTP.
+"""The quality of searches by title, by question and by similar paper, over HTTP.
 
     python -m benchmarks.searches titles|questions|similar --input PAPERS.jsonl [--papers N]
 
@@ -135,7 +135,7 @@ def served() -> Iterator[str]:
 def title_figures(
     address: str, titles: list[tuple[str, str]], name: str, seed: int
 ) -> Iterator[Figure]:
-    """How well papers are found by a share of their titles' words, and by FTS5's own order."""
+    """Measure searches by a share of a title's words, and the same in FTS5's own order."""
     share, target = TITLES[name]
     chance, asked = random.Random(seed), {}
     for identifier, title in titles:

@@ -1,4 +1,4 @@
-"""How fast the digest page is, over real HTTP: gunicorn, 20,000 papers, a day of 50 cards.
+"""The speed of the digest page over real HTTP: gunicorn, 20,000 papers, a day of 50 cards.
 
     python -m benchmarks.web [--seconds 5] [--workers 2]
 
@@ -47,7 +47,7 @@ def latencies(host: str, seconds: float, headers: dict[str, str], status: int) -
 
 
 def _count_answers(host: str, until: float) -> int:
-    """How many requests one client gets answered until then."""
+    """Count the requests of one client that are answered by a deadline."""
     connection, answered = HTTPConnection(host), 0
     while time.time() < until:
         response, _ = get(connection, BROTLI)

@@ -1,4 +1,4 @@
-"""What every test shares: a data directory of its own, and the servers of the machine."""
+"""Settings and fixtures of all tests: a temporary data directory, and real servers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ hypothesis.settings.load_profile("short" if fast.ON or ON_POSTGRESQL else "assay
 
 
 def in_ci() -> bool:
-    """Whether this is a machine for tests alone, on which all of them can run."""
+    """Return whether this is an integration server, on which every test can run."""
     return os.environ.get("CI", "").lower() in {"1", "true"}
 
 
@@ -105,7 +105,7 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """What `--fast` leaves out is not even imported: torch may not be there."""
+    """Skip the import of files that `--fast` leaves out: torch may be missing."""
     left_out = fast.ON and (fast.leaves_out(collection_path) or fast.takes_long(collection_path))
     return True if left_out else None
 

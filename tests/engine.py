@@ -84,7 +84,7 @@ class Stack:
         }
 
     def compose(self, *arguments: str) -> str:
-        """What a command of Compose prints; what it complains of goes to the terminal."""
+        """Return the output of a Compose command; its errors go to the terminal."""
         command = [*self.command, "--file", str(ROOT / "docker-compose.yml"), *arguments]
         done = subprocess.run(
             command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True
@@ -149,7 +149,7 @@ class Stack:
         killed = time.time()
 
         def heard() -> bool:
-            """Whether the beat, every queue and every worker answered since."""
+            """Return whether the beat, every queue and every worker answered since."""
             (oldest,) = self.python(OLDEST, "oldest")
             return float(oldest) > killed
 

@@ -75,7 +75,7 @@ FIXTURES = {"chromium", "browser", "postgresql_url", "processes", "redis_url", "
 
 
 def leaves_out(path: Path) -> bool:
-    """Whether nothing of this file or folder is run."""
+    """Return whether `--fast` skips this file or folder."""
     if any(path == TESTS / place for place in PLACES):
         return True
     is_test = path.suffix == ".py" and path.name.startswith("test_")
@@ -86,7 +86,7 @@ def leaves_out(path: Path) -> bool:
 
 
 def takes_long(path: Path) -> bool:
-    """Whether nothing of this file is run, though it needs no more than others."""
+    """Return whether `--fast` skips this file for its time alone."""
     return any(path == TESTS / place for place in LONG)
 
 
@@ -97,14 +97,14 @@ def named(arguments: Iterable[str]) -> list[Path]:
 
 
 def need_torch(paths: Iterable[Path]) -> bool:
-    """Whether a named file, or one in a named folder, may load torch, here or in a process."""
+    """Return whether a file among these, or in these folders, may load torch."""
     return any(
         leaves_out(path) for given in paths for path in (given, *given.parents, *given.rglob("*"))
     )
 
 
 def keeps(item: pytest.Item) -> bool:
-    """Whether one test is run."""
+    """Return whether `--fast` runs this test."""
     if any(map(item.get_closest_marker, MARKS)) or TIMED.search(item.name.partition("[")[0]):
         return False
     return not FIXTURES & set(getattr(item, "fixturenames", ()))

@@ -1,4 +1,4 @@
-"""What some tests need of the machine: where it is, and how to get it where it is not."""
+"""Programs that some tests need: their paths, and how to install them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ INSTALL = ("install", "--yes", "--no-install-recommends")
 
 
 def _apt(*command: str) -> bool:
-    """Whether apt did it; it says why where it did not."""
+    """Run apt-get and return whether it succeeded; otherwise print why."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     words = ["apt-get", "-qq", *command]
     done = subprocess.run(words, env=environment, capture_output=True, text=True)

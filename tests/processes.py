@@ -94,7 +94,7 @@ def processes_of(data: Path) -> dict[int, str]:
 
 
 def none_can_run(pids: Iterable[int]) -> bool:
-    """Whether every thread of some processes waits for something other than a processor or disk."""
+    """Return whether every thread of these processes waits for neither processor nor disk."""
     for pid in pids:
         for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
             with suppress(OSError):

@@ -120,7 +120,7 @@ MUTATING = {"append", "extend", "insert", "update", "setdefault", "pop", "clear"
 
 
 def reassigned(tree: ast.Module, app: str) -> list[str]:
-    """What a module of `app` changes of modules elsewhere: attributes, items, lists, tables."""
+    """Attributes, items and lists of other apps' modules that a module of `app` changes."""
     theirs = {
         name.asname or name.name.partition(".")[0]
         for node in ast.walk(tree)
@@ -151,7 +151,7 @@ def reassigned(tree: ast.Module, app: str) -> list[str]:
 
 
 def test_nothing_outside_an_app_changes_what_its_modules_hold() -> None:
-    """What an app adds to another it answers by a hook (webapp/core/hooks.py)."""
+    """An app extends another one only by answering a hook (webapp/core/hooks.py)."""
     paths = [*(ROOT / "webapp").rglob("*.py"), *(ROOT / "workers").rglob("*.py")]
     assert {
         str(path.relative_to(ROOT)): changes

@@ -31,7 +31,7 @@ RULES = ("pytest_runtest_makereport", "pytest_make_collect_report")
 
 
 def outcome(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str) -> str:
-    """What pytest says with the rules of tests/conftest.py, and with nothing else of it."""
+    """The output of pytest with the rules of tests/conftest.py and nothing else of it."""
     monkeypatch.setenv("CI", ci)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeini("[pytest]\nmarkers = gpu: needs one\n")

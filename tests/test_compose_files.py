@@ -69,7 +69,7 @@ def copies(stage: str) -> list[tuple[list[str], str]]:
 
 
 def let_in(path: str) -> bool:
-    """Whether the last rule that speaks of `path`, or of a folder of it, lets it in."""
+    """Return whether the last rule that matches `path`, or a folder of it, includes it."""
     parts = path.split("/")
     inside = True
     for rule in RULES:
@@ -248,7 +248,7 @@ def test_an_image_is_sound(name: str) -> None:
 
 
 def test_no_registry_of_packages_is_named() -> None:
-    """Where packages come from is pip's to know, unless a build argument says otherwise."""
+    """Packages come from pip's default index unless a build argument names another."""
     assert "TORCH_INDEX=" in instructions("bench", "ARG")
     assert SERVICES["bench-cpu"]["build"]["args"]["TORCH_INDEX"] == "${ASSAY_TORCH_INDEX:-}"
     assert not [rest for stage in STAGES.values() for _, rest in stage if "://" in rest]

@@ -1,4 +1,4 @@
-"""What every answer carries, and what cookies are."""
+"""Headers of every response, and attributes of cookies."""
 
 from __future__ import annotations
 

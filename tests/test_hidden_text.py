@@ -1,4 +1,4 @@
-"""What is not seen, hides or reorders, in what other servers send: nothing of it is stored."""
+"""Invisible and reordering characters from other servers are never stored."""
 
 from __future__ import annotations
 

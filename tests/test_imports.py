@@ -1,4 +1,4 @@
-"""What loading a module loads: rules that only a running interpreter can prove."""
+"""Modules that an import loads: rules that only a running interpreter can prove."""
 
 import importlib.metadata
 import json

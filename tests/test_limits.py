@@ -1,4 +1,4 @@
-"""What one reader or one address may ask of what all share: over a real Redis, on real pages."""
+"""Rate limits of one reader or one address, on a real Redis and real pages."""
 
 from __future__ import annotations
 

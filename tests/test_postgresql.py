@@ -1,4 +1,4 @@
-"""What speaks to the database, once more on PostgreSQL: writes, locks, searches and long queries.
+"""Database tests repeated on PostgreSQL: writes, locks, searches and long queries.
 
 What only shows what such a query gave (forms, feeds, scoring, texts) is tested on SQLite alone, and
 so is a file whose every query another file of these asks, too.

@@ -136,14 +136,14 @@ async def by_http(address: str, token: str) -> AsyncIterator[Client]:
 
 
 async def told(client: Client, tool: str, **given: Any) -> Any:
-    """What a tool answers; the words of its refusal where it refuses."""
+    """Call a tool; return its answer, or the text of its refusal."""
     answer = await client.call_tool(tool, given)
     text = answer.content[0].text
     return text if answer.is_error else json.loads(text)
 
 
 async def reading(client: Client) -> None:
-    """What any caller may ask."""
+    """Tools that any caller may use."""
     digest = await told(client, "digest")
     assert len(digest["items"]) == 3
     assert {"id", "title", "gist", "why"} <= set(digest["items"][0])
@@ -179,7 +179,7 @@ async def cost(client: Client, tool: str, **given: Any) -> int:
 
 
 async def refusals(client: Client) -> None:
-    """What is wrong is said in words an assistant can act on."""
+    """A refusal tells an assistant what to do."""
     for tool, given, words in (
         ("digest", {"date": "the ides"}, "date"),
         ("digest", {"date": "2020-01-01"}, "2020"),
@@ -203,7 +203,7 @@ async def refusals(client: Client) -> None:
 
 
 async def library_and_runs(client: Client, key: str) -> None:
-    """What a token with every scope may do."""
+    """Tools that a token with every scope may use."""
     kept = await told(client, "library")
     assert [item["id"] for item in kept["items"]] == ["2603.00001"]
     changed = await told(client, "keep", arxiv_id="2603.00002", note="**later**", tags=["x"])

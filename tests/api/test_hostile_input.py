@@ -81,7 +81,7 @@ def path(route: str, value: str, run: str) -> str:
 
 
 def ask(client: Client, address: str, value: str, headers: dict[str, str]) -> Iterator[str]:
-    """What is wrong with the answers to one hostile value, in words."""
+    """Send one hostile value everywhere; describe each wrong answer."""
     given = dict.fromkeys(sorted(NAMES), value)
     body = json.dumps({"method": value, "benchmark": value, "params": {value: [value]}})
     requests = {
@@ -123,7 +123,7 @@ def test_a_page_that_sleeps_is_late() -> None:
 
 
 def values(visitor: str, number: int) -> tuple[str, ...]:
-    """What `visitor` sends to the address of that number.
+    """Values that `visitor` sends to the address of that number.
 
     The reader sends every value to every address; the others a third each, another one to the next
     address, since who asks and what is asked seldom go wrong together. Another reader is another

@@ -1,4 +1,4 @@
-"""What the pages of a paper, a day, a method and a run show, the API gives.
+"""The API gives all that the pages of a paper, a day, a method and a run show.
 
 The pages are read as a reader sees them, by their elements; `test_tables.py` does the same for
 tables.

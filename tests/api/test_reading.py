@@ -1,4 +1,4 @@
-"""What a program reads: papers, digests, profiles, claims; and its reader's library."""
+"""The reading API: papers, digests, profiles, claims and the reader's library."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def site(
 
 @pytest.fixture(scope="session")
 def signed_in(browser: Browser, site: Callable[[str], Site]) -> dict[str, object]:
-    """What a browser keeps of a reader who signed in with a link."""
+    """The browser state of a reader who signed in with a link."""
     full = site("full")
     context = browser.new_context()
     page = context.new_page()

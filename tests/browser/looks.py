@@ -1,4 +1,4 @@
-"""What holds of a page in every look: axe finds nothing, and nothing is wider than the screen."""
+"""Checks of a page in every look: no axe violation, and nothing wider than the screen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JUDGED: set[str] = set()  # kinds of element that were shown where axe asked for
 
 
 def faults(tab: Tab, looks: tuple[str, ...], *, colours: bool = True) -> list[str]:
-    """What is wrong in which look. The tab's context runs AXE first in each page.
+    """List the faults of each look. The tab's context runs AXE first in each page.
 
     In each look its colours and width are judged; all that axe asks for in the first, and again
     where the next shows a kind of element that was judged on no page.
@@ -144,7 +144,7 @@ def pale(tab: Tab, selector: str) -> tuple[set[str], list[str]]:
 
 
 def kinds(tab: Tab) -> set[str]:
-    """What kinds of element are shown, by tag, class, names and what a screen reader is told."""
+    """The kinds of element that are shown, by tag, class, name and accessible description."""
     return set(
         tab.evaluate(
             """() => [...document.body.querySelectorAll("*")]
@@ -158,7 +158,7 @@ def kinds(tab: Tab) -> set[str]:
 
 @contextmanager
 def watched(tab: Tab, address: str) -> Iterator[list[str]]:
-    """What a tab asks for beside `address` or in vain, and the errors of its scripts, meanwhile."""
+    """Record requests of a tab that fail or leave the site, and the errors of its scripts."""
     wrong: list[str] = []
     own = urlsplit(address).netloc
 

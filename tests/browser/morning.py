@@ -1,4 +1,4 @@
-"""What happens at a site between two visits of a reader, a step a call.
+"""Events at a site between two visits of a reader, one per call.
 
     python -m tests.browser.morning first|next N|work
 

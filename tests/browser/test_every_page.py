@@ -1,4 +1,4 @@
-"""What must hold for every page: accessible in every look, nothing from elsewhere, no overflow."""
+"""Every page is accessible in every look, loads nothing from elsewhere, never overflows."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def visit(tab: Tab, page: Page) -> None:
 
 
 def faults_without_scripts(context: BrowserContext, plain: Tab) -> list[str]:
-    """What axe finds in the document as it is without scripts. It is put before axe where scripts
+    """Violations that axe finds in the document without scripts. It is put before axe where scripts
     run but the page's own do not.
     """
     html = plain.content()

@@ -26,7 +26,7 @@ HARDWARE = "a processor, 2 cores"  # of the worker in tests/runs/saying.py
 
 
 def finish(site: Site, run: str) -> None:
-    """What a worker tells of the run, recorded as events are."""
+    """Record a worker's events of a finished run."""
     code = f"import django; django.setup(); from tests.runs import scenes; scenes.finish({run!r})"
     environment = os.environ | {
         "ASSAY_DATA": str(site.data),

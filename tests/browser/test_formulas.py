@@ -55,7 +55,7 @@ def test_a_long_formula_scrolls_and_the_page_does_not(tab: Page, path: str) -> N
 
 
 def test_a_short_formula_stands_on_its_line(tab: Page) -> None:
-    """What may scroll keeps its baseline: it ends where the same formula ends that may not."""
+    """A formula that may scroll keeps the baseline of one that may not."""
     tab.goto("/papers/2603.00001/")
     formula = tab.locator(".prose math", has_text=re.compile(r"^\s*n\s*2\s*$")).first
     before = formula.bounding_box()

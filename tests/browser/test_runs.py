@@ -79,7 +79,7 @@ def still(
 
 @pytest.fixture(scope="module")
 def session(browser: Browser, still: tuple[str, dict[str, str], str]) -> dict[str, object]:
-    """What a browser keeps of a signed-in reader."""
+    """The browser state of a signed-in reader."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{still[0]}/sign-in/{still[2]}/")

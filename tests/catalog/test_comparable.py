@@ -68,14 +68,14 @@ def shown(paper: Paper) -> Paper:
 
 
 def words(client: Client, address: str) -> str:
-    """What a reader sees of a page's main part, without tags."""
+    """The text of a page's main part, without tags."""
     body = client.get(address).content.decode()
     main = body[body.index("<main") : body.index("</main>")] if "<main" in body else body
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", main)).split())
 
 
 def claim(sentence: str, value: str = "3.1", unit: str = "×", **fields: str) -> Claim:
-    """What a model reads in a sentence."""
+    """A claim as a model extracts it from a sentence."""
     return Claim(quote=sentence, value=value, unit=unit, state=Claim.State.UNIT, **fields)
 
 

@@ -79,7 +79,7 @@ def addresses(client: Client) -> Iterator[tuple[str, str]]:
 
 
 def assistants_answers() -> Iterator[tuple[str, str]]:
-    """What each reading tool for assistants tells about papers.
+    """The answers about papers of each reading tool for assistants.
 
     A request's end would close the connection that this test's transaction is on.
     """
@@ -102,7 +102,7 @@ def _asked(tools: Assay) -> Iterator[tuple[str, str]]:
 
 
 def words(body: str) -> str:
-    """What is read of a page, a feed's escaped HTML as well; drawings repeat what is beside."""
+    """The text of a page or feed, escaped HTML included, without drawings."""
     body = re.sub(r"<svg.*?</svg>", " ", body, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", html.unescape(html.unescape(re.sub(r"<[^>]+>", " ", body))))
     return " ".join(text.split()).replace("( ", "(").replace(" )", ")")

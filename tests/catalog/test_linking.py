@@ -402,7 +402,7 @@ def test_a_new_paper_does_not_wait_for_older_ones(monkeypatch: pytest.MonkeyPatc
 def test_relinking_goes_on_after_kill_9(
     tmp_path: Path, django_db_setup: None, django_db_blocker: Any
 ) -> None:
-    """What was linked before the kill is not looked at again."""
+    """Papers that were linked before the kill are not looked at again."""
     with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
         many_papers(5 * linking.BATCH)
         worker = ("-A", "workers.site.app", "worker", "-Q", "bulk")

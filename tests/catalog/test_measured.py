@@ -1,4 +1,4 @@
-"""Which of many runs stands for a method: what was asked for decides before when."""
+"""The run that represents a method: its settings decide before its date."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def publish(slug: str) -> None:
 
 @pytest.fixture
 def published() -> None:
-    """What was committed of sparse attention, and a paper about it."""
+    """The committed results of sparse attention, and a paper about it."""
     publish("sparse_attention")
     make_paper(1, title="Block sparse attention", abstract="We study sparse attention.",
                announced_on="2026-03-12")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What was measured, on the pages of methods and papers: the results that every new site has."""
+"""Measurements on the pages of methods and papers: the results that every new site has."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_corrected_mechanism_wins_is_a_label_and_can_be_undone(
 
 
 def answer_on_page(client: Client, paper: Paper) -> str:
-    """What the paper's page says to: Can it be tested here?"""
+    """The answer on a paper's page to "Can it be tested here?"."""
     page = body(client, f"/papers/{paper.arxiv_id}/")
     page = page[page.index('id="testable"') : page.index('id="abstract"')]
     page = re.sub(r"<select.*?</select>", "", page, flags=re.DOTALL)

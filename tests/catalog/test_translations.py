@@ -1,4 +1,4 @@
-"""What a method says of itself, and why a verdict is what it is, in Chinese."""
+"""Descriptions of methods and reasons of verdicts, in Chinese."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method's folder says in words, as a page that an argued answer links to."""
+"""The documents of a method, as pages that an argued answer links to."""
 
 from __future__ import annotations
 

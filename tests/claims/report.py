@@ -1,4 +1,4 @@
-"""How well the numbers of abstracts are found, against those that a person marked.
+"""Precision and recall of the numbers of abstracts, against those that a person marked.
 
 `annotations.jsonl` has the places of the numbers that 690 abstracts report, and of some that may or
 may not count; the texts belong to arXiv. `drawn` names the random draw that an abstract is of.

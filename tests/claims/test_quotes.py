@@ -1,4 +1,4 @@
-"""What an abstract reports is quoted: the shortest clause that can stand, word for word."""
+"""Quotes of abstracts: the shortest clause that stands alone, word for word."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.django_db(transaction=True)
 def test_no_writer_waits_while_a_digest_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes long is done outside transactions: SQLite has one writer at a time."""
+    """Long work is done outside transactions: SQLite has one writer at a time."""
     announce(MONDAY, *(paper(number) for number in range(6)))
     held: list[bool] = []
     real = building.Scorer.matches

@@ -276,7 +276,7 @@ def paper_key() -> int:
 
 @pytest.fixture
 def polled() -> int:
-    """How many digests there are after a poll that has nothing left to do."""
+    """Poll until nothing is left to do; return the number of digests."""
     announce(MONDAY, paper(1), paper(2))
     factories.make_profile()
     for at in range(5):

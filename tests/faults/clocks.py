@@ -10,7 +10,7 @@ from tests import machine
 
 
 def wrong_by(offset: str) -> dict[str, str]:
-    """What makes a process believe another date (`+1d`); how time passes stays true."""
+    """Environment in which a process sees another date (`+1d`) and time passes as usual."""
     command = [str(machine.FAKETIME.find()), "--exclude-monotonic", "-f", offset, "env", "-0"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     new = dict(line.split("=", 1) for line in said.split("\0") if line)

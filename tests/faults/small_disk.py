@@ -41,5 +41,5 @@ def make_room(folder: Path) -> None:
 
 
 def has_no_room(folder: Path) -> bool:
-    """Whether `fill` has been here, and nobody has made room since."""
+    """Return whether the disk is full since `fill`."""
     return (folder / "ballast").exists()

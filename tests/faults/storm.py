@@ -245,7 +245,7 @@ class Storm:
 
 
 def figures(storm: Storm, calm: float, took: float) -> dict[str, Any]:
-    """What the storm left: the numbers that must hold, and those that are good to know."""
+    """Figures after the storm: those that must hold, and those for information."""
     from webapp.runs.models import ENDED, OPEN, Run, RunFailure, State
 
     runs = list(Run.objects.filter(pk__in=storm.asked))  # not what `up` imported

@@ -105,7 +105,7 @@ def reading(address: str, number: int, seed: int) -> Iterator[list[Reader]]:
 
 
 def lost(readers: list[Reader]) -> list[str]:
-    """What was acknowledged and is not there, or is there and was never asked for."""
+    """Rows that were acknowledged and are missing, or exist and were never asked for."""
     from webapp.library.models import LibraryEntry, Star
 
     wrong = []

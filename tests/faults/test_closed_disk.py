@@ -95,7 +95,7 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
 
 
 def sign_in_refused(house: House, link: str) -> bool:
-    """Whether the site answers, and says what keeps it from writing."""
+    """Return whether the site answers and explains why it cannot write."""
     try:
         status, page = sign_in(house, link)
     except OSError:

@@ -115,7 +115,7 @@ def use_up_its_log(url: str) -> None:
 
 
 def asked(method: str, path: str, *body: object, **options: object) -> HttpResponse:
-    """What a web process answers, which looks after its connection between two requests."""
+    """The answer of a web process, which checks its connection between two requests."""
     close_old_connections()
     client = Client(raise_request_exception=False)
     client.cookies.update(options.pop("cookies", {}))

@@ -86,7 +86,7 @@ def test_kill_9_of_the_subprocess(rig: Rig, victim: str) -> None:
 
 
 def test_kill_9_of_the_reaper_and_of_the_workers_child_at_once(rig: Rig) -> None:
-    """What the benchmark forked is then nobody's but the next child's to end."""
+    """The next child ends the processes that the benchmark had forked."""
     run = ask("misbehave", how="forks_grandchildren")
     (reaper,) = wait_for(lambda: reapers_at_work(rig), 30, "the reaper")
     os.kill(reaper, signal.SIGSTOP)

@@ -75,7 +75,7 @@ class UpRig(Rig):
         return next(pid for pid in self.pids(role) if os.getpgid(pid) == pid)
 
     def checks(self) -> dict[str, Any]:
-        """What /readyz says, by the check's name; empty while nobody answers."""
+        """The checks of /readyz by name; empty while nobody answers."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=10) as got:
                 body = got.read()

@@ -1,4 +1,4 @@
-"""What a reader likes before they saved anything: their own papers, and choices among ten."""
+"""Preferences of a reader who saved nothing yet: own papers, and choices among ten."""
 
 import re
 from typing import Any

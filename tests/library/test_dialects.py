@@ -1,4 +1,4 @@
-"""What programs export of one paper, each in the dialect that it writes, and what is read of it.
+"""Exports of one paper in the dialect of each program, and their import.
 
 The files are our own; their shapes are those that each program's documentation or export shows.
 """

@@ -1,4 +1,4 @@
-"""What is learned from a reader, and how it ranks their next days."""
+"""Learning from a reader, and the ranking of their next days."""
 
 from __future__ import annotations
 

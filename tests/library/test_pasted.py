@@ -1,4 +1,4 @@
-"""What people paste is understood part by part, and each part is answered."""
+"""Pasted text is read part by part, and each part gets an answer."""
 
 from __future__ import annotations
 

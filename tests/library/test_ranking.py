@@ -1,4 +1,4 @@
-"""What a reader who saved a few papers is shown: read from pages and the API, as they read them.
+"""The ranking for a reader who saved a few papers, read from pages and the API.
 
 The papers have forty words each, three of them of the topic, so that the margin of a paper that the
 model has not seen is negative, as it is with real abstracts.

@@ -1,4 +1,4 @@
-"""What reference managers and publishers export, and what hostile text costs."""
+"""Exports of reference managers and publishers, and the cost of hostile text."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def told(client: Client, address: str, **query: object) -> str:
 
 @pytest.fixture(params=["page", "API"])
 def find(request: pytest.FixtureRequest, client: Client, reader: User) -> Finder:
-    """What a search finds, in ascending order."""
+    """The matches of a search, in ascending order."""
     key = tokens.make(reader, "mine", ["library"])
 
     def ask(q: str) -> list[int]:

@@ -15,7 +15,7 @@ from aiosmtpd.controller import Controller
 
 
 class Inbox:
-    """What a server took; `refuse` turns mail away, `meanwhile` is done before an answer."""
+    """The mails of a server; `refuse` rejects mail, `meanwhile` runs before an answer."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []

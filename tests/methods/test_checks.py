@@ -61,7 +61,7 @@ def test_holds(slug, check):
     ("slug", "mutation"), BROKEN, ids=lambda value: getattr(value, "name", value)
 )
 def test_fails_when_broken(slug, mutation, monkeypatch):
-    """What a check computes after it has failed as it must is not waited for."""
+    """Stop as soon as the check has failed as it must."""
     mutation.breaks(monkeypatch)
     failed = []
     awaited, open_yet = set(mutation.fails), set(mutation.holds)

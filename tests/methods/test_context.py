@@ -1,4 +1,4 @@
-"""What a benchmark may say, and when its numbers are let out."""
+"""Messages of a benchmark, and when its numbers are released."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a source claims and a definition settles: counted without torch; every claim is answered."""
+"""Claims that a definition settles are counted without torch; every claim is answered."""
 
 from __future__ import annotations
 

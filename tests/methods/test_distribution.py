@@ -164,7 +164,7 @@ def working(installed: Installed, broker: str, folder: Path) -> Iterator[Path]:
 
 
 def events(broker: Redis) -> list[protocol.Event]:
-    """What a worker put on the site's queue, but its heartbeats."""
+    """Messages of a worker on the site's queue, without its heartbeats."""
     found = []
     for message in reversed(broker.lrange("events", 0, -1)):
         task = json.loads(message)

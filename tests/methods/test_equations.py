@@ -26,7 +26,7 @@ def public(body: list[ast.stmt], owner: str = "") -> list[tuple[str, ast.Functio
 
 
 def computes(function: ast.FunctionDef) -> bool:
-    """Whether tensors come out of it, or something else that was computed from tensors."""
+    """Return whether it gives tensors, or something else that was computed from tensors."""
     returns = ast.unparse(function.returns) if function.returns else "None"
     takes = any(a.annotation and "Tensor" in ast.unparse(a.annotation) for a in arguments(function))
     return "Tensor" in returns or (takes and returns not in {"None", "str", "bool"})

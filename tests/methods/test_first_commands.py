@@ -1,4 +1,4 @@
-"""What a README tells a newcomer to type, typed: its checks, its quick runs, its training."""
+"""The commands of the READMEs, run as written: checks, quick runs, training."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What documents say can be done: their benchmarks, presets, settings, and how they begin."""
+"""Commands in documents: their benchmarks, presets and settings exist."""
 
 import json
 import re

@@ -90,7 +90,7 @@ def test_a_folder_must_hold_the_method_it_is_named_after(
 
 
 def test_a_parameter_of_free_text_is_never_public() -> None:
-    """What a stranger may write names no folder, file or hub of a machine."""
+    """No public parameter names a folder, file or hub of a machine."""
     free = {
         f"{method.slug}.{benchmark.slug} {info.name}"
         for method in registry.all_methods()

@@ -1,4 +1,4 @@
-"""What a method may say of itself, and which parameters a benchmark takes."""
+"""Specifications of methods, and the parameters of a benchmark."""
 
 import math
 from dataclasses import replace

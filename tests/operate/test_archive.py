@@ -69,7 +69,7 @@ class Site:
         return self._run(forking.manage(*map(str, words)))
 
     def python(self, code: str) -> str:
-        """What `code` prints."""
+        """Run `code` and return its output."""
         done = self._run(forking.program(code))
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

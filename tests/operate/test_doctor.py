@@ -1,4 +1,4 @@
-"""What `manage.py doctor` finds, and what it says to do."""
+"""Findings and advice of `manage.py doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails in the background is seen in front, until it succeeds again."""
+"""Failures in the background are shown on pages until the task succeeds again."""
 
 from __future__ import annotations
 

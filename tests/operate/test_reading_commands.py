@@ -61,7 +61,7 @@ def state(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def ask(data: Path, *lines: list[str]) -> str:
-    """What commands answer, one after another."""
+    """Run commands one after another; return their answers."""
     environment = {"ASSAY_DATA": str(data), "DATABASE_URL": ""}
     ended = subprocess.run(
         forking.manage_each(lines),
@@ -80,7 +80,7 @@ def ask(data: Path, *lines: list[str]) -> str:
 
 
 def changed_by(data: Path, commands: dict[str, list[str]]) -> object:
-    """What any of the commands left otherwise than it was."""
+    """The files and rows that any of the commands changed."""
     before = state(data)
     ask(data, *([name, *arguments] for name, arguments in commands.items()))
     return state(data).items() ^ before.items()

@@ -1,4 +1,4 @@
-"""What is connected is tried first: what was found is said, and what is wrong in words."""
+"""A server is tried before it is connected: findings and faults are explained."""
 
 from __future__ import annotations
 

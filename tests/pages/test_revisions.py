@@ -1,4 +1,4 @@
-"""What a page shows has one revision, which every kind of write raises."""
+"""A page has one revision, which every kind of write to its data raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a paper reports stands in its row, its mail, its feeds and in the API."""
+"""The quote of a paper is in its row, its mail, its feeds and the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another process of Assay's does, for tests that need several or that kill one."""
+"""Work of another process, for tests that need several or that kill it."""
 
 from __future__ import annotations
 

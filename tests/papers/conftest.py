@@ -49,6 +49,6 @@ class Child:
 
 @pytest.fixture
 def processes(transactional_db: None, settings: Settings) -> type[Child]:
-    """What starts others, on this test's own database and with its settings."""
+    """Start other processes on this test's database, with its settings."""
     settings.ARXIV_SECONDS = 0
     return Child

@@ -1,4 +1,4 @@
-"""What the database holds of papers, without what may differ: keys and times of polls."""
+"""The rows of papers in the database, without keys and times of polls."""
 
 from __future__ import annotations
 

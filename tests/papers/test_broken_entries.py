@@ -66,7 +66,7 @@ def arxiv(settings: Settings) -> Iterator[ArxivServer]:
 
 
 def spoiler(faults: Mapping[str, tuple[str, str]], *, also_by_id: bool) -> Callable[..., str]:
-    """What breaks the entries of papers where they are found, and where they are asked for, too."""
+    """A function that breaks entries of papers, in listings and in look-ups."""
 
     def spoil(path: str, answer: str) -> str:
         if "id_list=&" not in path and not also_by_id:

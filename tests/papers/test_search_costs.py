@@ -26,7 +26,7 @@ def store(day: date, *entries: Entry) -> None:
 
 
 def plans(query: Query, limit: int) -> list[dict]:
-    """How PostgreSQL went about each look for a query, with what it met on the way."""
+    """PostgreSQL's plans for a search, with the rows that each step met."""
     with CaptureQueriesContext(connection) as asked:
         index.matches(query, limit)
     found = []
@@ -50,7 +50,7 @@ def given(plan: dict) -> int:
 
 
 def looked_at(query: Query) -> int:
-    """What the database looks at for a query: rows, or on SQLite its steps for them."""
+    """The rows that the database reads for a search; on SQLite its steps."""
     if connection.vendor == "postgresql":
         return sum(given(plan) + removed(plan) for plan in plans(query, 100))
     steps: list[int] = []

@@ -29,7 +29,7 @@ def remaining() -> int:
 
 
 def at_once(*acts: Callable[[], Any]) -> list[Any]:
-    """What the acts return, each run in a thread with its own connection."""
+    """Run each act in a thread with its own connection; return their results."""
     returned: list[Any] = [None] * len(acts)
 
     def run(place: int, act: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of runs ask for, and how they wait for it."""
+"""Helpers that request runs and wait for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.runs.submit import RunRequest
 
 
 def request(benchmark: str = "sleep", method: str = "trial", **more: object) -> RunRequest:
-    """What a reader asks for; the trial method's sleep unless named otherwise."""
+    """A reader's request; the trial method's sleep unless named otherwise."""
     asked = {"method": method, "benchmark": benchmark, "preset": "smoke", **more}
     return RunRequest.model_validate(asked)
 

@@ -41,7 +41,7 @@ class Rig:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every process of the site is started with."""
+        """The environment of every process of the site."""
         return {
             **os.environ,
             "ASSAY_DATA": str(self.data),
@@ -135,7 +135,7 @@ class Rig:
         assert not process.is_alive(), f"{name} outlives its signal"
 
     def log(self, name: str) -> str:
-        """What a process has said."""
+        """The log of a process."""
         return (self.data / f"{name}.log").read_text(errors="replace")
 
     def benchmarks(self) -> dict[int, str]:

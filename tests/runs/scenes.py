@@ -33,7 +33,7 @@ VARIANTS = (
 
 
 def fields(reader: User | None = None, **more: object) -> dict[str, object]:
-    """What a run of the real benchmark is asked for with."""
+    """Fields of a request for the real benchmark."""
     _, benchmark = registry.find(f"{METHOD}.{BENCHMARK}")
     return {
         "reader": reader,
@@ -97,7 +97,7 @@ def environment(hardware: str = ENVIRONMENT.hardware) -> protocol.Environment:
 
 
 def begun(run: Run, hardware: str = ENVIRONMENT.hardware, worker: str = "one") -> None:
-    """What a worker says when it begins."""
+    """The events of a worker that begins a run."""
     body = protocol.Started(
         method=run.method,
         benchmark=run.benchmark,
@@ -123,7 +123,7 @@ def measured(
 
 
 def finish(key: str) -> Run:
-    """What a worker does with the queued run of that key, all at once."""
+    """Record all events of a worker that finishes the queued run of that key."""
     return told(begin(send(Run.objects.get(pk=key)), live_worker("one")))
 
 

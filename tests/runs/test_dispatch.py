@@ -1,4 +1,4 @@
-"""Who goes next, and to whom."""
+"""The order of dispatch, and the choice of a worker."""
 
 from __future__ import annotations
 

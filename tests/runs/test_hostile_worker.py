@@ -33,7 +33,7 @@ def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where a value stands in JSON: every leaf and every inner object."""
+    """The paths of every leaf and inner object of JSON."""
     if path:
         yield path
     if isinstance(value, dict | list):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def orders(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks) -> list[tuple]:
-    """What would be broadcast; and nothing is dispatched behind a test's back."""
+    """Broadcast messages, recorded; nothing is dispatched during a test."""
     sent: list[tuple] = []
     monkeypatch.setattr(broker, "cancel", lambda *order: sent.append(tuple(map(str, order))))
     monkeypatch.setattr(broker, "send_job", lambda *_: True)
@@ -40,7 +40,7 @@ def run(worker: Worker) -> Run:
 
 
 def everything(run: Run) -> dict[str, object]:
-    """What a reader can see of a run."""
+    """The state of a run that a reader can see."""
     run.refresh_from_db()
     return {
         "state": run.state,
@@ -68,7 +68,7 @@ def test_a_good_run(run: Run) -> None:
 
 @pytest.fixture
 def in_order(worker: Worker) -> dict[str, object]:
-    """What a run reads like whose messages came in order."""
+    """The state of a run whose messages came in order."""
     run = saying.dispatched()
     for message in saying.whole_run(run):
         store_event(message)
@@ -265,7 +265,7 @@ def test_a_failure_of_ours_is_tried_again_and_leaves_nothing_behind(run: Run) ->
 
 @pytest.mark.parametrize("lost", [1, 2, 6], ids=["started", "check", "series"])
 def test_a_result_waits_for_all_that_it_names(run: Run, lost: int) -> None:
-    """What a recorder that was killed had in its hands comes again; till then the run goes on."""
+    """Events of a killed recorder are delivered again; until then the run goes on."""
     messages = saying.whole_run(run)
     for message in messages[:lost] + messages[lost + 1 :]:
         assert store_event(message)

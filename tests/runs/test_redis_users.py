@@ -1,4 +1,4 @@
-"""What a bench worker can reach of Redis, on a real one with a password."""
+"""The commands and keys that a bench worker can use, on a real Redis with a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays of runs that ended: every word of their logs, and what stands; the rest for a time."""
+"""Retention of ended runs: logs and standing results stay, the rest for a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers may ask for."""
+"""Requests that readers may make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What time does: leases, grace, lost sends, limits, heartbeats. The clock is the database's."""
+"""Effects of time: leases, grace, lost sends, limits, heartbeats, by the database's clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Sent(list):
-    """What would have gone to the broker."""
+    """Messages for the broker, recorded."""
 
     def names(self) -> list[str]:
         return [name for name, *_ in self]
@@ -340,7 +340,7 @@ def test_a_step_of_the_clock_costs_no_run_and_freezes_none(
 def test_a_step_of_the_clock_leaves_a_run_the_time_it_was_given(
     by: timedelta, listening: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How long it has run nobody knows then; its worker does, and ends it at its limit."""
+    """Only the worker then knows how long it has run, and ends it at its limit."""
     worker = saying.live_worker()
     run = saying.running(worker)
     clock_moved(monkeypatch, by)

@@ -115,7 +115,7 @@ class ArxivServer:
         self.today = self.corpus.today = today
 
     def paths(self) -> list[str]:
-        """What was asked for, in order."""
+        """The requested paths, in order."""
         return [request.path for request in self.log]
 
     def act(self, part: str, path: str) -> str:

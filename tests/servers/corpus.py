@@ -59,7 +59,7 @@ class Eprint:
 
 @dataclass
 class Corpus:
-    """What arXiv has announced until `today`."""
+    """The papers that arXiv has announced until `today`."""
 
     today: date
     per_day: int = 12  # new papers a category and day, at most 99

@@ -463,7 +463,7 @@ class OpenAIServer:
         return sum(bool(paper_of(r)) and len(r["messages"]) == 2 for r in self.requests)
 
     def list_models(self, handler: BaseHTTPRequestHandler) -> None:
-        """What the server says of its models: llama.cpp and vLLM say their context."""
+        """The list of models: llama.cpp and vLLM give their context length."""
         said: Body = {"id": "small", "object": "model"}
         if self.context and self.mode == "llama.cpp":
             said["meta"] = {"n_ctx": self.context}

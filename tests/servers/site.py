@@ -30,7 +30,7 @@ class Site:
         self.tokens += self.run("tests.scenes", scene).split()
 
     def run(self, module: str, *arguments: str) -> str:
-        """What a module of Python prints beside the site."""
+        """Run a Python module beside the site and return its output."""
         line = [module, *arguments]
         run = f"runpy.run_module({module!r}, None, '__main__')"
         code = f"import runpy, sys; sys.argv = {line!r}; {run}"

@@ -15,7 +15,7 @@ from werkzeug import Request, Response
 
 
 class ZoteroLibrary:
-    """What is in `users/1`, for whoever has the key. `answers` are given before anything else."""
+    """The library of `users/1`, for holders of the key. `answers` are given first."""
 
     def __init__(self, key: str) -> None:
         self.key = key

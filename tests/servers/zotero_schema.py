@@ -1,4 +1,4 @@
-"""What Zotero takes, by its own schema and by the rules of its server.
+"""Validation of items by Zotero's own schema and by the rules of its server.
 
 `zotero_schema.json` is the part of https://api.zotero.org/schema (version 41) that names the fields
 and creators a preprint has, and what becomes of the variables of CSL. The rules for a new item are

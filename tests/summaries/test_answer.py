@@ -1,4 +1,4 @@
-"""What becomes of a model's answer, over HTTP, for every way a server goes wrong."""
+"""Handling of a model's answer over HTTP, for every fault of a server."""
 
 from __future__ import annotations
 

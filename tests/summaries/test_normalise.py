@@ -1,4 +1,4 @@
-"""What small models and their servers write around and instead of the JSON that was asked for."""
+"""Text that small models write around or instead of the requested JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learnt of a server, and which servers of this machine are found."""
+"""Detection of servers on this machine, and of their abilities."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_up_says_what_it_cannot_run(capfd: Any) -> None:
 
 
 def from_hub(name: str, endpoint: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    """What `up --model NAME` would serve, with another address for the hub."""
+    """The model that `up --model NAME` would serve, with another address for the hub."""
     code = f"from workers.up.local_model import find_model; print(find_model({name!r}))"
     environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache)}
     environment.pop("HF_HUB_OFFLINE", None)

@@ -1,4 +1,4 @@
-"""What a reader asks for is summarised before what the site summarises by itself."""
+"""A reader's requests are summarised before the site's own choice."""
 
 from __future__ import annotations
 

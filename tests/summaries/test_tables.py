@@ -130,7 +130,7 @@ def test_a_reader_asks_for_tables_and_a_stranger_cannot(heron: Paper, client: Cl
 
 
 def test_stored_tables_survive_a_dump(heron: Paper, httpserver: HTTPServer, tmp_path: Path) -> None:
-    """What `packed` keeps is all that a page shows: the same table from JSON."""
+    """`packed` keeps all that a page shows: the same table comes back from JSON."""
     httpserver.expect_request("/html/2512.00002v1").respond_with_data(PAGE)
     fulltext.read_tables(heron)
     call_command("dumpdata", "claims", output=str(tmp_path / "claims.json"))

@@ -1,4 +1,4 @@
-"""How far a day's summaries are, a paper's languages, and asking for one."""
+"""Progress of a day's summaries, a paper's languages, and requests for a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Assay makes of real metadata: `python -m tests.text.survey FILE.jsonl`.
+"""A survey of real metadata as Assay reads it: `python -m tests.text.survey FILE.jsonl`.
 
 The file has a paper a line, as arXiv's API, Kaggle's copy of arXiv or the usual exports name its
 fields: id, title, abstract or summary, authors (a list, a list of {"name"}, or one text), and

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class World:
-    """What the checks of a line need: a model's server, arXiv's pages and a paper."""
+    """A model's server, arXiv's pages and a paper, for the checks of a line."""
 
     def __init__(self, model: OpenAIServer, paper: Paper, arxiv: HTTPServer, folder: Path) -> None:
         self.model, self.paper, self.arxiv, self.folder = model, paper, arxiv, folder

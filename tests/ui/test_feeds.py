@@ -1,4 +1,4 @@
-"""What a feed is written as: the same bytes everywhere, and no text breaks it."""
+"""Feed formats: the same bytes everywhere, and no text breaks them."""
 
 import json
 import subprocess

@@ -39,7 +39,7 @@ def test_what_is_seen_stays() -> None:
 
 
 def seen(request: HttpRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a view is given of a request."""
+    """The request data that a view receives."""
     given: list[HttpRequest] = []
 
     def view(request: HttpRequest) -> HttpResponse:

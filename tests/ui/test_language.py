@@ -1,4 +1,4 @@
-"""Which language an answer is in, and that one reader's never reaches another."""
+"""The language of a response; one reader's never reaches another."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_page_above_the_limit_is_not_kept(monkeypatch):
 
 
 def at_once(readers: int, render: Callable[[], HttpResponse]) -> list[HttpResponse]:
-    """What `readers` get who ask for one page at the same moment."""
+    """The responses to `readers` who request one page at the same moment."""
     begin, answers = Barrier(readers), []
 
     def ask() -> None:

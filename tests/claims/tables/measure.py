@@ -1,4 +1,4 @@
-"""How well the tables of real papers are read: `python -m tests.claims.tables.measure FOLDER`.
+"""Accuracy on tables of real papers: `python -m tests.claims.tables.measure FOLDER`.
 
 FOLDER holds pages of LaTeXML whose names contain those of structures.jsonl. A line of that file
 says how one table is built, as a person read it before any rule did: how many rows are its head and

@@ -1,4 +1,4 @@
-"""Which labels and heads a value stands under, in the ways in which tables are laid out."""
+"""The labels and heads of a value, for each layout of a table."""
 
 from __future__ import annotations
 

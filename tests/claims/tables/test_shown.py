@@ -1,4 +1,4 @@
-"""Which table holds a paper's main results, which rows are its own, and what is best."""
+"""The table of a paper's main results, the paper's own rows, and the best values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a paper is about: places of keywords, single mentions apart, words that only support."""
+"""The subject of a paper: places of keywords, single mentions, supporting words."""
 
 from collections.abc import Sequence
 

@@ -30,7 +30,7 @@ class Scored(NamedTuple):
 
 
 def scored(scorer: Scorer, paper: Candidate, rule: int = 0) -> Scored:
-    """What a paper's reasons add up to, which is what it is kept by."""
+    """The sum of a paper's reasons, by which it is kept."""
     matches, kept = scorer.matches(rule, paper), scorer.kept([paper])[rule]
     assert [one.score for one in kept] == [total(matches)] * len(kept)
     return Scored(total(matches), bool(kept), matches)

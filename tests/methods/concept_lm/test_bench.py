@@ -1,4 +1,4 @@
-"""What the planner's benchmark tells, in its smallest form."""
+"""The output of the planner's benchmark, in its smallest form."""
 
 from itertools import product
 from types import SimpleNamespace

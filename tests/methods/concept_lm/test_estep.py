@@ -171,7 +171,7 @@ def test_mutations_end_plans_too_and_keep_them_plans() -> None:
 
 
 def test_a_mutation_is_never_over_the_end() -> None:
-    """What stands after EOS is no concept: an ended plan is not lengthened, an empty one stays."""
+    """Nothing after EOS is a concept: an ended plan is not lengthened, an empty one stays."""
     em = untrained(types=1, slots=3)
     eos = em.shape.eos
     torch.manual_seed(0)

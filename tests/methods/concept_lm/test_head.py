@@ -1,4 +1,4 @@
-"""Which tokens become concepts, and that their number is held."""
+"""Tokens that become concepts, and control of their number."""
 
 from types import SimpleNamespace
 
@@ -66,7 +66,7 @@ def test_gradient_reaches_the_head_only_through_concepts():
 
 
 def test_rules_follow_their_rate():
-    """What each threshold moves to, or which way, from one batch."""
+    """The step of each threshold after one batch."""
     signal = torch.linspace(0, 1, 101)[:, None]
     unsure = Autoregressive(0.2)
     unsure.observe(signal, signal[:, 0] > 2)

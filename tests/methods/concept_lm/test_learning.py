@@ -1,4 +1,4 @@
-"""What must be learnt to be checked: each row fails when what it guards is broken.
+"""Checks that train: each row fails when the code that it guards is broken.
 
 That it passes: test_first_commands.py.
 """

@@ -50,7 +50,7 @@ def text_cost(em: HardEM) -> float:
 
 
 def boundary_output(p: Tensor, chosen: Tensor) -> SimpleNamespace:
-    """What `HNet.loss` reads: unit queries and keys whose shares are p_2 .. p_T; p_1 is 1."""
+    """The input of `HNet.loss`: unit queries and keys whose shares are p_2 .. p_T; p_1 is 1."""
     cosine = 1 - 2 * p
     q = torch.stack([cosine, (1 - cosine**2).clamp_min(0).sqrt()], -1)  # against (1, 0)
     k = torch.tensor([1.0, 0.0]).expand_as(q)
@@ -160,7 +160,7 @@ def test_through_the_prompt_a_plan_pays_for_its_length(slots: int) -> None:
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_through_the_prompt_the_end_is_drawn_once_in_slots_and_one(slots: int) -> None:
-    """Where one chance of EOS serves every place: -ln e - S ln(1 - e) is least at 1 / (S + 1)."""
+    """With one probability of EOS for every place: -ln e - S ln(1 - e) is least at 1 / (S + 1)."""
     em = em_of(slots, q=(0.25,) * 4)
     u, _, y = em.task.sample(4)
     for chance, sign in ((1 / (slots + 1), 0), (0.9 / (slots + 1), -1), (1.1 / (slots + 1), 1)):

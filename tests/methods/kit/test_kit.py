@@ -1,4 +1,4 @@
-"""What the methods share: checked values, seeds, noise, checkpoints, the loop around a step."""
+"""Code that methods share: checked values, seeds, noise, checkpoints, the training loop."""
 
 import math
 from pathlib import Path
@@ -238,7 +238,7 @@ def test_a_file_is_whole_or_absent(tmp_path):
 
 
 def test_a_checkpoint_of_another_device_is_read(tmp_path, monkeypatch):
-    """What was trained on a GPU goes on, or is used, where there is none."""
+    """A model trained on a GPU is trained on, or used, without one."""
     path = tmp_path / "run.pt"
     monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:7")
     save_state(path, {"a": torch.ones(2)})
@@ -266,7 +266,7 @@ def test_an_image_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
 
 
 def test_damaged_files_beside_a_configuration(tmp_path):
-    """What the libraries raise of half a file, each an exception of its own, is said in words."""
+    """The many exceptions that libraries raise for half a file become one clear message."""
     config = tiny_config(d=32, layers=1, d_ff=32, heads=2, kv_heads=1)
     Qwen3ForCausalLM(config).save_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"

@@ -37,7 +37,7 @@ Logs = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine does to times: added to the logarithms of one process's (2, blocks) times."""
+    """Noise of a machine, added to the logarithms of one process's (2, blocks) times."""
 
     name: str
     noise: Callable[[Rng], Logs]
@@ -124,7 +124,7 @@ def simulate(
 
 
 def verdicts(machine: Machine, claimed: float, share: float, *, charts: int) -> Counter[Word]:
-    """How often each word is given to a claim of which `share` of the gain is there."""
+    """The frequency of each verdict on a claim when a `share` of its gain is real."""
     rng, words = np.random.default_rng(round(100 * claimed)), Counter[Word]()
     answer = Answer(benchmark="b", series="s", variant="ours", quantity="ratio")
     same = Comparable.SAME

@@ -85,7 +85,7 @@ def test_it_is_said_why_measuring_stopped(cli, seconds, processes, why) -> None:
 
 
 def told(*ratios: float, flags=()) -> list[Series]:
-    """What one process tells of variants that are so many times faster than the baseline."""
+    """The output of one process whose variants are so many times faster than the baseline."""
     points = tuple(
         point(f"v{i}", 1, [[1 / ratio]], direction="lower", baseline=[[1.0]], flags=flags)
         for i, ratio in enumerate(ratios)

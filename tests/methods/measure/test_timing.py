@@ -109,7 +109,7 @@ def test_variants_alternate_within_every_block() -> None:
 
 
 def test_a_call_that_lasts_needs_no_call_before_it(monkeypatch) -> None:
-    """What other variants left in the caches is refilled in a moment of it."""
+    """Caches that other variants filled are refilled within a moment of the call."""
     called = Counter()
     monkeypatch.setattr(timing, "REFILLED_S", 0.004)
     waits = {"long": 0.008, "short": 0.001}

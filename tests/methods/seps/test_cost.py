@@ -1,4 +1,4 @@
-"""What the gate of the cost benchmark sees."""
+"""The gate of the cost benchmark."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
 
 
 def counted(repeated):
-    """What is timed at tiny sizes, and the series of memory."""
+    """The variants at tiny sizes, and the series of memory."""
     ctx = Context("cpu", 0, lambda body: None, repeated=repeated)
     small = {"dim": 16, "patches": 16, "batches": (2, 3), "words": (4, 6), "keeps": (0.5, 1.0)}
     found = list(bench._comparisons(ctx, CostParams(**small)))

@@ -1,4 +1,4 @@
-"""What is read of a folder (images, captions, dense texts), and how training varies it."""
+"""Folders of images, captions and dense texts, and their variation in training."""
 
 import json
 

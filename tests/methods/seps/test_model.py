@@ -120,7 +120,7 @@ def test_padding_that_is_no_number_reaches_neither_scores_nor_gradients(name):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_an_extra_token_of_zeros_has_no_huge_gradient(dtype):
-    """Where every patch stays nothing is in the extra token, and the gate learns through it."""
+    """If every patch stays, the extra token holds nothing, and the gate learns through it."""
     torch.manual_seed(0)
     gate = torch.ones(1, 2, 16, dtype=dtype, requires_grad=True)
     patches = torch.randn(2, 16, 8, dtype=dtype)
@@ -152,7 +152,7 @@ def gelu(x):
 
 @torch.no_grad()
 def test_the_three_maps_are_their_equations():
-    """Which the definition takes from the model as they are."""
+    """The definition takes the three maps from the model as they are."""
     v, best = torch.randn(2, 7, 32), torch.randn(3, 9)
     score = core.ScoreMLP(32)
     first, _, last = score.net

@@ -1,4 +1,4 @@
-"""What the tests of sparse attention share."""
+"""Fixtures of the tests of sparse attention."""
 
 from collections.abc import Callable
 from typing import Any

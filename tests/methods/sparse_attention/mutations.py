@@ -254,7 +254,7 @@ def a_v_read_with_k_s_stride_backward(patch):
 
 
 def a_backward_mask_of_minus_30(patch):
-    """What is masked keeps e^-30 of its weight, which is much where scores are large."""
+    """A masked key keeps e^-30 of its weight, which is much where scores are large."""
     right = kernel.backward
 
     def changed(q, k, v, read, scoring, *, saved, grad, grad_lse):

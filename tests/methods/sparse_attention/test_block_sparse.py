@@ -270,7 +270,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(change, words):
 @settings(max_examples=15)
 @given(case=cases())
 def test_a_block_mask_of_flex_attention_agrees_with_the_definition(case):
-    """Where FlexAttention fits: no sinks, cap or padding. It has a backward pass of its own."""
+    """FlexAttention covers no sinks, cap or padding. It has its own backward pass."""
     plain = {"softcap": 0.0, "with_sinks": False, "padded": False}
     (q, k, v), blocks, options = made(case | plain)
     out = block_sparse_attention(q, k, v, blocks, backend="flex", **options)

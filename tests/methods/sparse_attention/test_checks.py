@@ -1,4 +1,4 @@
-"""What the table of checks is made of."""
+"""The parts of the table of checks."""
 
 import pytest
 

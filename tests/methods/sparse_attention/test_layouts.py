@@ -19,7 +19,7 @@ BOUNDS = {torch.float32: 1e-4, torch.float64: 1e-9, torch.bfloat16: 0.1, torch.f
 
 
 def dense_mask(kind: str) -> Tensor:
-    """Which keys a query reads, (heads or 1, n, n), as loops say it."""
+    """The keys that each query reads, (heads or 1, n, n), by plain loops."""
     causal = torch.ones(N, N, dtype=torch.bool).tril()
     i, j = torch.arange(N)[:, None], torch.arange(N)
     if kind == "dense":

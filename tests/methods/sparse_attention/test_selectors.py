@@ -189,7 +189,7 @@ def test_block_top_k_of_video_takes_the_best_means():
 
 @pytest.mark.parametrize("selector", [*BY_QUERY, *BY_BLOCK], ids=lambda s: type(s).__name__)
 def test_with_room_for_all_blocks_it_is_dense_attention(selector):
-    """What a selector leaves out is all that it changes."""
+    """A selector changes nothing but the blocks that it leaves out."""
     wide = {"window": 99, "top": 999, "p": 2.0, "most": 99, "vertical": 99, "slash": 99, "kept": 99}
     fields = {name: wide[name] for name in wide if hasattr(selector, name)}
     selector = type(selector)(**(vars(selector) | fields))

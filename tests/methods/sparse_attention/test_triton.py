@@ -130,7 +130,7 @@ def test_views_of_packed_projections_are_read_in_place() -> None:
 
 
 def test_a_program_reads_the_tiles_that_its_rows_see_and_no_other() -> None:
-    """What it must not read is no number: a value of weight 0 would show it."""
+    """Tiles that it must not read hold NaN: a value of weight 0 would show it."""
     n, window = 300, 40
     q, k, v = (torch.randn(1, 2, n, 16) for _ in "qkv")
     groups = (LocalGroup(0, 1, window), GlobalGroup(1, 2, 10))

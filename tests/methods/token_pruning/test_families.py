@@ -68,7 +68,7 @@ def words(*rows):
 
 
 def asked(kind, model, grids=((4, 8), (4, 8))):
-    """What a processor gives: two rows, one padded, each with an image (or a video).
+    """The output of a processor: two rows, one padded, each with an image (or a video).
 
     Qwen3-VL's has every frame of a video by itself, behind the time that it is of.
     """
@@ -127,7 +127,7 @@ def test_where_nothing_is_pruned_it_is_the_class_s_own_model(given):
 
 
 def deep_features(model, made, index, is_image):
-    """What Qwen3-VL's tower adds behind the first layers, for the tokens at `index` alone."""
+    """Features that Qwen3-VL's tower adds after the first layers, for the tokens at `index`."""
     if model.config.model_type != "qwen3_vl":
         return {}
     kind = "video" if "video_grid_thw" in made else "image"

@@ -29,7 +29,7 @@ def llava():
 
 
 def theirs(llava, prompt, new):
-    """What transformers writes: the new tokens."""
+    """The new tokens that transformers generates."""
     images = {} if prompt.pixels is None else {"pixel_values": prompt.pixels}
     with torch.no_grad():
         ids = llava.generate(

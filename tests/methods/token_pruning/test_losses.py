@@ -1,4 +1,4 @@
-"""What pruner and discriminator minimise, against values computed by hand."""
+"""The losses of pruner and discriminator, against values computed by hand."""
 
 import math
 from dataclasses import replace
@@ -303,7 +303,7 @@ def test_gates_that_stand_open_change_nothing(llava, gate):
 
 
 def test_gates_of_later_heads_add_up(llava):
-    """What a head and all before it let through, the merger among them."""
+    """The gates of a head and all before it, the merger included, add up."""
     prompt = answered(llava)
     soft = pruner_of(llava).soft(prompt, encode(llava, prompt.pixels), 1.0, noise=True)
     before = soft.merged.gate

@@ -181,7 +181,7 @@ def test_targets_stand_where_the_answer_is_predicted(folder):
 
 
 def test_a_question_comes_with_all_the_turns_before_it(folder):
-    """What the model reads of the third question: both questions before it with their answers."""
+    """The model reads the third question after both questions before it with their answers."""
     turns = (("what colour is the cat ?", "red"), ("is this a dog ?", "no ."), ("two ?", "yes"))
     said = [
         {"from": who, "value": text}

@@ -1,4 +1,4 @@
-"""What a worker finds out about its machine."""
+"""Detection of a worker's machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker refuses to measure, whatever the site that signed the job let pass."""
+"""Jobs that a worker refuses, even if a site has signed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trial method does when it is run."""
+"""The benchmarks of the trial method."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Fault = Literal[
 
 
 class Sleep(Params):
-    """How long to take, in how many steps."""
+    """The duration, and the number of steps."""
 
     seconds: float = parameter(0.5, "how long to take", unit="s", ge=0, le=600)
     steps: int = parameter(5, "points to measure", ge=1, le=1000)
@@ -32,7 +32,7 @@ class Sleep(Params):
 
 
 class Misbehave(Params):
-    """Which fault, and how long it stays around."""
+    """The fault, and its duration."""
 
     how: Fault = parameter("raises", "the fault")
     seconds: float = parameter(60.0, "how long it stays", unit="s", ge=0, le=600)

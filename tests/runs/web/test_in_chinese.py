@@ -1,4 +1,4 @@
-"""What a run's page composes of words and figures is Chinese for those who read Chinese."""
+"""Sentences that a run's page composes are Chinese for readers of Chinese."""
 
 from __future__ import annotations
 

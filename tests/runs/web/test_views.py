@@ -136,7 +136,7 @@ def test_hostile_labels_stay_words(client: Client) -> None:
 
 
 class TestWatching:
-    """What a page that polls is told."""
+    """Answers to a page that polls."""
 
     def look(self, client: Client, run: Run, seen: str):
         return client.get(

@@ -62,7 +62,7 @@ def day() -> date:
 
 
 def work() -> dict[str, list[str]]:
-    """What each task asks of the database, by its name."""
+    """The queries of each task, by its name."""
     asked: dict[str, list[str]] = {name: [] for name in AT_REST}
     for name in AT_REST:
 

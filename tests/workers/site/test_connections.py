@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def run_task() -> None:
-    """What a worker does for a task, with Celery's own part about Django."""
+    """Run a task as a worker does, with Celery's own handling of Django."""
     fixup = DjangoWorkerFixup(app)
     fixup.on_task_prerun(store_token)
     store_token.apply(routing_key="site", throw=True)

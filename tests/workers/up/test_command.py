@@ -78,7 +78,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_start_that_is_killed_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
-    """What it began would hold the lock of the data directory, and the next start be refused."""
+    """Its children would hold the lock of the data directory, and the next start be refused."""
     with up(tmp_path) as house:
         wait_for((tmp_path / "assay.sqlite3").exists, START_SECONDS, "the database")
         assert len(processes_of(tmp_path)) > 1

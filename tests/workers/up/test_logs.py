@@ -1,4 +1,4 @@
-"""What the children of `up` say: kept in files that stay small, shown where a person wants it."""
+"""Logs of the children of `up`: in small files, shown on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the supervisor waits before it starts a child again."""
+"""The delay before the supervisor starts a child again."""
 
 from __future__ import annotations
 

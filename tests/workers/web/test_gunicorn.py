@@ -1,4 +1,4 @@
-"""How many processes serve the site, and what they share."""
+"""The number of web processes, and the memory that they share."""
 
 import os
 import runpy

@@ -1,4 +1,4 @@
-"""What nobody can do to a real `manage.py up`: stop it by sending slowly, much, or never ending."""
+"""A real `manage.py up` withstands slow, large and endless requests."""
 
 from __future__ import annotations
 

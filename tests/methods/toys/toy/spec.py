@@ -1,4 +1,4 @@
-"""What the toy says of itself."""
+"""The specification of the toy."""
 
 from methods.spec import Benchmark, Check, Method, Params, TimedParams, parameter
 
