@@ -24,7 +24,7 @@ class CheckpointError(InputError):
 
 @dataclass
 class Checkpoint:
-    """Where a training is kept, every so many steps, and what must agree when it goes on."""
+    """A file that a training writes every so many steps and resumes from, if `about` agrees."""
 
     path: Path
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Checkpoint:
 
 
 def kept_in(folder: str, name: str) -> Checkpoint | None:
-    """Where a training called `name` is kept to go on from; nowhere without a folder."""
+    """The checkpoint of the training called `name` in a folder; None without a folder."""
     if not folder:
         return None
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """What `save_state` wrote; raises :class:`CheckpointError`."""
+    """Read a file that `save_state` wrote; raises :class:`CheckpointError`."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises whatever its unpickler meets

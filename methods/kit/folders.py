@@ -14,7 +14,7 @@ SHOWN = 3  # faults named in a message; the rest are counted
 
 
 def training_in(out: str, every: int, **about: Any) -> Checkpoint:
-    """Where a training is kept, `training.pt` in the folder `out`, with what must agree.
+    """The checkpoint `training.pt` in the folder `out`; `about` must agree to resume from it.
 
     Raises:
         InputError: when there is no such folder.

@@ -1,4 +1,4 @@
-"""How attention lays out its results: so that the projection that follows needs no copy."""
+"""Memory layout of attention's results: the projection that follows needs no copy."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""What must not round to half precision, whatever the precision of the model around it."""
+"""Operations that stay in single precision, whatever the precision of the model around them."""
 
 from typing import Any
 

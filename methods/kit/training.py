@@ -20,7 +20,7 @@ from .seeds import seeded
 
 @configuration
 class Plan:
-    """How long and how fast to train.
+    """Steps, learning rates and seed of a training.
 
     Raises:
         InputError: for values with which nothing would be learnt.

@@ -222,7 +222,7 @@ def at_shape(
     sparse: Texts,
     dense: Texts | None,
 ) -> Iterator[Case]:
-    """What is timed against the definition in float64, on eight of its pairs.
+    """Compare what is timed with the definition in float64, on eight of its pairs.
 
     Nothing here is timed with gradients, which `similarity` does not give: see the check `oracle`.
     """

@@ -347,6 +347,6 @@ def ratio(device: str) -> Iterator[Case]:
 
 
 def gate(device: str) -> Iterator[Case]:
-    """What every benchmark checks before it measures: the self-test and the definition."""
+    """Run the checks that precede every benchmark: the self-test and the definition."""
     yield from self_test(device)
     yield from oracle(device)

@@ -1,4 +1,4 @@
-"""What a slimming model is made of, checked before any work starts."""
+"""The configuration of a slimming model, checked before any work starts."""
 
 import math
 from typing import Annotated, Any, Literal

@@ -9,6 +9,8 @@ SEPS, arXiv:2511.01390, with a choice that can be learnt. T captions, B images, 
 J aggregated tokens, W words; T is 1 where captions choose alike. `model` has all variants.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -40,7 +42,7 @@ class ScoreMLP(nn.Module):
 
 @torch.no_grad()
 def guide(v: Tensor, E: Tensor, *, cosine: bool = True) -> Tensor:
-    r"""How much patches (B, N, C) have of texts (T, 1, C) or of each image's (1, B, C): (T, B, N).
+    r"""Similarity of patches (B, N, C) to texts (T, 1, C) or to each image's (1, B, C): (T, B, N).
 
     Without gradient; the cosine, or the source's product, by which a long patch has more of all.
 
@@ -70,7 +72,7 @@ def top_mask(scores: Tensor, kept: int) -> Tensor:
 
 
 class Aggregation(nn.Module):
-    """How strongly each aggregated token asks for each patch, from the patch alone."""
+    """Strength with which each aggregated token asks for each patch, from the patch alone."""
 
     def __init__(self, dim: int, tokens: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -82,20 +84,27 @@ class Aggregation(nn.Module):
         Equation 4: $e_{ij} = \exp(\mathrm{scale} \cdot \mathrm{MLP}(v_i)_j)$
         """
         logits = scale * self.net(patches)  # (B, N, J)
-        return torch.exp(logits - logits.amax(1, keepdim=True))
+        # The weakest are no zeros: those that stay may all be weak beside one that does not.
+        least = math.log(torch.finfo(logits.dtype).tiny) + 1
+        return torch.exp((logits - logits.amax(1, keepdim=True)).clamp_min(least))
 
 
 def share(strengths: Tensor, gate: Tensor, scores: Tensor) -> Shares:
     r"""Weights by which patches are merged: strengths (B, N, J), gate and scores (T, B, N).
 
     The gate (1 stays) is a factor of the softmax, so that its gradient is there also where it is 0.
-    The dropped are weighed by their scores.
+    There it is bounded: a dropped patch pulls at most as strongly as all that stay together, where
+    the ratio of strengths alone may be 1e30. The dropped are weighed by their scores.
 
     Equation 4: $W_{ij} = \frac{D_i e_{ij}}{\sum_l D_l e_{lj}}$
     """
-    tiny = torch.finfo(strengths.dtype).tiny
-    total = torch.einsum("tbn,bnj->tbj", gate, strengths).clamp_min(tiny)  # (T, B, J)
-    kept = strengths.mT / total[..., None] * gate[:, :, None]  # (T, B, J, N)
+    total = torch.einsum("tbn,bnj->tbj", gate, strengths).detach()  # (T, B, J)
+    kept = strengths.mT / total.clamp_min(torch.finfo(total.dtype).tiny)[..., None]  # (T, B, J, N)
+    if torch.is_grad_enabled():  # the bound, then the derivative of the sum, which is 1 already
+        kept = kept.clamp_max(1.0) * gate[:, :, None]  # (T, B, J, N)
+        kept = kept / kept.sum(-1, keepdim=True)
+    else:
+        kept = kept * gate[:, :, None]
     dropped = (1 - gate) * scores.exp()  # (T, B, N)
     # A score is -2 at least, so that one dropped patch alone makes e^-2: 0.1 means none was.
     dropped = dropped / dropped.sum(-1, keepdim=True).clamp_min(0.1)  # (T, B, N)
@@ -133,7 +142,7 @@ def cosines(tokens: Tensor, words: Tensor) -> Tensor:
 
 
 class Relevance(nn.Module):
-    """What the strongest matches say beyond their mean; one MLP for both directions."""
+    """Relevance of the strongest matches beyond their mean; one MLP for both directions."""
 
     def __init__(self, top: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -201,7 +210,7 @@ class Slimming(nn.Module):
         return Output(alignment(A, texts[0].real, self.relevance), masks, shares)
 
     def score(self, learnt: Tensor, asked: list[Tensor], image: Tensor) -> Tensor:
-        r"""What decides, (T, B, N): learnt (B, N), guides of texts and image (T or 1, B, N).
+        r"""Patch scores (T, B, N): learnt (B, N), guides of texts and image (T or 1, B, N).
 
         Equation 3: $s = (1 - 2 \beta) s_p + \beta (s_{st} + s_{dt} + 2 s_{im})$
         """

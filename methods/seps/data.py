@@ -125,7 +125,7 @@ def _texts(path: Path, images: int) -> list[str]:
 def with_validation(
     root: Path, dataset: str, held_out: int, *, dense: bool, skip: bool = False
 ) -> tuple[Split, Split, list[str]]:
-    """What is trained on and what is validated by, and what was left out and why.
+    """Training and validation splits, and the images that were left out, with reasons.
 
     Validation is the split `dev`, or else the last `held_out` images of `train`; the test split is
     never looked at.

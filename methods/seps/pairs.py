@@ -1,4 +1,4 @@
-"""What is compared, images with texts, and what is said of all pairs.
+"""Pairs of images and texts, as they are given and as they are compared.
 
 T captions, B images, N patches, C width, J aggregated tokens, W words.
 """
@@ -64,7 +64,7 @@ class Texts:
         return type(self)(self.words[rows], self.real[rows])
 
     def prepared(self, *, by_image: bool = False) -> Prepared:
-        r"""What every image asks of a text, computed once for all of them.
+        r"""Unit words and their mean, computed once for all images.
 
         Padding may hold NaN, which would reach the gradient of every token that meets it: it is 0.
         The mean has no gradient; with `by_image` row b is image b's own text, for every caption.
@@ -80,7 +80,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Shares:
-    """What one branch takes of every patch, for every caption; T is 1 where all choose alike."""
+    """Weights of every patch in one branch, for every caption; T is 1 where all choose alike."""
 
     kept: Tensor  # (T, B, J, N), of the patches that stay in each aggregated token; over N 1
     dropped: Tensor  # (T, B, N), of the others in the extra token; over N 1, or 0 if none
@@ -88,7 +88,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Output:
-    """What a model says of all pairs."""
+    """Similarities of all pairs, with the patches that were chosen for them."""
 
     similarity: Tensor  # (T, B)
     masks: list[Tensor]  # (T, B, N) of each branch, open_source's first alone: 1 stays

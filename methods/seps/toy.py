@@ -51,7 +51,7 @@ class Scenes(Batch):
 
 @cache
 def stencils() -> Tensor:
-    r"""Where each shape of each size is inked: (2, 5, 8, 8) bool.
+    r"""Masks of each shape in each size: (2, 5, 8, 8) bool.
 
     In the order of `SHAPES`, x and y from the middle of the cell, r of each size; triangle and
     cross lie within the square.
@@ -142,7 +142,7 @@ def _captions(cells: Tensor, attributes: Tensor, shows_size: Tensor) -> tuple[Te
 
 
 def relation(cell: int, other: int) -> str:
-    """How a cell stands to another, along the axis on which they are further apart."""
+    """Relation of a cell to another, along the axis on which they are further apart."""
     (row, column), (row_2, column_2) = divmod(cell, 4), divmod(other, 4)
     if abs(column - column_2) >= abs(row - row_2):
         return "left-of" if column < column_2 else "right-of"

@@ -1,4 +1,4 @@
-"""What is minimised, how it is trained, and what a search then finds.
+"""Losses, the training loop, and the recall of a search.
 
 Batch and noise of a step depend on the seed and the step alone, so that a training that was
 interrupted goes on as if it had not been, and every model compared sees the same pairs.
@@ -59,7 +59,7 @@ def alignment_loss(
 
 
 def ratio_loss(masks: list[Tensor], keep: float, lam: float | None = None) -> Tensor:
-    r"""How far the share of patches that stay, by masks (T, B, N), is from `keep`: a scalar.
+    r"""Squared distance of the share that stays, by masks (T, B, N), from `keep`: a scalar.
 
     `lam` weighs each branch: the paper's default is 1, by which two branches that keep half of the
     patches each are told to keep a quarter; without it they share 1.
@@ -72,7 +72,7 @@ def ratio_loss(masks: list[Tensor], keep: float, lam: float | None = None) -> Te
 
 @configuration
 class Plan(kit.Plan):
-    """How long and how fast to train, and on what.
+    """Steps, rates and batches of a training.
 
     Raises:
         InputError: for values with which nothing would be learnt.

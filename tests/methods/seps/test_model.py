@@ -270,6 +270,56 @@ def test_the_gate_keeps_the_kept_and_drops_the_dropped():
     assert shares.dropped.tolist() == [[[0.0, 1.0, 0.0]]]
 
 
+def shares_with_gradients(lead, dtype=torch.float64):
+    """Weights of six patches, the last of them dropped and `lead` nats ahead of the others."""
+    torch.manual_seed(0)
+    logits = torch.randn(1, 6, 3, dtype=torch.float64)
+    logits[:, -1] = logits.amax(1) + lead
+    strengths = (logits - logits.amax(1, keepdim=True)).exp().to(dtype).requires_grad_()
+    gate = torch.tensor([[[1.0, 1.0, 0.0, 1.0, 1.0, 0.0]]], dtype=dtype, requires_grad=True)
+    kept = core.share(strengths, gate, torch.zeros_like(gate)).kept
+    pull = torch.randn(kept.shape, dtype=torch.float64).to(dtype)
+    return strengths, gate, kept, pull
+
+
+def test_where_no_dropped_patch_is_ahead_the_gradient_is_the_quotient_s():
+    strengths, gate, kept, pull = shares_with_gradients(lead=-9.0)
+    quotient = strengths.mT * gate[:, :, None]
+    quotient = quotient / quotient.sum(-1, keepdim=True)
+    assert torch.allclose(kept, quotient, atol=1e-15)
+    found, wanted = (
+        torch.autograd.grad((x * pull).sum(), (strengths, gate)) for x in (kept, quotient)
+    )
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("lead", [5.0, 40.0, 70.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_dropped_patch_that_is_far_ahead_has_no_huge_gradient(lead, dtype):
+    """Its ratio to those that stay, which the quotient's gradient holds, would be 1e2 to 1e30."""
+    _, gate, kept, pull = shares_with_gradients(lead, dtype)
+    exact = shares_with_gradients(lead)[2]
+    assert torch.allclose(kept.double(), exact, atol=1e-6 if dtype == torch.float32 else 2e-2)
+    assert torch.allclose(kept.sum(-1), torch.ones((), dtype=dtype), atol=1e-2)
+    (flow,) = torch.autograd.grad((kept * pull).sum(), gate)
+    assert 0 < float(flow.abs().max()) < 20
+
+
+def test_patches_that_stay_share_a_token_however_weak_they_are():
+    """Beside one that is dropped their strengths would be zeros, and their sum none."""
+    aggregation = core.Aggregation(8, 2)
+    aggregation.net[-1].weight.data.mul_(1e4)
+    with torch.no_grad():
+        strengths = aggregation(torch.randn(1, 6, 8), torch.ones(1))
+        first = strengths[0, :, 0].argmax()
+        gate = torch.ones(1, 1, 6)
+        gate[..., first] = 0.0
+        kept = core.share(strengths, gate, torch.zeros_like(gate)).kept
+    assert kept[0, 0, 0].sum().item() == pytest.approx(1.0)
+    assert kept[0, 0, 0, first] == 0
+
+
 @pytest.mark.parametrize(("name", "flows"), [("paper", False), ("mended", True)])
 def test_only_the_mended_choice_gates_with_a_gradient(name, flows):
     made, given = checks.example("cpu", checks.VARIANTS[name]), checks.inputs("cpu", SMALL)
