@@ -63,8 +63,8 @@ def digest(site: str, profile: str) -> dict[str, Any]:
 
 
 def why(entry: dict[str, Any]) -> str:
-    """What a row of the site says of a paper: its sentence, and what it reports."""
-    return " · ".join([entry["sentence"], *entry["reported"]])
+    """Return what a row of the site says of a paper: its sentence, and what it reports."""
+    return " · ".join(filter(None, (entry["sentence"], entry["quote"])))
 
 
 def slack(site: str, date: str, papers: list[dict[str, Any]]) -> dict[str, Any]:

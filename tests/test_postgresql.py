@@ -22,7 +22,6 @@ RUNS = (
     "test_states.py",
     "test_submit.py",
     "test_sweep.py",
-    "web/test_compare.py",
     "web/test_views.py",
     "web/test_workers.py",
 )

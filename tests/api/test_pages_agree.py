@@ -56,8 +56,9 @@ def test_a_day(client: Client) -> None:
             for chip in card.xpath(".//ul[@class='chips']/li[not(contains(@class, 'rest'))]")
         ]
         points = [match["keyword"] for match in entry["matches"]]
-        assert len(chips) == len(points)
-        assert all(word in chip for word, chip in zip(points, chips, strict=True))
+        rest = card.xpath(".//ul[@class='chips']/li[contains(@class, 'rest')]")
+        assert len(chips) + sum(int(words(item).split()[0]) for item in rest) == len(points)
+        assert all(any(word in chip for word in points) for chip in chips)
         shown = words(card.xpath(".//div[@class='text']")[0])
         opening = " ".join(paper["abstract"].split()).partition("$")[0]
         assert shown.startswith(opening[:40])

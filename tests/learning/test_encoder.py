@@ -207,3 +207,17 @@ def test_without_an_encoder_nothing_is_made(
     with pytest.raises(encoder.EncoderError):
         encoder.encode(["x"])
     encoder.read.cache_clear()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_paper_that_goes_while_it_is_read_has_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    stays, goes = make_paper(1), make_paper(2)
+
+    def encode(texts: list[str]) -> list[bytes]:
+        Paper.objects.filter(pk=goes.pk).delete()  # real papers replace the sample
+        return [bytes(4) for _ in texts]
+
+    monkeypatch.setattr(encoder, "name", lambda: "slow")
+    monkeypatch.setattr(encoder, "encode", encode)
+    vectors.store([stays, goes])
+    assert list(PaperVector.objects.values_list("paper", flat=True)) == [stays.pk]

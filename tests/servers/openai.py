@@ -33,6 +33,7 @@ def paper_of(request: Body) -> str:
 def honest_summary(text: str) -> Body:
     """A summary that holds: its claims quote sentences of the text that hold a number."""
     sentences = [s.strip() for s in re.split(r"(?<=[.!?])\s+", text) if len(s.split()) > 5]
+    sentences = sentences or [" ".join(text.split()) or "The text is empty."]
     claims = [
         {
             "metric": " ".join(sentence[: number.start()].split()[-3:]) or "the result",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.models import Paper
@@ -53,6 +56,27 @@ def test_tables_of_a_paper_stand_on_its_page(
     assert "https://arxiv.org/html/2512.00002v1#S0.T1" in main
     assert "6 more tables" in page
     httpserver.check()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_paper_that_goes_while_arxiv_answers_waits_for_nothing(
+    heron: Paper, httpserver: HTTPServer, status: int
+) -> None:
+    def answer(_: Request) -> Response:
+        with ThreadPoolExecutor(1) as pool:  # real papers replace the sample, in another process
+            pool.submit(_remove, heron.pk).result()
+        return Response(PAGE, status)
+
+    httpserver.expect_request("/html/2512.00002v1").respond_with_handler(answer)
+    assert fulltext.read_some_tables([heron.pk]) == 0
+    assert not TableReading.objects.exists()
+    assert not FullText.objects.exists()
+
+
+def _remove(key: int) -> None:
+    Paper.objects.filter(pk=key).delete()
+    connection.close()
 
 
 def test_the_text_is_kept_with_the_tables_and_neither_is_fetched_again(

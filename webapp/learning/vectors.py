@@ -14,6 +14,7 @@ from webapp.core.revisions import once
 from webapp.learning import encoder
 from webapp.learning.models import PaperVector
 from webapp.papers.models import Paper, PaperVersion
+from webapp.papers.queries import still_there
 
 BATCH = 16  # papers of one call of the encoder
 CHARACTERS = 1_200  # of a title and an abstract that are read: about 256 tokens
@@ -67,15 +68,18 @@ def _fill(name: str, until: float) -> tuple[int, bool]:
 def store(papers: Sequence[Paper]) -> None:
     """Make the vectors of these papers, again where they are there. Raises EncoderError."""
     texts = [f"{paper.title}. {paper.abstract}"[:CHARACTERS] for paper in papers]
-    PaperVector.objects.bulk_create(
-        [
-            PaperVector(paper=paper, encoder=encoder.name(), version=paper.version, values=values)
-            for paper, values in zip(papers, encoder.encode(texts), strict=True)
-        ],
-        update_conflicts=True,
-        unique_fields=["paper"],
-        update_fields=["encoder", "version", "values"],
-    )
+    encoded = list(zip(papers, encoder.encode(texts), strict=True))
+    with still_there(papers) as present:
+        PaperVector.objects.bulk_create(
+            [
+                PaperVector(paper=paper, encoder=encoder.name(), version=paper.version, values=row)
+                for paper, row in encoded
+                if paper.pk in present
+            ],
+            update_conflicts=True,
+            unique_fields=["paper"],
+            update_fields=["encoder", "version", "values"],
+        )
 
 
 def _missing(name: str) -> Iterable[Paper]:

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
+from webapp.core.input import number_in
 from webapp.core.limits import LimitReachedError
 from webapp.core.sandbox import UnreadableError
 from webapp.digests.build import build
@@ -38,6 +39,18 @@ SHEETS = 5  # of offered papers
 LOOKED_AT = 150  # of the last days, among which the most different are sought
 
 
+class PapersField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
+    """Papers by their keys. A key that no database holds is no choice, as one that is not there."""
+
+    def clean(self, value: Any) -> Any:
+        """Return the papers. Raises ValidationError."""
+        for key in value or ():
+            if not number_in(str(key)):
+                message = self.error_messages["invalid_choice"] % {"value": key}
+                raise forms.ValidationError(message, code="invalid_choice")
+        return super().clean(value)
+
+
 class FirstStepsForm(forms.Form):
     """A reader's interests. If valid, it has `understood` and `profile_settings`."""
 
@@ -50,7 +63,7 @@ class FirstStepsForm(forms.Form):
         label="What do you follow?",
         help_text="Topics, a sentence, titles, arXiv ids or links, authors, BibTeX or RIS.",
     )
-    chosen = forms.ModelMultipleChoiceField(
+    chosen = PapersField(
         Paper.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
@@ -68,11 +81,11 @@ class FirstStepsForm(forms.Form):
         self.saved = saved
         self.understood = Understood()
         offered = self.fields["chosen"]
-        assert isinstance(offered, forms.ModelMultipleChoiceField)
+        assert isinstance(offered, PapersField)
         recent = Announcement.objects.filter(listing__date__in=dates(DAYS)).values("paper")
         offered.queryset = Paper.objects.filter(pk__in=recent)
         ticked = set(self.data.getlist("chosen")) if self.is_bound else set()  # type: ignore[attr-defined]
-        before = Paper.objects.filter(pk__in=[key for key in ticked if key.isdecimal()])
+        before = Paper.objects.filter(pk__in=[number_in(key) for key in ticked])
         shown = different_papers(sheet)
         offered.choices = [
             (paper.pk, format_html("<span>{}</span>", sanitised(paper.title_html)))

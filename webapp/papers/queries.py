@@ -1,13 +1,14 @@
 """Reads of papers and of the audit for pages and digests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
 from webapp.papers.cards import Card
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
@@ -19,6 +20,17 @@ def rows(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         cursor.execute(statement, values)
         answer: list[tuple[Any, ...]] = cursor.fetchall()
         return answer
+
+
+@contextmanager
+def still_there(papers: Iterable[Paper]) -> Iterator[set[int]]:
+    """A transaction in which those of `papers` that exist are not deleted; yields their keys.
+
+    For rows that took long to derive: meanwhile real papers may have replaced the sample.
+    """
+    with transaction.atomic():
+        rows = Paper.objects.filter(pk__in=[paper.pk for paper in papers]).order_by("pk")
+        yield set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from django.conf import settings
+from django.db import IntegrityError
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
@@ -52,15 +54,26 @@ def full_text(paper: Paper) -> FullText:
         try:
             body = fetch.get(_address(paper, source)).body
             sections = sandbox.run(read, body)
-            if source == Source.HTML:
-                _read_whole(paper, body)
-            return _kept(paper, source, sections, reasons)
+            with _as_long_as_it_is_there(paper):
+                if source == Source.HTML:
+                    _read_whole(paper, body)
+                return _kept(paper, source, sections, reasons)
         except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
             is_away = isinstance(error, fetch.OutOfReachError)
             raise NotYetError(str(error), is_away=is_away) from error
         except (fetch.FetchError, UnreadableError) as error:
             reasons.append(f"no {source.value.upper()}: {error}")
-    return _kept(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
+    with _as_long_as_it_is_there(paper):
+        return _kept(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
+
+
+@contextmanager
+def _as_long_as_it_is_there(paper: Paper) -> Iterator[None]:
+    """Raises NotYetError if the paper was removed while arXiv was asked, as the sample day is."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise NotYetError(f"{paper.arxiv_id} was removed meanwhile") from error
 
 
 def abstract_alone(paper: Paper, reason: str) -> FullText:
@@ -85,10 +98,12 @@ def read_tables(paper: Paper) -> None:
     except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
         raise NotYetError(str(error)) from error
     except (fetch.FetchError, UnreadableError) as error:
-        without_tables(paper, paper.version, f"no HTML: {error}")
+        with _as_long_as_it_is_there(paper):
+            without_tables(paper, paper.version, f"no HTML: {error}")
         return
-    _read_whole(paper, body)
-    _kept(paper, Source.HTML, sections, [])
+    with _as_long_as_it_is_there(paper):
+        _read_whole(paper, body)
+        _kept(paper, Source.HTML, sections, [])
 
 
 def _read_whole(paper: Paper, body: bytes) -> None:
