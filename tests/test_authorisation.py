@@ -23,10 +23,23 @@ READERS = {
     *("library:forget", "digests:profile-import"),
     *("mail:account", "mail:confirm", "mail:preview", "readers:account", "readers:export"),
     "readers:sign-out-elsewhere",
-    *("catalog:correct", "runs:of-paper", "runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
+    *(
+        "catalog:correct",
+        "claims:correct",
+        "runs:of-paper",
+        "runs:ask",
+        "runs:cancel",
+        "api:tokens",
+        "summaries:ask",
+    ),
 }
 # A reader is refused, too.
-ADMINISTRATORS = {"readers:readers", "operate:connections", "papers:fetch-now"}
+ADMINISTRATORS = {
+    "claims:corrections",
+    "readers:readers",
+    "operate:connections",
+    "papers:fetch-now",
+}
 # The interface asks for tokens itself: tests/api.
 TOKENS = "api-1:"
 ARGUMENTS = {

@@ -18,8 +18,9 @@ from methods import registry
 from tests import databases
 from tests.catalog import train_links
 from webapp.catalog import chips, corrections, linking
-from webapp.catalog.models import LinkCorrection, MethodLink
+from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
+from webapp.claims.models import Correction
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.papers.models import Announcement, Listing, Paper
@@ -158,7 +159,7 @@ def test_a_corrected_mechanism_wins_is_a_label_and_can_be_undone(
     client.post(address, {"undo": "yes"})
     assert answer_on_page(client, paper) == before
     assert not list(corrections.labels())
-    assert LinkCorrection.objects.count() == 2  # kept, with who made them
+    assert Correction.objects.count() == 2  # kept, with who made them
 
 
 def answer_on_page(client: Client, paper: Paper) -> str:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from webapp.claims.extraction.quotes import TWO_LINES, headline, quotes
+from webapp.claims.extraction.quotes import TWO_LINES, quotes, shortest
 from webapp.claims.extraction.reported import reported_numbers
 
 PROPOSED = "We propose Heron, a sparse attention. "
@@ -104,11 +104,11 @@ def test_a_number_in_a_group_of_tex_is_bold_and_plain() -> None:
 
 def test_a_row_shows_the_first_quote_that_fits() -> None:
     long = "We reduce the latency of " + "very " * 40 + "large models by 3x."
-    assert headline("") is None
-    first = headline(f"{long} We reduce memory by 40%. We reduce cost by 3x.")
+    assert shortest(quotes("")) is None
+    first = shortest(quotes(f"{long} We reduce memory by 40%. We reduce cost by 3x."))
     assert first is not None
     assert first.text == "We reduce memory by 40%."
-    only = headline(long)
+    only = shortest(quotes(long))
     assert only is not None
     assert len(only.text) > TWO_LINES
 

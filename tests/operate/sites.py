@@ -122,14 +122,15 @@ def _profiles(reader: Any, paper: Any) -> None:
 
 
 def _readings(paper: Any) -> None:
-    from webapp.catalog.models import LinkCorrection, LinkingState, MethodLink
-    from webapp.claims.models import PaperTable, TableReading
+    from webapp.catalog.models import LinkingState, MethodLink
+    from webapp.claims.models import Correction, PaperTable, TableReading
     from webapp.learning.models import PaperVector
 
     MethodLink.objects.create(
         paper=paper, method="sparse_attention", relation="about", score=0.1 + 0.2, confirmed=True
     )
-    LinkCorrection.objects.create(paper=paper, method="sparse_attention", about=False, made_at=NOW)
+    Correction.objects.create(paper=paper, kind="link", subject="sparse_attention", made_at=NOW)
+    Correction.objects.create(paper=paper, kind="quote", subject=ODD, value=ODD, checked_at=NOW)
     LinkingState.objects.create(linked_until=NOW, fingerprint="f")
     reading = TableReading.objects.create(paper=paper, version=3)
     PaperTable.objects.create(

@@ -28,7 +28,6 @@ from pydantic import AnyHttpUrl, Field
 from assay_common import __version__
 from webapp.api import tokens
 from webapp.api.problems import ProblemError
-from webapp.claims.extraction.quotes import quotes
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.proposal import what_it_did
 from webapp.readers.links import site_address
@@ -353,7 +352,7 @@ def _short(paper: Answer, sentence: str = "", quote: str | None = None) -> Answe
     """A paper in a list: what it did, and a quote with its numbers that does not say the same."""
     if quote is None:
         sentence = what_it_did(paper["abstract"])
-        quote = next((quote.text for quote in quotes(paper["abstract"])), "")
+        quote = paper["quote"]
     short = {"id": paper["id"], "title": paper["title"], "gist": _cut(sentence, SENTENCE)}
     if quote and quote not in sentence:
         short["quote"] = _cut(quote, SENTENCE)

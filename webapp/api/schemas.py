@@ -15,7 +15,8 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from methods.spec import Benchmark
 from webapp.catalog.paper_methods import PaperMethod, beside, methods_of
-from webapp.claims.extraction.quotes import Quote, quotes
+from webapp.claims.corrections import headline_of, quotes_of
+from webapp.claims.extraction.quotes import Quote
 from webapp.claims.extraction.reported import Kind
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.queries import digest_entries
@@ -96,6 +97,13 @@ class PaperSchema(Schema):
     announced_on: Date | None
     doi: str
     repository: str = Field(description="The authors' code: by abstract, comment or full text.")
+    quote: str = Field(description="What its abstract reports, as a row shows it; may be empty.")
+
+    @staticmethod
+    def resolve_quote(paper: Paper) -> str:
+        """The abstract's own words, with a number."""
+        quote = headline_of(paper)
+        return quote.text if quote else ""
 
 
 class PaperPage(Schema):
@@ -203,7 +211,7 @@ class WholePaper(PaperSchema):
     @staticmethod
     def resolve_quotes(paper: Paper) -> tuple[Quote, ...]:
         """In the order of the abstract."""
-        return quotes(paper.abstract)
+        return quotes_of(paper)
 
     @staticmethod
     def resolve_claims(paper: Paper) -> list[dict[str, Any]]:

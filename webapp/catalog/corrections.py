@@ -1,72 +1,53 @@
-"""What people correct of links: whether a paper is about a method, and by which mechanism.
+"""Readers' corrections of links: a paper's relation to a method, and its mechanism.
 
-The last correction of a paper and a method wins over everything computed, until it is undone.
-Each is kept with who made it, and all are exported as labels.
+They are kept with all other corrections (`webapp.claims.corrections`), and exported as labels.
 """
 
 from collections.abc import Iterator
 
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.db.models import QuerySet
-from django.utils import timezone
 
 from webapp.catalog import linking
-from webapp.catalog.models import LinkCorrection, MethodLink
+from webapp.catalog.models import MethodLink
+from webapp.claims import corrections
+from webapp.claims.models import Correction
 from webapp.papers.models import Paper
 
+LINK = Correction.Kind.LINK
 
-@transaction.atomic
+
 def correct(
     paper: Paper, method: str, reader: User, *, about: bool = True, mechanism: str | None = None
-) -> LinkCorrection:
+) -> Correction:
     """Store that a paper is about a method or not, and its mechanism: "" is none of ours."""
-    made = LinkCorrection.objects.create(
-        paper=paper, method=method, reader=reader, about=about, mechanism=mechanism
-    )
-    _apply(paper, method)
-    return made
+    value = {"mechanism": mechanism} if about else None
+    return corrections.correct(paper, LINK, method, value, reader)
 
 
-@transaction.atomic
 def undo(paper: Paper, method: str) -> bool:
     """Undo the last correction of a paper and a method; the one before it counts again."""
-    last = _active(paper, method).first()
-    if last is None:
-        return False
-    last.undone_at = timezone.now()
-    last.save(update_fields=["undone_at"])
-    _apply(paper, method)
-    return True
+    return corrections.undo_last(paper, LINK, method)
 
 
 def labels() -> Iterator[dict[str, str | None]]:
-    """Every paper and method with its last correction, as `link_papers --report` reads labels."""
-    seen: set[tuple[int, str]] = set()
-    rows = LinkCorrection.objects.filter(undone_at=None).select_related("paper")
-    for row in rows.order_by("-pk"):
-        if (row.paper_id, row.method) not in seen:
-            seen.add((row.paper_id, row.method))
-            relation = "about" if row.about else "none"
-            yield {
-                "id": row.paper.arxiv_id,
-                "method": row.method,
-                "relation": relation,
-                "mechanism": row.mechanism,
-            }
+    """Yield every corrected link as `link_papers --report` reads labels."""
+    rows = Correction.objects.filter(kind=LINK, undone_at=None).select_related("paper")
+    last = {(row.paper_id, row.subject): row for row in rows.order_by("pk")}
+    for row in last.values():
+        yield {
+            "id": row.paper.arxiv_id,
+            "method": row.subject,
+            "relation": "none" if row.value is None else "about",
+            "mechanism": row.value["mechanism"] if row.value else None,
+        }
 
 
-def _active(paper: Paper, method: str) -> QuerySet[LinkCorrection]:
-    rows = LinkCorrection.objects.filter(paper=paper, method=method, undone_at=None)
-    return rows.order_by("-pk")
-
-
-def _apply(paper: Paper, method: str) -> None:
-    """Write what the last correction says to the link, which pages read."""
-    last = _active(paper, method).first()
+def apply(paper: Paper, method: str, /) -> None:
+    """Write the last correction to the link, which pages read."""
+    last = corrections.active(paper).filter(kind=LINK, subject=method).last()
     values = {
-        "confirmed": last.about if last else None,
-        "mechanism": last.mechanism if last and last.about else None,
+        "confirmed": last.value is not None if last else None,
+        "mechanism": last.value["mechanism"] if last and last.value else None,
     }
     created = {"relation": MethodLink.Relation.ABOUT, **values}
     if last:

@@ -1,6 +1,5 @@
 """Which papers are related to which methods, each link with its evidence and any decision on it."""
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -36,21 +35,6 @@ class MethodLink(models.Model):
         relation = MethodLink.Relation
         judged = Q(relation__in=[relation.SOURCE, relation.ABOUT], confirmed=None)
         return judged | Q(confirmed=True)
-
-
-class LinkCorrection(models.Model):
-    """A person's correction of a link and its mechanism; the last one that stands counts."""
-
-    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="link_corrections")
-    method = models.CharField(max_length=64)
-    about = models.BooleanField()
-    mechanism = models.CharField(max_length=64, null=True)
-    reader = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    made_at = models.DateTimeField(default=timezone.now)
-    undone_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ("pk",)
 
 
 class LinkingState(models.Model):

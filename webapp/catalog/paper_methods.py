@@ -19,6 +19,7 @@ from webapp.catalog import mechanisms
 from webapp.catalog.comparable import Comparison, ReportedNumber
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
+from webapp.claims.corrections import Kind, corrected
 from webapp.papers.models import Paper
 from webapp.runs.models import Device, Run
 from webapp.runs.submit import RunRequest
@@ -88,7 +89,12 @@ class PaperMethod:
         read = self.claims
         if read is None:
             latest = Claim.objects.filter(summary__paper=paper, summary__version=paper.version)
-            read = list(latest.order_by("summary_id", "position"))
+            hidden = corrected(paper, Kind.CLAIM)
+            read = [
+                claim
+                for claim in latest.order_by("summary_id", "position")
+                if claim.key not in hidden
+            ]
         by_model = [claim for claim in read if claim.verified]
         numbers = [ReportedNumber(claim, self.reported) for claim in by_person]
         numbers += [ReportedNumber(claim, self.reported) for claim in by_model]

@@ -1,6 +1,9 @@
-"""The tables of a paper as its HTML has them."""
+"""The tables of a paper as its HTML has them, and readers' corrections."""
 
+from django.conf import settings
 from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.models import Paper
 
@@ -40,3 +43,30 @@ class PaperTable(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number or self.position}: {self.caption[:60]}"
+
+
+class Correction(models.Model):
+    """A reader's correction of what a page says of a paper: `webapp.claims.corrections`."""
+
+    class Kind(models.TextChoices):
+        QUOTE = "quote", _("quote")  # subject: its text; value: other words of the abstract
+        ROW = "row", _("own row")  # subject: the table; value: a row's label or a column's head
+        MAIN = "main", _("main table")  # subject: the table; value: True
+        CLAIM = "claim", _("claim")  # subject: its number and quote
+        LINK = "link", _("method")  # subject: the method; value: {"mechanism": slug or None}
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="corrections_made")
+    kind = models.CharField(max_length=5, choices=Kind.choices)
+    subject = models.TextField()
+    value = models.JSONField(null=True, blank=True)  # null: hidden, or not so
+    reader = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    made_at = models.DateTimeField(default=timezone.now)
+    checked_at = models.DateTimeField(null=True, blank=True)  # by an administrator
+    undone_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("pk",)
+        indexes = [models.Index(fields=["paper", "kind"], name="corrections_of_a_paper")]
+
+    def __str__(self) -> str:
+        return f"{self.paper.arxiv_id}: {self.get_kind_display()}"

@@ -72,6 +72,7 @@ LIMITS = {
     "lookups": Limit(gettext_noop("papers looked up at arXiv"), 2_000, DAY, "reader"),
     "tables": Limit(gettext_noop("papers whose tables are read"), 50, DAY, "reader"),
     "summaries": Limit(gettext_noop("summaries by the model"), 30, DAY, "reader"),
+    "corrections": Limit(gettext_noop("corrections"), 60, HOUR, "reader"),
     "runs": Limit(gettext_noop("requests for runs"), 60, HOUR, "reader"),
     "sign-in links": Limit(gettext_noop("requests for sign-in links"), 10, HOUR, "address"),
     "confirmations": Limit(gettext_noop("mails to confirm an address"), 5, DAY, "reader"),

@@ -83,8 +83,10 @@ def _digest_items(site: Site, digests: list[Digest], language: str) -> list[Item
     summarised = [entry.paper_id for entry in entries if entry.gist]
     written = shown_summaries().filter(paper__in=summarised, language=language)
     # The last of each paper.
+    papers = {entry.paper_id: entry.paper for entry in entries}
     details_of = {
-        summary.paper_id: details(summary) for summary in written.reverse().defer("content")
+        summary.paper_id: details(summary, papers[summary.paper_id])
+        for summary in written.reverse().defer("content")
     }
     items: list[Item] = []
     for digest, of_day in groupby(entries, key=lambda entry: entry.digest):

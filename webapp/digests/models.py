@@ -10,7 +10,8 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
-from webapp.claims.extraction.quotes import Quote, headline
+from webapp.claims.corrections import headline_of
+from webapp.claims.extraction.quotes import Quote
 from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
 from webapp.learning.preferences import LEARNED
@@ -180,7 +181,7 @@ class DigestEntry(models.Model):
     @property
     def quote(self) -> Quote | None:
         """What the paper reports, in its own words."""
-        return headline(self.paper.abstract)
+        return headline_of(self.paper)
 
     @cached_property
     def title_html(self) -> str:

@@ -91,6 +91,8 @@ class Paper(models.Model):
     enriched_at = models.DateTimeField(null=True, blank=True, db_index=True)
     enrich_tries = models.PositiveSmallIntegerField(default=0)  # requests the API could not answer
     is_sample = models.BooleanField(default=False)
+    # {kind: {subject: value}}, the last of readers' corrections: `webapp.claims.corrections`.
+    corrections = models.JSONField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"{self.arxiv_id}v{self.version}"

@@ -126,13 +126,18 @@ class Claim(models.Model):
         ]
 
     @property
+    def key(self) -> str:
+        """The subject of a correction of it, the same in every summary that claims it."""
+        return f"{self.value} {self.unit}: {self.quote}"
+
+    @property
     def verified(self) -> bool:
-        """Whether number and unit were found, and said of the same: else it gets no verdict."""
+        """True where number and unit were found, and said of the same: else it gets no verdict."""
         return self.state == self.State.UNIT and not self.contradicted_by
 
     @property
     def in_doubt(self) -> bool:
-        """Whether anything of it was not found in the paper, or is said otherwise there."""
+        """True where anything of it was not found in the paper, or is said otherwise there."""
         return not self.verified or bool(self.not_given)
 
 

@@ -9,7 +9,8 @@ from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from webapp.claims.extraction.quotes import Quote, quotes
+from webapp.claims.corrections import Kind, corrected, quotes_of
+from webapp.claims.extraction.quotes import Quote
 from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
@@ -102,8 +103,8 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
         language=language,
         languages=languages,
         summary=summary,
-        claims=list(summary.claims.all()) if summary else [],
-        quotes=quotes(paper.abstract),
+        claims=shown_claims(summary, paper) if summary else [],
+        quotes=quotes_of(paper),
     )
 
 
@@ -132,15 +133,22 @@ def by_model() -> list[dict[str, Any]]:
     ]
 
 
+def shown_claims(summary: Summary, paper: Paper) -> list[Claim]:
+    """Return the claims of a paper's summary that no reader has hidden."""
+    hidden = corrected(paper, Kind.CLAIM)
+    return [claim for claim in summary.claims.all() if claim.key not in hidden]
+
+
 def shown_summaries() -> QuerySet[Summary]:
     """The summaries that cards, mail and feeds may show, the last first."""
     done = Summary.objects.filter(state=State.DONE, withheld="").exclude(gist="")
     return done.order_by("-finished_at", "-pk")
 
 
-def details(summary: Summary) -> str:
+def details(summary: Summary, paper: Paper) -> str:
     """A done summary with its claims as a feed's content holds it: sanitised HTML."""
-    claims = render_to_string("summaries/feed_claims.html", {"claims": summary.claims.all()})
+    shown = shown_claims(summary, paper)
+    claims = render_to_string("summaries/feed_claims.html", {"claims": shown})
     return sanitise_blocks(summary.html + claims)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import nh3
 from django import template
+from django.template import Context
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -24,10 +25,13 @@ PHRASES = 3  # shown as the reasons of a link
 _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 
-@register.inclusion_tag("catalog/paper_claims.html")
-def paper_claims(view: PaperSummaryView, methods: list[PaperMethod]) -> dict[str, Any]:
-    """What a model read of a paper's numbers, each with the figure that may stand beside it."""
-    return {"view": view, "claims": beside(view.claims, methods)}
+@register.inclusion_tag("catalog/paper_claims.html", takes_context=True)
+def paper_claims(
+    context: Context, view: PaperSummaryView, methods: list[PaperMethod]
+) -> dict[str, Any]:
+    """Give a model's claims, each with the figure that may stand beside it."""
+    page = {name: context[name] for name in ("request", "user", "paper")}
+    return page | {"view": view, "claims": beside(view.claims, methods)}
 
 
 @register.inclusion_tag("catalog/similar.html")

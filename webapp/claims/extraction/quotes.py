@@ -7,13 +7,15 @@ for more than one clause, the sentence stands.
 """
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from webapp.claims.numbers import Folded, fold_with_places
+from webapp.claims.numbers import Folded, fold, fold_with_places
 from webapp.ui.markup import plain, render
 
+from .expressions import expressions
 from .reported import MAX_ABSTRACT, AbstractNumber, number_of, outcomes
 
 TWO_LINES = 180  # characters, in a row of a digest
@@ -63,6 +65,9 @@ _FORMULA = re.compile(
     rf"\$((?:[\d\s.,+\-<>=~/()]|(?:{'|'.join(map(re.escape, _SIGNS))})(?![a-z]))+)\$"
 )
 
+_LETTER = re.compile(r"[^\W_]|[.%]")  # in a quote; signs and spaces may be written otherwise
+_CLOSING = re.compile(r"[)\]}\"'。]*")
+
 
 @dataclass(frozen=True)
 class Quote:
@@ -71,6 +76,12 @@ class Quote:
     clause: str  # as the abstract has it, with TeX
     start: int  # in the abstract
     numbers: tuple[AbstractNumber, ...]
+    instead_of: str = ""  # the text of the quote that a reader replaced by it
+
+    @property
+    def subject(self) -> str:
+        """The subject of a correction of it."""
+        return self.instead_of or self.text
 
     @property
     def _places(self) -> list[tuple[int, int]]:
@@ -122,11 +133,40 @@ def quotes(abstract: str) -> tuple[Quote, ...]:
     return tuple(_quote(abstract, folded, *clause) for clause in clauses)
 
 
-def headline(abstract: str) -> Quote | None:
+def shortest(reported: Sequence[Quote]) -> Quote | None:
     """Return the quote for a row: the first of at most two lines, else the shortest."""
-    reported = quotes(abstract)
     short = (quote for quote in reported if len(quote.text) <= TWO_LINES)
     return next(short, None) or min(reported, key=lambda quote: len(quote.text), default=None)
+
+
+def quote_in(abstract: str, clause: str) -> Quote | None:
+    """Return the quote of these words, with its numbers; None where the abstract lacks either."""
+    folded = fold_with_places(abstract[:MAX_ABSTRACT])
+    characters = list(_LETTER.finditer(folded.text))
+    sought = "".join(map(_base, _LETTER.findall(fold(clause))))
+    first = "".join(_base(character[0]) for character in characters).find(sought)
+    if not sought or first < 0:
+        return None
+    start, end = characters[first].start(), characters[first + len(sought) - 1].end()
+    if not _is_word_border(folded.text, start) or not _is_word_border(folded.text, end):
+        return None
+    end = _CLOSING.match(folded.text, end).end()  # type: ignore[union-attr]
+    reported = [expression for expression, _ in outcomes(folded)]
+    inside = [
+        [number_of(folded, one) for one in some if start <= one.start and one.end <= end]
+        for some in (reported, expressions(folded))
+    ]
+    numbers = inside[0] or inside[1]
+    return _quote(abstract, folded, start, end, numbers) if numbers else None
+
+
+def _base(letter: str) -> str:
+    """Return a letter without its accent, which TeX writes as a macro."""
+    return unicodedata.normalize("NFKD", letter)[0]
+
+
+def _is_word_border(text: str, place: int) -> bool:
+    return not (text[place - 1 : place].isalnum() and text[place : place + 1].isalnum())
 
 
 def _clause(

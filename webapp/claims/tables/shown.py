@@ -2,10 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from webapp.claims.corrections import Kind, corrected
 from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.models import Paper
 
@@ -57,18 +58,46 @@ class ShownTable:
     table: Table
     names: Sequence[str]
     link: str  # to the table on arXiv's page
+    # Of the own row, by a reader: [label], or [None] where no row is the paper's own.
+    corrected_own: Sequence[str | None] = ()
 
     @property
     def title(self) -> str:
-        """What the paper calls it: "Table 3"."""
+        """The paper's name for it: "Table 3"."""
         return self.stored.number
 
+    @property
+    def key(self) -> str:
+        """The subject of its corrections."""
+        return self.stored.number or f"#{self.stored.position + 1}"
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The labels of rows and the heads of columns, one of which may be the paper's own."""
+        rows = [_joined(value.row_label) for value in self.table.values]
+        columns = [_joined(value.head_path) for value in self.table.values]
+        return [*filter(None, dict.fromkeys([*rows, *columns]))]
+
+    @property
+    def own_label(self) -> str:
+        """The label of the paper's own row or column, "" for none."""
+        labels = (
+            _joined(value.row_label if value.cell.row in self._own_rows else value.head_path)
+            for value in self.table.values
+            if self.is_own(value)
+        )
+        return next(labels, "")
+
     def is_own(self, value: Value) -> bool:
-        """Whether a value stands in the row or column of the paper's own method."""
+        """Return whether a value stands in the row or column of the paper's own method."""
         return value.cell.row in self._own_rows or value.cell.column in self.own_columns
 
     @cached_property
     def _own_rows(self) -> set[int]:
+        if self.corrected_own:
+            return {
+                v.cell.row for v in self.table.values if _joined(v.row_label) in self.corrected_own
+            }
         rows = {v.cell.row for v in self.table.values if is_own(v.row_label, self.names)}
         return rows or (set() if self.own_columns else self._highlighted)
 
@@ -169,6 +198,9 @@ class ShownTable:
     @cached_property
     def own_columns(self) -> set[int]:
         """Where methods stand over columns: the columns of the paper's own."""
+        if self.corrected_own:
+            heads = (v for v in self.table.values if _joined(v.head_path) in self.corrected_own)
+            return {value.cell.column for value in heads}
         return {
             value.cell.column
             for value in self.table.values
@@ -224,6 +256,10 @@ class ShownTable:
         )
 
 
+def _joined(label: Sequence[str]) -> str:
+    return " / ".join(label)
+
+
 def _best(values: Sequence[Value], better: str) -> list[Cell]:
     """The cells of the best of a column's values, or none where that is not sure."""
     if not better or len(values) < 2:
@@ -256,14 +292,27 @@ def tables_of(paper: Paper) -> ShownTables:
     if reading is None:
         return ShownTables(None, None, [])
     page = f"https://arxiv.org/html/{paper.arxiv_id}v{reading.version}"
-    stored = [(row, Table(unpacked(row))) for row in reading.tables.all()]
-    names = own_names(paper.title, paper.abstract, [table for _, table in stored])
+    shown = shown_tables(paper.title, paper.abstract, reading.tables.all(), page)
+    own, is_main = (corrected(paper, kind) for kind in (Kind.ROW, Kind.MAIN))
     shown = [
+        replace(table, corrected_own=[own[table.key]]) if table.key in own else table
+        for table in shown
+    ]
+    named = (table for table in shown if is_main.get(table.key))
+    main = next(named, None) or main_of([t for t in shown if is_main.get(t.key, True)])
+    return ShownTables(reading, main, [table for table in shown if table is not main])
+
+
+def shown_tables(
+    title: str, abstract: str, rows: Iterable[PaperTable], page: str = ""
+) -> list[ShownTable]:
+    """Return stored tables as the rules read them; `page` is their paper's on arXiv."""
+    stored = [(row, Table(unpacked(row))) for row in rows]
+    names = own_names(title, abstract, [table for _, table in stored])
+    return [
         ShownTable(row, table, names, f"{page}#{row.anchor}" if row.anchor else page)
         for row, table in stored
     ]
-    main = main_of(shown)
-    return ShownTables(reading, main, [table for table in shown if table is not main])
 
 
 def own_names(title: str, abstract: str, tables: Sequence[Table]) -> list[str]:

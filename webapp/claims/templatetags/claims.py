@@ -5,8 +5,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
-from webapp.claims.extraction.quotes import Quote, headline
-from webapp.claims.extraction.reported import reported_numbers
+from webapp.claims import corrections
+from webapp.claims.corrections import Change
+from webapp.claims.extraction.quotes import Quote
 from webapp.claims.tables.grid import Cell
 from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
@@ -16,9 +17,9 @@ register = template.Library()
 
 
 @register.filter
-def headline_quote(abstract: str) -> Quote | None:
-    """Return the quote that a row shows of an abstract."""
-    return headline(abstract)
+def headline_quote(paper: Paper) -> Quote | None:
+    """Return the quote that a row shows of a paper."""
+    return corrections.headline_of(paper)
 
 
 @register.filter
@@ -36,10 +37,17 @@ def bold_numbers(quote: Quote) -> SafeString:
 
 
 @register.filter
-def with_numbers_marked(abstract: str) -> SafeString:
+def with_numbers_marked(paper: Paper) -> SafeString:
     """Return an abstract as HTML, the numbers that it reports marked."""
-    marks = [(n.start, n.end, i) for i, n in enumerate(reported_numbers(abstract))]
-    return mark_safe(render(abstract, marks, links=True))  # noqa: S308 - `render` sanitises
+    numbers = {(n.start, n.end) for quote in corrections.quotes_of(paper) for n in quote.numbers}
+    marks = [(start, end, i) for i, (start, end) in enumerate(sorted(numbers))]
+    return mark_safe(render(paper.abstract, marks, links=True))  # noqa: S308 - it sanitises
+
+
+@register.simple_tag
+def corrections_of(paper: Paper, *kinds: str) -> list[Change]:
+    """Return the corrections of some kinds that count for a paper."""
+    return corrections.changes(paper, *kinds)
 
 
 @register.simple_tag

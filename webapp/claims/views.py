@@ -1,0 +1,90 @@
+"""Readers' corrections of a paper's quotes, tables and claims."""
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+
+from webapp.claims import corrections
+from webapp.claims.corrections import Kind
+from webapp.claims.extraction.quotes import quote_in, quotes
+from webapp.claims.models import Correction
+from webapp.claims.tables.shown import ShownTable, tables_of
+from webapp.core.input import number_in
+from webapp.core.limits import spend, visitor
+from webapp.papers.models import Paper
+from webapp.ui.pages import for_readers
+
+MAX_SUBJECT = 4_000  # characters
+SHOWN = 100  # corrections of the queue
+_SECTIONS = {Kind.QUOTE: "reports", Kind.CLAIM: "claims-title"}
+
+
+class _NotPossibleError(Exception):
+    """The page has no such subject, or it cannot get this value."""
+
+
+@for_readers("POST")
+def correct(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
+    """Correct or hide a quote, an own row, a main table or a claim; or undo the last correction."""
+    paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
+    kind, subject = request.POST.get("kind", ""), request.POST.get("subject", "")
+    if kind not in Kind or kind == Kind.LINK or not 0 < len(subject) <= MAX_SUBJECT:
+        return HttpResponseBadRequest("No such subject can be corrected.")
+    kind = Kind(kind)
+    spend("corrections", visitor(request))
+    try:
+        if "undo" in request.POST:
+            corrections.undo_last(paper, kind, subject)
+        elif "hide" in request.POST:
+            corrections.correct(paper, kind, subject, None, reader)
+        else:
+            value = _checked(paper, kind, subject, request.POST.get("value", ""))
+            corrections.correct(paper, kind, subject, value, reader)
+    except _NotPossibleError as error:
+        messages.error(request, str(error))
+    section = _SECTIONS.get(kind, "results")
+    return redirect(f"{reverse('papers:paper', args=[arxiv_id])}#{section}")
+
+
+@never_cache
+@for_readers("GET", "HEAD", "POST")
+def queue(request: HttpRequest, reader: User) -> HttpResponse:
+    """List the corrections that an administrator has not looked at; accept or undo one."""
+    if not reader.is_staff:
+        raise PermissionDenied
+    if pk := number_in(request.POST.get("keep", "") or request.POST.get("undo", "")):
+        correction = get_object_or_404(Correction.objects.select_related("paper"), pk=pk)
+        if "undo" in request.POST:
+            corrections.undo(correction)
+        Correction.objects.filter(pk=pk).update(checked_at=timezone.now())
+        return redirect("claims:corrections")
+    waiting = Correction.objects.filter(checked_at=None, undone_at=None)
+    rows = waiting.select_related("paper", "reader").order_by("pk")
+    context = {"rows": rows[:SHOWN], "waiting": waiting.count()}
+    return render(request, "claims/corrections.html", context)
+
+
+def _checked(paper: Paper, kind: Kind, subject: str, value: str) -> str | bool:
+    """Return the value of a correction. Raises _NotPossibleError."""
+    if kind == Kind.QUOTE and subject in {quote.text for quote in quotes(paper.abstract)}:
+        if quote := quote_in(paper.abstract, value):
+            return quote.text
+        raise _NotPossibleError(
+            _("The abstract has no such words with a number. Copy the words from the abstract.")
+        )
+    table = _table(paper, subject)
+    if kind == Kind.MAIN and table:
+        return True
+    if kind == Kind.ROW and table and value in table.labels:
+        return value
+    raise _NotPossibleError(_("This page has changed since. Please try again."))
+
+
+def _table(paper: Paper, key: str) -> ShownTable | None:
+    return next((table for table in tables_of(paper).all if table.key == key), None)
