@@ -67,7 +67,7 @@ PAGES = (
     Page("a paper, signed in", "/papers/{paper}/", kept_ms=8.0, queries=19, signed_in=True),
     Page("methods", "/methods/", kept_queries=1),
     Page("a method", "/methods/sparse_attention/", kilobytes=60.0, kept_queries=1),
-    Page("runs", "/runs/", kept_ms=30.0),
+    Page("runs", "/runs/", kept_queries=1),
     Page("feed of runs", "/runs.rss", kilobytes=60.0, kept_queries=1),
     Page("feed of the digest", "/digest.rss", kilobytes=120.0, kept_queries=1),
     *(

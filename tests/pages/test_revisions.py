@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import StringIO
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -219,11 +220,29 @@ def test_an_ended_runs_page_names_its_reader_as_they_are_called_now(
     assert "grace-hopper" in client.get(address).content.decode()
 
 
+def test_the_list_of_runs_shows_a_run_that_is_new_and_its_state(client: Client, ended: Run) -> None:
+    def shown() -> str:
+        return client.get("/runs/").content.decode()
+
+    waits = 'class="state waiting"'
+    assert waits not in shown()
+    new = Run.objects.get(pk=ended.pk)
+    new.pk, new.state, new.idempotency_key = uuid4(), "queued", None
+    new.save(force_insert=True)
+    assert shown().count(f"/runs/{new.pk}/") == 1
+    assert waits in shown()
+    Run.objects.filter(pk=new.pk).update(state="cancelled")
+    assert f"/runs/{new.pk}/" in shown()
+    assert waits not in shown()
+    Run.objects.filter(pk=new.pk).delete()
+    assert f"/runs/{new.pk}/" not in shown()
+
+
 UNCHANGED = (
     *("/", "/digest.rss", "/digest.atom", "/digest.json", "/feeds/opml", "/p/other.rss"),
     *("/category/cs.CL/", "/category/cs.CL.rss", "/search?q=paper", "/search.rss?q=paper"),
     *("/methods/", "/methods/sparse_attention/", "/methods/sparse_attention.rss"),
-    *("/methods/sparse_attention/measurements.rss", "/runs.rss"),
+    *("/methods/sparse_attention/measurements.rss", "/runs.rss", "/runs/", "/runs/?state=ended"),
 )
 
 

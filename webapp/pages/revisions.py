@@ -7,6 +7,7 @@ sample            whether the site shows the sample, and why
 profile:mine      a profile and its digests, by its slug; `profile:` is the site's
 methods           links from papers to methods, and what stands measured
 run:0198c0de…     a run, by its id without hyphens
+runs              any run, as the list of runs shows it
 results           the public runs that succeeded
 gists             what cards, mail and feeds show of summaries
 profiles          the profiles that readers see, without their digests
@@ -151,6 +152,7 @@ WATCHES = [
     Watch("catalog_methodlink", "SELECT 'methods' AS scope"),
     Watch("runs_standingmeasurement", "SELECT 'methods' AS scope"),
     Watch("runs_run", "SELECT 'run:' || replace(CAST({row}.id AS text), '-', '') AS scope", _RUN),
+    Watch("runs_run", "SELECT 'runs' AS scope", _RUN),
     Watch("runs_run", _RESULT, _RUN),
     *(
         Watch(table, _OF_RUN)

@@ -89,10 +89,14 @@ def _anew(request: HttpRequest, run: Run) -> HttpResponse:
 @require_safe
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs that a visitor may see, filtered by the query string, the latest first."""
+    return respond(request, revision("runs", "results", "sample"), lambda: _runs_page(request))
+
+
+def _runs_page(request: HttpRequest) -> HttpResponse:
     filters = listing.RunFilters(request.GET)
-    wanted = filters.narrow(visible_runs(request.user), request.user)
+    matches = filters.narrow(visible_runs(request.user), request.user)
     after = request.GET.get("after", "")
-    shown, following = listing.page_after(wanted, after, RUNS_A_PAGE)
+    shown, following = listing.page_after(matches, after, RUNS_A_PAGE)
     context = {
         "filters": filters,
         "after": after,
