@@ -153,7 +153,7 @@ def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
         day = LAST_DAY - timedelta(days=days - 1 - place // a_day)
         shown = (LAST_DAY - day).days in {*range(SHOWN_DAYS), min(365, days - 1)}
         yield Paper(
-            arxiv_id=f"{number // 100_000:04d}.{number % 100_000:05d}",
+            arxiv_id=_identifier(number),
             title=title,
             abstract=abstract,
             title_html=render(title) if shown else "",
@@ -164,6 +164,13 @@ def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
             announced_on=day,
             enriched_at=datetime(2026, 6, 13, tzinfo=UTC),
         )
+
+
+def _identifier(number: int) -> str:
+    """Return a valid arXiv identifier, later for a larger number."""
+    months, number = divmod(number, 100_000)
+    year, month = divmod(months, 12)
+    return f"{20 + year:02d}{month + 1:02d}.{number:05d}"
 
 
 def _add_runs(first: int, count: int) -> None:
