@@ -74,7 +74,7 @@ PAGES = (
         Page(f"{path[1:]}, unchanged", path, 80.0, 1.0, kept_queries=1, status=304, unchanged=True)
         for path in (
             *("/digest.rss", "/digest.atom", "/digest.json", "/category/cs.CL.rss", "/feeds/opml"),
-            *("/runs.rss", "/methods/sparse_attention.rss", "/verdicts.rss"),
+            *("/runs.rss", "/methods/sparse_attention.rss"),
         )
     ),
     Page("intake", "/intake/", kept_queries=2),

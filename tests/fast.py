@@ -1,9 +1,8 @@
-"""What `manage.py test --fast` leaves out: all that needs torch, a browser or a running house, and
-what asks the database the same again with other parameters.
+"""The choice of `manage.py test --fast`: no torch, no browser, no running site, nothing slow.
 
-The rules stand here alone. A module is left out by what it imports or where it lies, a test by its
-marks and the fixtures it asks for. The same rules say whether files that are named need torch to be
-installed, which `manage.py` asks with the standard library alone.
+A module is left out by its imports or its path, a test by its marks and fixtures, and of a test of
+the database every parameter but the first. The same rules tell `manage.py`, which has only the
+standard library, whether named files need torch.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ ROOMS = "concept_lm|kit|measure|seps|sparse_attention|token_pruning|worker"
 IMPORT = re.compile(
     rf"^\s*(?:import|from) (?:(?:{LIBRARIES})\b|(?:tests\.)?methods\.(?:{ROOMS})\b)", re.MULTILINE
 )
-# What starts processes: it costs seconds, and in a process of its own torch may be loaded.
+# Processes take seconds to start, and may load torch.
 PROCESSES = re.compile(r"^(?:import|from) (?:subprocess|multiprocessing)\b", re.MULTILINE)
-# Whole houses, models, long readings of every file of every method, every input at every address.
+# Running sites, models, all files of every method, every input at every address.
 PLACES = (
     "assay_common",
     "api/test_hostile_input.py",
@@ -46,28 +45,39 @@ PLACES = (
     "papers/test_limiter.py",
     "workers",
 )
-# Whole days, the worst of events and answers: a tenth of a second or more a test.
+# Whole days, hostile texts, unusual answers: a tenth of a second or more a test.
 LONG = (
+    "api/test_api.py",
     "catalog/test_figures_everywhere.py",
     "catalog/test_linking.py",
+    "catalog/test_method_page.py",
     "catalog/test_sample.py",
-    "digests/feeds/test_seed_config.py",
+    "core/test_sandbox.py",
+    "digests/test_daily.py",
     "digests/test_nothing_changed.py",
     "digests/test_retention.py",
+    "library/test_ranking.py",
+    "library/test_references.py",
     "methods/test_gpu_command.py",
     "pages/test_kept_paper_page.py",
     "papers/test_broken_entries.py",
+    "papers/test_polling.py",
     "papers/test_store.py",
     "runs/test_hostile_worker.py",
     "runs/test_record.py",
     "runs/test_sweep.py",
+    "summaries/test_answer.py",
     "summaries/test_command.py",
     "summaries/test_grounded.py",
     "summaries/test_killed.py",
+    "summaries/test_normalise.py",
+    "summaries/test_streams.py",
+    "summaries/test_summarise.py",
+    "text/test_pathological.py",
 )
 EXAMPLES = 20  # of each property that hypothesis tries
 MARKS = ("slow", "browser", "gpu")
-# Whole days and endless texts: each takes a second or two, and says how long it may take.
+# Tests of a time limit take a second or two.
 TIMED = re.compile(
     r"_read_in_time|_within_two_seconds|_takes_seconds|_not_read_to_its_end|_to_their_end"
 )

@@ -1,7 +1,6 @@
-"""Database tests repeated on PostgreSQL: writes, locks, searches and long queries.
+"""Tests repeated on PostgreSQL: locks, SQL of our own, searches, and one pass over the pages.
 
-What only shows what such a query gave (forms, feeds, scoring, texts) is tested on SQLite alone, and
-so is a file whose every query another file of these asks, too.
+Whatever else asks the database goes through Django's models, which ask both in the same way.
 """
 
 import os
@@ -12,49 +11,29 @@ import pytest
 from tests import forking
 from tests.processes import ROOT
 
-RUNS = (
-    "test_dispatch.py",
-    "test_hostile_worker.py",
-    "test_record.py",
-    "test_results.py",
-    "test_retention.py",
-    "test_standing.py",
-    "test_states.py",
-    "test_submit.py",
-    "test_sweep.py",
-    "web/test_views.py",
-    "web/test_workers.py",
-)
 FILES = (
-    "api",
-    "catalog/test_linking.py",
+    "api/test_reading.py",
     "digests/test_build.py",
-    "digests/test_daily.py",
-    "digests/test_marks_apart.py",
     "digests/test_views.py",
     "learning/test_similar.py",
     "library/test_events.py",
     "operate/test_archive.py",
     "operate/test_checks.py",
-    "pages/test_kept_paper_page.py",
     "pages/test_revisions.py",
-    "papers/test_enrich.py",
     "papers/test_limiter.py",
-    "papers/test_polling.py",
-    "papers/test_queries.py",
-    "papers/test_sample.py",
     "papers/test_search.py",
     "papers/test_search_costs.py",
-    "papers/test_settling.py",
     "papers/test_store.py",
-    "papers/test_views.py",
     "readers/test_at_once.py",
     "readers/test_deleted_meanwhile.py",
     "readers/test_links.py",
-    *(f"runs/{name}" for name in RUNS),
+    "runs/test_dispatch.py",
+    "runs/test_record.py",
+    "runs/test_states.py",
+    "runs/test_sweep.py",
+    "runs/web/test_views.py",
     "summaries/test_at_once.py",
-    "summaries/test_summarise.py",
-    "summaries/test_views.py",
+    "test_headers.py",
     "ui/test_input.py",
     "workers/site/test_at_rest.py",
     "workers/site/test_connections.py",

@@ -1,4 +1,4 @@
-"""The commands of the READMEs, run as written: checks, quick runs, training."""
+"""The commands of the READMEs: checks that train, a training, the names of the others."""
 
 import re
 import shlex
@@ -19,14 +19,6 @@ def lines(slug: str) -> list[list[str]]:
     """The commands of a README, as words, without what stands behind a #."""
     text = (ROOT / "methods" / slug / "README.md").read_text(encoding="utf-8")
     return [shlex.split(line, comments=True) for line in LINE.findall(text)]
-
-
-QUICK = [
-    words
-    for slug in registry.slugs()
-    for words in lines(slug)
-    if words[0] == "run" and "quick" in words
-]
 
 
 def trained(slug: str) -> list[str]:
@@ -52,20 +44,13 @@ def test_rows_that_train_pass(
     assert all(re.search(rf"^{name} .*passed$", told, re.M) for name in rows)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", QUICK, ids=" ".join)
-def test_a_quick_run_of_a_readme_runs_as_written(
-    words: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    assert main(words) == 0, capfd.readouterr()
-
-
-def test_every_readme_names_its_checks_and_the_older_two_a_quick_run() -> None:
+def test_every_readme_names_its_checks_and_the_quick_run_of_its_question() -> None:
+    """That run is tested by test_questions.py."""
     for slug in ("token_pruning", "seps", "concept_lm"):
-        assert ["check", slug] in lines(slug)
-    assert {words[1].partition(".")[0] for words in QUICK} >= {"token_pruning", "seps"}
+        question = registry.get(slug).question
+        assert question is not None
+        quick = ["run", f"{slug}.{question.benchmark}", "--preset", "quick"]
+        assert {("check", slug), tuple(quick)} <= {*map(tuple, lines(slug))}
 
 
 @pytest.mark.slow
