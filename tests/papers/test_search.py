@@ -609,3 +609,34 @@ class TestWhatPeopleType:
         make_paper(72, title="Owls", authors=[{"name": "Zoe Lind-Berg", "affiliation": ""}])
         for text in ("Lind-Berg", "berg", "Zoe Lind-Berg"):
             assert [paper.title for paper in search(text).papers][:1] == ["Owls"], text
+
+
+WRITTEN_BY = [
+    ("Jane F. Doe", ["Jane Doe", "J. Doe", "jane f doe", "Doe, Jane", "DOE, J. F.", "J F Doe"]),
+    ("Conan O’Neil", ["Conan O'Neil", "C. O’Neil", "Conan ONeil", "o'neil, conan"]),
+    ("Jean-Luc Lind-Berg", ["Jean Luc Lind-Berg", "J.-L. Lind-Berg", "Jeanluc Lind Berg"]),
+    ("Xiaoming Li", ["Xiao-Ming Li", "X. Li", "Li, Xiaoming", "XIAOMING LI"]),
+    ("Łukasz van der Żak", ["Lukasz van der Zak", "L. Zak", "Lukasz Zak", "van der Żak, Ł."]),
+]
+OTHERS = ["Karl Doe", "Mary Doe", "Jane Doering", "Conan Neil", "Karl Berg", "Mingxia Li"]
+
+
+@pytest.mark.parametrize(("author", "queries"), WRITTEN_BY, ids=[name for name, _ in WRITTEN_BY])
+def test_an_author_is_found_however_the_name_is_written(author: str, queries: list[str]) -> None:
+    make_paper(80, title="Owls", authors=[{"name": author, "affiliation": ""}])
+    for number, name in enumerate(OTHERS, 81):
+        make_paper(number, title=f"Owls {number}", authors=[{"name": name, "affiliation": ""}])
+    # Names of two authors are no name of either.
+    make_paper(99, title="Pairs", authors=[{"name": n, "affiliation": ""} for n in OTHERS])
+    for query in queries:
+        for text in (f'author:"{query}"', f'owls au:"{query}"', f'au:"{query}" OR au:"No One"'):
+            assert [paper.title for paper in search(text).papers] == ["Owls"], text
+        excluded = [paper.title for paper in search(f'owls -author:"{query}"').papers]
+        assert "Owls" not in excluded, query
+        assert len(excluded) == len(OTHERS), query
+
+
+def test_a_surname_with_an_apostrophe_is_found_without(papers: None) -> None:
+    make_paper(80, title="Owls", authors=[{"name": "Conan O'Neil", "affiliation": ""}])
+    for text in ("O'Neil", "O’Neil", "ONeil", "oneil", '"O\'Neil"', "conan"):
+        assert [paper.title for paper in search(f"author:{text}").papers] == ["Owls"], text

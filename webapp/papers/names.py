@@ -61,6 +61,11 @@ class Name:
         return " ".join(filter(None, (self.particle, self.family))) or self.literal
 
     @property
+    def in_order(self) -> str:
+        """Given names first, as arXiv has it, without a suffix."""
+        return " ".join(filter(None, (self.given, self.last)))
+
+    @property
     def inverted(self) -> str:
         """`Family, Given, Suffix`, as RIS has it."""
         return ", ".join(filter(None, (self.last, self.given, self.suffix)))
@@ -181,4 +186,9 @@ def wrote(name: str, authors: Iterable[str]) -> bool:
 
 
 def _comparable_words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", _APOSTROPHES.sub("", fold(text)))
+    return re.findall(r"[^\W_]+", without_apostrophes(fold(text)))
+
+
+def without_apostrophes(text: str) -> str:
+    """Remove apostrophes of every kind, which names are written with and without."""
+    return _APOSTROPHES.sub("", text)

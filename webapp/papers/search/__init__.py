@@ -23,6 +23,7 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
+from webapp.papers.search.authors import papers_by
 from webapp.papers.search.marking import MarkedPaper, marked
 from webapp.papers.search.query import (
     UNSPACED,
@@ -376,7 +377,7 @@ def _answerable(query: Query) -> bool:
     """Whether something is asked for that is not also excluded."""
     wanted = {term for term in query.terms if not term.exclude}
     unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
-    named = any(not named_field.exclude for named_field in query.named)
+    named = query.only is not None or any(not named.exclude for named in query.named)
     narrowed = bool(named or query.since or query.until) and not unwanted
     return (bool(wanted) or narrowed) and not wanted & unwanted
 
@@ -391,15 +392,20 @@ def _is_free(term: QueryTerm) -> bool:
 
 
 def _resolved(query: Query, reader: User | None) -> Query:
-    """The query with the keys of the papers that its named fields allow and exclude.
+    """Return the query with the keys of the papers that its fields and authors allow and exclude.
 
     Raises QueryError.
     """
     found = [(_papers_of(named, reader), named.exclude) for named in query.named]
+    names = [term for term in query.terms if any(way.name for way in (term, *term.others))]
+    for term in names:
+        each = (papers_by(way) for way in (term, *term.others))
+        found.append((set[int]().union(*each), term.exclude))
     wanted = [keys for keys, exclude in found if not exclude]
     unwanted = set[int]().union(*(keys for keys, exclude in found if exclude))
     only = tuple(set.intersection(*wanted)) if wanted else None
-    return replace(query, only=only, without=tuple(unwanted))
+    terms = tuple(term for term in query.terms if term not in names)
+    return replace(query, terms=terms, only=only, without=tuple(unwanted))
 
 
 def _papers_of(named: NamedField, reader: User | None) -> set[int]:

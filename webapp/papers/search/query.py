@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from django.utils.translation import gettext, gettext_noop
 
 from webapp.papers import folding
+from webapp.papers.names import parse_name, without_apostrophes
 from webapp.papers.search.words import IDLE, other_spelling
 
 MAXTERMS = 16
@@ -47,6 +48,7 @@ PREFIXES = frozenset(
 )
 _ELECTRONIC = frozenset({"mail", "commerce", "learning", "book"})  # after an e, joined or not
 _NUMBERED = re.compile(r"([a-z]{2,})(\d.*)")  # gpt4o, resnet50: also GPT-4o, ResNet-50
+_ELIDED = re.compile(r"([dlo])(\w{3,})")  # oneil: the index has O'Neil as two words
 # As in the index, where words are letters and digits only (migration 0001).
 SPELLED = {"c++": "cplusplus", "c#": "csharp"}
 
@@ -61,6 +63,7 @@ class QueryTerm:
     exclude: bool = False
     quoted: bool = field(default=False, compare=False)  # its words belong together
     others: tuple["QueryTerm", ...] = ()  # any of these does as well: `pruning OR merging`
+    name: str = field(default="", compare=False)  # of an author, with given names, as typed
 
     def ways(self) -> list[tuple[tuple[str, ...], bool]]:
         """The words of every alternative in every spelling; whether the last is only begun."""
@@ -78,8 +81,13 @@ class QueryTerm:
         if self.column == "categories" or self.prefix:
             return [self.words]
         ways = [self.words]
-        if self.column != "authors":
-            ways.append(tuple(map(other_spelling, self.words)))
+        if self.column == "authors":
+            if rest:
+                ways.append(("".join(self.words),))  # Lind-Berg, Lindberg
+            elif elided := _ELIDED.fullmatch(first):
+                ways.append((elided[1], elided[2]))
+            return ways
+        ways.append(tuple(map(other_spelling, self.words)))
         if not rest:
             ways += [
                 (prefix, first.removeprefix(prefix))
@@ -249,12 +257,19 @@ def _term(text: str, column: str) -> QueryTerm | None:
     text = text.removeprefix("-")
     if column == "categories" or (not column and _CATEGORY.fullmatch(text)):
         return QueryTerm((category_word(text.strip('"')),), "categories")
+    name = ""
+    if column == "authors":
+        name = parse_name(text.strip('"')).in_order
+        text = without_apostrophes(text)
     words = tuple(words_of(text))
     if not words:
         return None
     # A prefix of one letter would match too many words to be fast.
     is_prefix = text.endswith("*") and len(words[-1]) > 1
-    return QueryTerm(words, column, prefix=is_prefix, quoted=text.startswith('"'))
+    is_full = " " in name and not is_prefix
+    return QueryTerm(
+        words, column, is_prefix, quoted=text.startswith('"'), name=name if is_full else ""
+    )
 
 
 def _days(text: str) -> tuple[date, date] | None:
