@@ -44,7 +44,7 @@ LEARNED = "learned:"  # begins what stands as a keyword in stored matches
 SAVED = f"{LEARNED}close to what was saved"
 UNLIKE = f"{LEARNED}close to what is not for the reader"
 SURE = 5  # saved papers from which an order is more than a guess
-VERY_CLOSE, CLOSE = 0.6, 0.36  # closeness; chosen on May 2025 (`benchmarks.reader_days`)
+VERY_CLOSE, CLOSE = 1.0, 0.58  # closeness; chosen on May 2025 (`benchmarks.reader_days`)
 LEAST_MARGIN = 0.1  # of saved papers: fewer or unlike ones give no scale
 MAX_POINTS = 10.0  # of closeness: one paper in 22,000
 PUSH = 10.0  # points that a paper loses if it equals one that is not for the reader
@@ -168,7 +168,7 @@ class Learned:
         return sum(self.reference) / len(self.reference) if self.reference else 0.0
 
     def closeness(self, log_odds: float) -> float:
-        """Return 0 for an average recent paper, and about 0.7 for one like the saved papers."""
+        """Return 0 for an average recent paper, and about 1 for one like the saved papers."""
         return (log_odds - self._average) / math.sqrt(max(self.margin, LEAST_MARGIN))
 
     @cached_property

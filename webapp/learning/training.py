@@ -1,5 +1,10 @@
 """Training of a reader's preferences: a linear model over TF-IDF, from what they saved.
 
+A support vector machine spreads its weight over all words of a few papers. Terms that several of
+them share and that others lack, such as "KV cache", say more: the SHARED strongest count extra, by
+the square of what they tell apart (the Kullback-Leibler divergence of the papers with the term,
+among those saved and among all).
+
 "Not for me" is a negative example with three times the weight of one of the recent papers that
 stand for everything else; a paper that was only read counts a third of a saved one.
 """
@@ -7,20 +12,25 @@ stand for everything else; a paper that was only read counts a third of a saved 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from webapp.learning.linear import pruned
-from webapp.learning.numbered import Vectors, numbered, numbered_vector, paper_vector
+from webapp.learning.linear import Linear, pruned
+from webapp.learning.numbered import Vectors, numbered, numbered_vector, paper_vector, terms_of
 from webapp.learning.preferences import TERMS as COMPARED
 from webapp.learning.preferences import Learned, LearnedPaper, packed_examples
 from webapp.learning.svm import Example, fit
-from webapp.learning.tfidf import Vector
+from webapp.learning.tfidf import Vector, vocabulary
 from webapp.papers.models import Paper
 
-FORMAT = 4  # part of fingerprints: raise it when models are trained or stored differently
+if TYPE_CHECKING:
+    from webapp.learning.numbered import Numbered
+
+FORMAT = 5  # part of fingerprints: raise it when models are trained or stored differently
 LEAST = 1  # liked papers before anything is learned: a guess until there are `preferences.SURE`
 READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
@@ -29,6 +39,7 @@ CALIBRATED = 1_000  # further ones, among which a paper's closeness is a share
 NAMED = 300  # examples that may be named as the nearest, the latest
 FOLDS = 5  # of cross-validation
 CROSS_VALIDATED = 100  # saved papers at most, for their margin
+SHARED, EXTRA = 5, 2.0  # terms that saved papers share, and their weight; chosen on May 2025
 TERMS = 1_000  # weights stored, the largest: the same order as all, in a tenth of the time
 Text = tuple[str, str]  # title and abstract
 
@@ -90,7 +101,7 @@ def train(feedback: Signals) -> Learned | None:
     if not background and all(example.liked for example in examples):
         return None
     others = [Example(numbered_vector(*text), False) for text in background]
-    model = pruned(fit([*examples, *others]), TERMS)
+    model = _fit(examples, others)
     compared = Vectors.of(reference or background)
     named = [
         LearnedPaper(title, identifier, weight > 0, _strongest(title, abstract))
@@ -108,6 +119,33 @@ def train(feedback: Signals) -> Learned | None:
     return replace(learned, reference=tuple(sorted(odds)))
 
 
+def _fit(examples: list[Example], others: list[Example]) -> Linear:
+    """Return a model of a reader's papers, apart from others."""
+    model = pruned(fit([*examples, *others]), TERMS)
+    saved = [example.vector for example in examples if example.liked]
+    extra = _shared_terms(saved)
+    weights = {
+        term: round(model.weights.get(term, 0.0) + extra.get(term, 0.0), 4)
+        for term in {**model.weights, **extra}
+    }
+    return Linear(model.intercept, weights)
+
+
+def _shared_terms(papers: list[Numbered]) -> Vector:
+    """Return the extra weight of the terms that tell most of several papers."""
+    counts = Counter(term for numbers, _ in papers for term in terms_of(numbers))
+    told = {}
+    for term, count in counts.items():
+        if count > 1:
+            everywhere = math.exp(1 - vocabulary()[term])  # the share of all papers
+            here = (count + everywhere) / (len(papers) + 1)
+            told[term] = here * math.log(here / everywhere) + (1 - here) * math.log(
+                (1 - here) / (1 - everywhere)
+            )
+    strongest = sorted(told, key=lambda term: (-told[term], term))[:SHARED]
+    return {term: EXTRA * told[term] ** 2 / vocabulary()[term] for term in strongest}
+
+
 def _saved_margin(examples: list[Example], others: list[Example], compared: Vectors) -> float:
     """Return the mean log-odds of saved papers left out of training, above those of `compared`."""
     liked = [example for example in examples if example.liked][:CROSS_VALIDATED]
@@ -117,8 +155,7 @@ def _saved_margin(examples: list[Example], others: list[Example], compared: Vect
         rest = [example for number, example in enumerate(liked) if number % FOLDS != fold]
         if not rest or not (others or refused):
             continue
-        model = fit([*rest, *refused, *others])
-        weights = numbered(model.weights)
+        weights = numbered(_fit([*rest, *refused], others).weights)
         average = float(compared.products(*weights).mean())
         left_out = Vectors.of_numbered([example.vector for example in liked[fold::FOLDS]])
         margins += (left_out.products(*weights) - average).tolist()
