@@ -93,7 +93,7 @@ def test_the_table_is_for_people(tmp_path: Path) -> None:
     path.write_text(line(1, "Fast speculative decoding in wall-clock time"))
     out, _ = score(path)
     assert out[0].split() == ["score", "kept", "id", "why"]
-    assert out[1].endswith("  speculative decoding +8.1, inference latency +6.9")
+    assert "  speculative decoding +7.8, inference latency +6.9, close to" in out[1]
 
 
 def test_what_is_unknown_is_named_with_what_comes_near(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 from webapp.core.revisions import Token, revision
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
+from webapp.digests.profiles.defaults import default_model
 from webapp.digests.profiles.validation import ProfileSettings
 from webapp.digests.scoring.scorer import Candidate, Rules
 from webapp.papers.models import Announcement, AnnounceType
@@ -115,7 +116,8 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
         key, owner = row.pop("pk"), row.pop("owner_id")
         model = ""
         if row["ranking"] != Profile.Ranking.RULES:
-            model = learned.get((owner, row["learn_from"]), "")
+            mine = learned.get((owner, row["learn_from"]), "")
+            model = mine if owner else default_model().fingerprint
         # Sorted, since PostgreSQL returns keys in an order of its own.
         text = json.dumps([model, row], sort_keys=True)
         found[key] = Setting(sha256(text.encode()).hexdigest(), bool(model))

@@ -227,7 +227,8 @@ class _Draft:
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many papers were considered, matched, and liked by the reader."""
-        liked = self.rules.learned.liked if self.rules.learned else 0
+        learned = self.rules.learned
+        liked = learned.liked if learned and not learned.keyword_closeness else 0
         return self.day.considered(self.rules), self.matched + len(self.further), liked
 
     def fingerprint(self, contents: Sequence[str]) -> str:

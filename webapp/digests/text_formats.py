@@ -9,6 +9,7 @@ from typing import Any
 from assay_common.text import one_line
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.scoring.terms import keyword_name
+from webapp.learning.preferences import CHOSEN
 from webapp.papers.models import Paper
 from webapp.ui.markup import plain
 
@@ -118,7 +119,8 @@ def _reason(match: dict[str, Any]) -> str:
     near = f"“{_one_line(match['near'])}”" if match.get("near") else ""
     if closeness := match.get("closeness"):
         preposition = "from" if closeness == "further" else "to"
-        return f"{closeness} {preposition} {near or 'what was saved'}"
+        others = "the papers this feed is about" if match["keyword"] == CHOSEN else "what was saved"
+        return f"{closeness} {preposition} {near or others}"
     if near:
         return f"like {near}, which is not for you"
     return match.get("text") or keyword_name(match["keyword"])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 LEARNED = "learned:"  # begins what stands as a keyword in stored matches
 SAVED = f"{LEARNED}close to what was saved"
+CHOSEN = f"{LEARNED}close to what was chosen"
 UNLIKE = f"{LEARNED}close to what is not for the reader"
 SURE = 5  # saved papers from which an order is more than a guess
 VERY_CLOSE, CLOSE = 1.0, 0.58  # closeness; chosen on May 2025 (`benchmarks.reader_days`)
@@ -158,6 +159,9 @@ class Learned:
     examples: Mapping[str, Any]  # packed
     liked: int  # papers it was learned from
     fingerprint: str
+    # Of a list that closeness alone decides: what a point of a keyword adds to it. The papers that
+    # such a model was learned from were chosen, not saved.
+    keyword_closeness: float = 0.0
 
     def __repr__(self) -> str:
         """What digests depend on; the weights would take longer to write than a day to score."""

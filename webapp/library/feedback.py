@@ -135,11 +135,15 @@ def _learn(readers: list[int], days: int) -> int:
 
 
 def model_for(owner: int | None, source: str) -> Learned | None:
-    """What is learned from a reader's present feedback, trained and stored if it changed."""
-    reader = User.objects.filter(pk=owner).first() if owner else None
-    if reader is None:
-        return None
-    _learn_from(reader, source)
+    """Return what is learned from a reader's present feedback, trained and stored if it changed.
+
+    Without a reader, the model of the site's own list.
+    """
+    if owner is not None:
+        reader = User.objects.filter(pk=owner).first()
+        if reader is None:
+            return None
+        _learn_from(reader, source)
     return known_model(owner, source)
 
 

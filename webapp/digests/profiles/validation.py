@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from webapp.digests.models import LearnedModel, Profile
-from webapp.digests.profiles.defaults import EXCLUDE, MIN_SCORE, default_keywords
+from webapp.digests.profiles.defaults import EXCLUDE, MIN_SCORE, default_keywords, default_model
 from webapp.digests.scoring.scorer import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
@@ -178,20 +178,28 @@ def learned_of(model: LearnedModel) -> Learned:
 
 
 def known_model(owner: int | None, source: str) -> Learned | None:
-    """What was learned from a reader, or from one of their lists or tags."""
-    model = LearnedModel.objects.filter(reader=owner, source=source).first() if owner else None
+    """Return what was learned from a reader, or from one of their lists or tags.
+
+    A feed without an owner has the model of the site's own list.
+    """
+    if owner is None:
+        return default_model()
+    model = LearnedModel.objects.filter(reader=owner, source=source).first()
     return learned_of(model) if model else None
 
 
 def known_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
-    """What was learned for profiles, by reader and source; one query."""
-    learning = [p for p in profiles if p.owner_id and p.ranking != Profile.Ranking.RULES]
-    wanted = {(profile.owner_id, profile.learn_from) for profile in learning}
+    """Return what was learned for profiles, by reader (0 for none) and source; one query."""
+    learning = [profile for profile in profiles if profile.ranking != Profile.Ranking.RULES]
+    wanted = {(profile.owner_id, profile.learn_from) for profile in learning if profile.owner_id}
+    ownerless = {
+        (0, profile.learn_from): default_model() for profile in learning if not profile.owner_id
+    }
     models = (
         LearnedModel.objects.filter(reader__in={owner for owner, _ in wanted}) if wanted else ()
     )
     keyed = (((model.reader_id, model.source), model) for model in models)
-    return {key: learned_of(model) for key, model in keyed if key in wanted}
+    return ownerless | {key: learned_of(model) for key, model in keyed if key in wanted}
 
 
 def save_settings(profile: Profile, new: ProfileSettings) -> None:
@@ -223,6 +231,7 @@ def site_profile() -> Profile:
             "exclude": list(EXCLUDE),
             "min_score": MIN_SCORE,
             "matching": Profile.Matching.RARITY,
+            "ranking": Profile.Ranking.BOTH,
             "announce_types": [kind.value for kind in DEFAULT_TYPES],
         },
     )[0]

@@ -18,7 +18,8 @@ A keyword with a sign only moves papers that have another one: `+LLM` adds its w
 
 A model learned from the reader (`learned`) ranks and admits, and refuses nothing: papers that are
 close to what they saved stand in the list with those that the keywords find, and the nearest of the
-rest are folded (`select`). A paper marked "Not for me" takes points from papers that are like it,
+rest are folded (`select`). The site's own list has a model of chosen papers, and closeness decides
+alone: a keyword adds to it. A paper marked "Not for me" takes points from papers that are like it,
 and a paper that was saved is no news.
 
 Profiles share their keywords: each is searched for once in a paper, for all profiles together.
@@ -58,6 +59,7 @@ A_DAY = 2_000  # papers of which it is remembered what is in their texts
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
 MENTION = 0.5  # of a keyword's points: a single mention, by place
+MOST_POINTS = 15.0  # of keywords that add to closeness, where that decides
 BESIDE = 3  # this part of a digest's size is room for the closest papers beside keywords' matches
 NEAREST = 30  # papers of a digest that are folded, the nearest of the rest
 UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
@@ -305,6 +307,9 @@ class Scorer:
             score = round(by_rules + points.closeness, 6)
             closeness = known.closeness(log_odds) - refusal
             standing = matched.standing if matched else Standing.NEAREST
+            if matched and known.keyword_closeness:
+                closeness += known.keyword_closeness * min(matched.score, MOST_POINTS)
+                standing = Standing.ABOUT if closeness >= learned.CLOSE else Standing.BELOW
             by_author = bool(matched and matched.by_author)
             kept.append(
                 Kept(at, score, bool(matched), by_rules, log_odds, closeness, by_author, standing)
@@ -373,7 +378,8 @@ class Scorer:
         refusal, refused = known.refusal(*text)
         closeness = known.closeness(log_odds) - refusal
         points = self._closeness_points(rule, log_odds, refusal)
-        close = _match(learned.SAVED, [], points.closeness, "learned")
+        what = learned.CHOSEN if known.keyword_closeness else learned.SAVED
+        close = _match(what, [], points.closeness, "learned")
         close["closeness"] = learned.closeness_in_words(closeness)
         if names_near and closeness >= learned.CLOSE:
             cosine, (title, identifier) = known.saved.nearest(*text)
@@ -613,7 +619,9 @@ def select(
     rest = [paper for paper in ordered if paper.at not in chosen]
     lower = [p._replace(standing=max(p.standing, Standing.BELOW)) for p in rest if p.matches]
     folded = in_order(rules, lower, candidates)[:size]
-    nearest = [paper for paper in others if paper.at not in chosen and not paper.matches][:NEAREST]
+    # The site's own list leaves them out: nobody's saved papers say what they are near to.
+    most = 0 if rules.learned.keyword_closeness else NEAREST
+    nearest = [paper for paper in others if paper.at not in chosen and not paper.matches][:most]
     return in_order(rules, listed, candidates) + folded + nearest, []
 
 

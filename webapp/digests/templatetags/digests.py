@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.terms import keyword_name
+from webapp.learning.preferences import CHOSEN
 from webapp.papers.models import Paper
 from webapp.papers.proposal import first_clause, informative_sentence, what_it_did
 
@@ -53,6 +54,12 @@ def readers_feeds(context: RequestContext) -> list[tuple[Profile, bool]]:
 def matched_text(match: Mapping[str, Any]) -> str:
     """Return the words of the paper that matched, else the keyword."""
     return match.get("text") or keyword_name(match["keyword"])
+
+
+@register.filter
+def is_of_chosen(match: Mapping[str, Any]) -> bool:
+    """Return whether a match is a paper's closeness to the papers of the site's own list."""
+    return bool(match["keyword"] == CHOSEN)
 
 
 @register.filter
