@@ -153,9 +153,8 @@ CHAINS = (
     ("test_up.py", "test_full_postgresql.py", "test_closed_disk.py", "test_no_landlock.py"),
     ("test_kills.py", "test_storm.py", "test_messages.py", "test_background.py"),
 )
-# What computes for longest, the types before what takes over what was learnt of them.
+# The longest computations.
 LONGEST = ("test_what_speaks_to_the_database_holds_on_postgresql", "test_rows_that_train_pass")
-LONGEST += ("test_style[mypy]",)
 CHAIN_OF = {name: number for number, names in enumerate(CHAINS) for name in names}
 
 

@@ -174,13 +174,12 @@ def asking() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("types")  # mypy's cache is copied when it is whole
 @pytest.mark.timeout(600)
 def test_a_new_method_passes_what_is_asked_of_every_method(tmp_path: Path) -> None:
     """In a copy of the checkout: its style, its types and the tests, with the skeleton as made."""
     copy = tmp_path / "assay"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
-    types = Path(sys.prefix) / ".mypy_cache"
+    types = ROOT / ".mypy_cache"
     if types.is_dir():
         shutil.copytree(types, tmp_path / "types")
 
