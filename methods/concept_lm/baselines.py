@@ -1,4 +1,4 @@
-"""What v2 is held against, all from one pretrained base, on identical data and steps.
+"""Baselines of v2, all from one pretrained base, on identical data and steps.
 
 `plain` is v1. `dropped` is v2 with every token NULL, that is the base without its middle layers;
 `equal` keeps as many of them, rho of each, as v2's operations would pay for.
@@ -30,7 +30,7 @@ NAMES = ("plain", "dropped", "equal", *WITH_CONCEPTS)
 
 
 def equal_split(split: tuple[int, int, int], rho: float) -> tuple[int, int, int]:
-    """How to split so that, without concepts, as many layers run as a token of v2 costs.
+    """A split that, without concepts, runs as many layers as a token of v2 costs.
 
     A share rho of its tokens goes through the middle layers: so many of those are kept.
     """
@@ -59,7 +59,7 @@ def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Judgement:
-    """How a model does on held-out text."""
+    """Measurements of a model on held-out text."""
 
     bits: float  # bits a byte
     flops: float  # operations a byte, decoding at the middle of the window
@@ -72,7 +72,7 @@ class Judgement:
     removed: float = 0.0  # and when there are no concepts
 
     def times(self, share: float) -> Self:
-        """What is counted of a token, of a byte where so many tokens make one."""
+        """The figures of a token as those of a byte, where `share` tokens make one."""
         counted = ("bits", "flops", "shuffled", "removed")
         return replace(self, **{name: share * getattr(self, name) for name in counted})
 

@@ -165,7 +165,7 @@ BOUNDS_AT = 2048  # tokens of context
 
 
 def _bounds(charts: Charts, model: ConceptLM, rules: Iterable[int]) -> None:
-    """What counted operations allow: for what is timed, and for shapes of real use."""
+    """Speed-ups that counted operations allow, for the timed shape and for shapes of real use."""
     base, config = model.base_config, model.config
     real, wide = replace(config, n_concepts=4096), copy.copy(base)
     wide.vocab_size = QWEN3_SMALL.vocab_size
@@ -505,7 +505,7 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
 
 
 def _report(charts: Charts, runs: dict[str, list[Priced]], task: PlanTask) -> None:
-    """What the plans carry, and how many codes they use."""
+    """Report the information in the plans and the number of codes they use."""
     (known, free), codes = task.floors, float(task.codes)
     limits = {
         "nll": {"H(y | z), computed": known, "H(y), computed": free},
@@ -523,7 +523,7 @@ def _report(charts: Charts, runs: dict[str, list[Priced]], task: PlanTask) -> No
 
 
 def priced(em: HardEM, seed: int) -> Priced:
-    """What plans for the held-out texts cost, nats, and how many codes they use, by series.
+    """Cost of plans for the held-out texts, in nats, and the number of codes used, by series.
 
     The plans are chosen for the text itself, written by the planner, or another text's. Codes are
     counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and

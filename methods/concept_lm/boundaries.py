@@ -1,4 +1,4 @@
-"""Rules of where a concept stands: the notes' five ways, and H-Net's boundary beside them.
+"""Boundary rules, which place concepts: the notes' five, and H-Net's beside them.
 
 A rule reads the shallow hidden states in parallel (`signal`), then walks along time with a small
 state (`step`). The packed pass and the decoder take the same steps, so they agree by construction.
@@ -29,7 +29,7 @@ class Boundary(Threshold):
         self.rho = rho
 
     def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""What the rule reads: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
+        r"""The rule's input: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
 
         A rule may read the past and the token itself, nothing later; this one reads nothing: 0.
 
@@ -84,7 +84,7 @@ class Boundary(Threshold):
         return torch.ones_like(signal[..., :1])
 
     def loss(self, model: Any, output: Any, x: Tensor) -> Tensor:
-        r"""What the rule adds to the loss of a batch (B, T): a scalar, here nothing.
+        r"""The rule's term in the loss of a batch (B, T): a scalar, here 0.
 
         Equation: $L_{rule} = 0$
         """

@@ -48,6 +48,6 @@ class ConceptConfig:
 
 
 def recommended(shallow: int, middle: int, deep: int, **changes: Any) -> ConceptConfig:
-    """What measurement asked for: usage bonus, run cap, windowed shallow layers, token readout."""
+    """Settings that measured best: usage bonus, run cap, windowed shallow layers, token readout."""
     values: Any = {"usage_bonus": 0.1, "run_cap": 16, "shallow_window": 64, "readout": "token"}
     return ConceptConfig(shallow, middle, deep, **(values | changes))

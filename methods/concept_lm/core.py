@@ -62,7 +62,7 @@ def pack(is_concept: Tensor) -> Tensor:
 
 @dataclass
 class ConceptOutput:
-    """What a packed pass computed."""
+    """The results of a packed pass."""
 
     logits: Tensor  # (B, T, V)
     routing: Routing
@@ -198,7 +198,7 @@ class PackedPass(nn.Module):
         return e
 
     def given(self, m: Tensor, routing: Routing, packed: Tensor) -> Tensor:
-        r"""What the middle layers gave (B, C, d), before it is used. Equation: $m = m$"""
+        r"""A change to the middle layers' output (B, C, d); none here. Equation: $m = m$"""
         return m
 
     def deep_positions(self, is_concept: Tensor) -> Tensor:

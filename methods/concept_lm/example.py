@@ -33,9 +33,8 @@ def compress() -> None:
 def plan() -> None:
     """Two steps of warm-up and two of Hard-EM, then a plan for each prompt and a text from it."""
     task = PlanTask(types=2, bits=2)
-    em = HardEM(
-        task, task.shape(d=32), EMSettings(samples=8, batch=4), Curriculum(warm_up=2, steps=2)
-    )
+    settings = EMSettings(samples=8, batch=4, held=8)
+    em = HardEM(task, task.shape(d=32), settings, Curriculum(warm_up=2, steps=2))
     em.train(watch=4)
     z = em.planner.sample(em.u, 0.0)  # (8, 2, 2)
     y = em.executor.write(z, task.y_length, 0.0)  # (8, 4)

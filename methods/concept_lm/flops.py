@@ -1,4 +1,4 @@
-"""What a decoded token costs, counted: the bound that measured speed is held against.
+"""Operations of a decoded token: the bound that measured speed is compared with.
 
 A multiply-add is two operations. Norms, RoPE, softmax and the embedding lookup are left out: they
 are under a hundredth of a layer at d >= 256.
@@ -75,6 +75,6 @@ def choosing(base: Any, config: ConceptConfig) -> float:
 
 
 def speedup_bound(base: Any, config: ConceptConfig, context: float, rho: float) -> float:
-    """How many times fewer operations v2 needs than its base; tails average (1 / rho - 1) / 2."""
+    """Operations of the base over those of v2; tails average (1 / rho - 1) / 2."""
     ours = concept_token(base, config, context, rho, (1 / rho - 1) / 2)
     return plain_token(base, context) / ours

@@ -17,7 +17,7 @@ from .config import ConceptConfig
 
 @dataclass
 class Routing:
-    """What the head decided for a batch."""
+    """The head's decisions for a batch."""
 
     is_concept: Tensor  # (B, T) bool, with the run cap
     ids: Tensor  # (B, T) long, meaningful where is_concept
@@ -29,7 +29,7 @@ class Routing:
 
 
 class Threshold(nn.Module):
-    """What a number must pass, following where it should stand."""
+    """A threshold that follows a target."""
 
     threshold: Tensor
     seen: Tensor
@@ -129,7 +129,7 @@ class ConceptHead(nn.Module):
         return torch.cat([logits[..., :-1], null], dim=-1)
 
     def margin(self, logits: Tensor) -> Tensor:
-        r"""How far NULL is ahead: logit_NULL - logsumexp(concepts), (.., K + 1) -> (..).
+        r"""The lead of NULL: logit_NULL - logsumexp(concepts), (.., K + 1) -> (..).
 
         Equation: $\mathrm{margin}_t = l_{t, \mathrm{NULL}} - \log \sum_{k = 1}^{K} e^{l_{tk}}$
         """
@@ -189,7 +189,7 @@ def draw(logits: Tensor, temperature: float, generator: torch.Generator | None =
 
 
 def usage(logits: Tensor) -> Tensor:
-    r"""How many codes are used, and how surely: (N, .., K) logits -> nats, a scalar.
+    r"""Bonus for many codes, each used surely: (N, .., K) logits -> nats, a scalar.
 
     Bars are means over the N, the sum is over what lies between.
 
@@ -209,7 +209,7 @@ def entropy(p: Tensor) -> Tensor:
 
 
 def since(is_concept: Tensor) -> Tensor:
-    r"""How many tokens ago the last concept stood, 0 on one: (B, T) bool -> (B, T).
+    r"""Tokens since the last concept, 0 on one: (B, T) bool -> (B, T).
 
     Positions count from 0; last is -1 before the first concept.
 

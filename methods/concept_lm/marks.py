@@ -1,4 +1,4 @@
-"""Where a model's concepts stand in a text, and what each is nearest to: for people to read."""
+"""The concepts of a model in a text, each with the tokens nearest to it, for people to read."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -121,7 +121,7 @@ class ConceptLM(PackedPass):
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
 
     def decide(self, routing: Routing, *read: Any) -> None:
-        """Where a boundary rule stands in the place of NULL, let it say where concepts stand.
+        """Let a boundary rule, if there is one, place the concepts instead of NULL.
 
         It reads h (B, T, d) and ids (B, T); `lengths` (B,) are of the rows, `probe` is a cache of
         decoding, and `memory` (B, memory) what the rule remembers of the tokens before.
@@ -142,7 +142,7 @@ class ConceptLM(PackedPass):
         return e * take(self.boundary.gain(routing.signal), packed)
 
     def given(self, m: Tensor, routing: Routing, packed: Tensor) -> Tensor:
-        r"""What the middle layers gave (B, C, d), smoothed under H-Net's rule.
+        r"""The middle layers' output (B, C, d), smoothed under H-Net's rule.
 
         Equation: $\bar m_j = p_j m_j + (1 - p_j) \bar m_{j - 1}$
         """

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +119,7 @@ def size(tokenizer: Any, x: Tensor) -> int:
 def checkpoint(
     params: TrainParams, about: Mapping[str, Any], corpus: Corpus, name: str = "training"
 ) -> Checkpoint:
-    """Where a training is kept; one that goes on must agree in what it reads, and how."""
+    """The checkpoint of a training; a resumed one must agree in its data and how it reads them."""
     read = params.model_dump(include={"rows", "length", "lr", "seed"})
     about = {**about, "text": corpus.digest, "reading": read}
     return Checkpoint(Path(params.out) / f"{name}.pt", about, every=params.every)
@@ -228,35 +228,29 @@ def monitored(stats: Stats) -> str:
 
 @dataclass
 class Continuation:
-    """Windows of a text, cut in two: u to plan from, and a signal y that is taken from it.
-
-    y is the rest, an outline of that (every fourth token), or u itself.
-    """
+    """Windows of a text, cut in two: u to plan from, and y that follows it."""
 
     corpus: Corpus
     length: int
     device: torch.device
-    signal: Literal["rest", "outline", "same"] = "rest"
 
     def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Windows to learn from: u (n, length / 2), nothing, y (n, length / 2 or an eighth).
+        r"""Windows to learn from: u (n, length / 2), nothing, y (n, length / 2).
 
-        Equation: $u = x_{1..L/2}, \quad y = x_{L/2 + 1..L} \;\mathrm{or}\;
-        x_{L/2 + 1}, x_{L/2 + 5}, \dots \;\mathrm{or}\; u$
+        Equation: $u = x_{1..L/2}, \quad y = x_{L/2 + 1..L}$
         """
         step = int(torch.randint(1 << 30, ()))
         return self._cut(self.corpus.batch(step, n, self.length))
 
     def held(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The same of held-out text: (n, length / 2), nothing, (n, length / 2 or an eighth).
+        r"""The same of held-out text: (n, length / 2), nothing, (n, length / 2).
 
         Equation: $(u, y) = \mathrm{cut}(x)$
         """
         return self._cut(self.corpus.judged(n, self.length))
 
     def _cut(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        u, rest = x.to(self.device).tensor_split([self.length // 2], 1)
-        y = {"rest": rest, "outline": rest[:, ::4], "same": u}[self.signal]
+        u, y = x.to(self.device).tensor_split([self.length // 2], 1)
         return u, u[:, :0], y
 
 
@@ -274,7 +268,7 @@ def plan(
     warm_up = params.steps * 3 // 4
     em_steps = max(1, params.steps - warm_up)
     curriculum = Curriculum(warm_up, params.through, em_steps, grow=params.grow)
-    task = Continuation(corpus, params.length, base.device, params.signal)
+    task = Continuation(corpus, params.length, base.device)
     u, _, y = task.held(params.judged)
     sizes, middle = size(tokenizer, y), u.shape[1]
     with torch.no_grad():
@@ -283,12 +277,12 @@ def plan(
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
-    about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "signal": params.signal}
+    about = {"shape": asdict(shape), "curriculum": asdict(curriculum)}
     kept = checkpoint(params, about, corpus)
     with precision(base):
-        watch = params.watch or curriculum.total
-        trace = em.train(lambda step, total: on_progress(step, total, "v3"), watch, kept)
-        looks = trace or {curriculum.total: em.observe(1.0)}  # it had ended before
+        steps = curriculum.total
+        trace = em.train(lambda step, total: on_progress(step, total, "v3"), steps, kept)
+        stats = trace[steps] if trace else em.observe(1.0)  # the training had ended before
         with torch.no_grad():
             z = em.planner.sample(u, 0.0)
             costs = {
@@ -300,9 +294,7 @@ def plan(
             }
     per_byte = len(y) / sizes / math.log(2)
     lines = [f"{what}: {nats * per_byte:.3f}" for what, nats in costs.items()]
-    lines += [f"after {step} steps, {monitored(stats)}" for step, stats in looks.items()]
-    told = {"rest": "second halves", "outline": "outlines", "same": "first halves"}[params.signal]
-    report = "\n".join([f"held-out bits a byte of the {told}:", *lines])
+    report = "\n".join(["held-out bits a byte of the second halves:", *lines, monitored(stats)])
     return em.everything, {"shape": asdict(shape)}, report
 
 
@@ -328,7 +320,7 @@ def write(params: GenerateParams, device: str, on_progress: OnProgress) -> str:
 
 
 def until_end(new: Tensor, tokenizer: Any) -> Tensor:
-    r"""What was written (n,) before its first end of text, if there is one: (m,).
+    r"""The written tokens (n,) before the first end of text, if there is one: (m,).
 
     Equation: $m = \min \{t : y_t = \mathrm{EOS}\} \cup \{n\}$
     """

@@ -88,7 +88,7 @@ def decoder(
 def concepts(
     head: Any, config: ConceptConfig, h: Tensor, noise: Tensor | None
 ) -> tuple[list[int], Tensor]:
-    r"""Where concepts stand in one row, and their embeddings: (T, d) -> places, (C, d).
+    r"""Places of the concepts in one row, and their embeddings: (T, d) -> places, (C, d).
 
     With noise the largest of K + 1 decides, without it the threshold on NULL's lead; after R NULLs
     a concept is forced.

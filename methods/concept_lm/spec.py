@@ -22,7 +22,7 @@ class _Split(Params):
 
     @property
     def split(self) -> tuple[int, int, int]:
-        """How the base's layers are split."""
+        """The split of the base's layers."""
         return self.shallow, self.middle, self.deep
 
 
@@ -77,16 +77,14 @@ class CompressionParams(_Split):
 
 
 class _Plans(Params):
-    """What v3 plans, and how its planner learns to."""
+    """The plans of v3, and the training of its planner."""
 
     types: int = parameter(2, "v3: types of concepts in a plan.", ge=1, le=8)
     slots: int = parameter(4, "v3: concepts of each type at most.", ge=1, le=64)
     sequence: bool = parameter(False, "v3: types one after another, each knowing those before.")
     mtp: int = parameter(0, "v3: heads that foretell concepts further ahead.", ge=0, le=8)
     beams: int = parameter(0, "v3: candidates from a diverse beam search.", ge=0, le=64)
-    through: Literal["text", "prompt", "elbo"] = parameter(
-        "prompt", "v3: what plans are made of; elbo: of the text, charged for p(z | u)."
-    )
+    through: Literal["text", "prompt"] = parameter("prompt", "v3: what plans are made of.")
     grow: float = parameter(0.0, "v3: share of the warm-up in which texts lengthen.", ge=0, le=1)
 
 
@@ -94,7 +92,7 @@ class PlannerParams(_Plans):
     """Parameters of `planner` and `dropout`."""
 
     slots: int = parameter(1, "Concepts of each type at most.", ge=1, le=4)
-    through: Literal["text", "prompt", "elbo"] = parameter("text", "What plans are made of.")
+    through: Literal["text", "prompt"] = parameter("text", "What plans are made of.")
     warm_up: int = parameter(1200, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
     steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
     cool: float = parameter(0.2, "Temperature at which the warm-up ends.", gt=0, le=1)
@@ -149,11 +147,7 @@ class TrainParams(_Plans, _Real):
     dropped: bool = parameter(
         True, "v2: train the base with layers dropped at equal cost, too: twice the time."
     )
-    signal: Literal["rest", "outline", "same"] = parameter(
-        "rest", "v3: what plans are for: the rest, every fourth token of it, or what was read."
-    )
     choose_every: int = parameter(2, "v3: M, epochs between choices of an example's plan.", ge=1)
-    watch: int = parameter(0, "v3: steps between looks at the monitors; 0: at the end.", ge=0)
 
 
 class GenerateParams(_Real):

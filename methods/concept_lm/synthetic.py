@@ -81,7 +81,7 @@ class PlanTask:
 
     @cached_property
     def names(self) -> Tensor:
-        r"""How the prompt names each code, and none: (types, codes + 1), the last its own name.
+        r"""The prompt's name of each code, and of none: (types, codes + 1), the last its own name.
 
         Equation: $\mathrm{names}_{kc} = \pi_k(c), \quad \pi_k \sim \mathrm{Uniform}(S_{codes})$
         """

@@ -10,7 +10,7 @@ Naive Hard-EM starts from nothing: the executor ignores plans that mean nothing,
 better than another. What decides is the warm-up: an autoencoder on fresh data, with part of y
 hidden from the executor and a bonus for using many codes surely. Through the text,
 y -> q -> z -> y, z learns to carry y, foretold or not; through the prompt, u -> planner -> z -> y,
-it carries what u foretells; by the ELBO q pays for what the planner cannot foretell.
+it carries what u foretells.
 """
 
 import math
@@ -42,11 +42,11 @@ class Curriculum:
     """Warm-up, then Hard-EM.
 
     Raises:
-        InputError: for shares outside [0, 1], no steps, or another way than the three.
+        InputError: for shares outside [0, 1], no steps, or another warm-up than the two.
     """
 
     warm_up: Count = 900  # steps of the autoencoder on fresh data; 0 is naive
-    through: Literal["text", "prompt", "elbo"] = "text"  # what plans are made of: y by q, or u
+    through: Literal["text", "prompt"] = "text"  # plans are made of y by q, or of u
     steps: Some = 500  # steps of Hard-EM
     warm_up_drop: Share = 0.7  # share of y hidden from the executor in warm-up
     drop: Share = 0.2  # and in Hard-EM
@@ -80,7 +80,7 @@ class Curriculum:
 
 @configuration
 class EMSettings:
-    """How Hard-EM is run.
+    """Settings of Hard-EM.
 
     Raises:
         InputError: for values with which nothing would be learnt.
@@ -105,7 +105,7 @@ class EMSettings:
 
 
 class Task(Protocol):
-    """Where prompts and texts come from."""
+    """A source of prompts and texts."""
 
     def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""Prompts u (n, U), codes where they are known, and texts y (n, L), to learn from.
@@ -267,21 +267,20 @@ class HardEM:
     # -- the warm-up: autoencoders on fresh data, with part of y hidden from the executor ---------
 
     def warm_up_loss(self, step: int) -> Tensor:
-        r"""An autoencoder's loss on fresh data (u, y): through the text, the prompt, or the ELBO.
+        r"""An autoencoder's loss on fresh data (u, y), through the text or the prompt: a scalar.
 
-        Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}, L_{\mathrm{ELBO}}\}$
+        Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}\}$
         """
         u, _, y = self.task.sample(self.settings.batch)
-        ways = {"text": self.through_text, "prompt": self.through_prompt, "elbo": self.through_elbo}
-        return ways[self.curriculum.through](u, y, step)
+        through_text = self.curriculum.through == "text"
+        return (self.through_text if through_text else self.through_prompt)(u, y, step)
 
-    def autoencoded(self, y: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""y (B, L) -> q -> straight-through z -> y: the loss, q's logits and z.
+    def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""y (B, L) -> q -> straight-through z -> y; later the planner learns q's plans from u.
 
-        q is the recogniser's softmax, p the same with noise and temperature, z its argmax; logits
-        are (B, types, slots, codes), z (B, types, slots).
+        q is the recogniser's softmax, p the same with noise and temperature, z its argmax.
 
-        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q), \quad
+        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q) - \log p(z \mid u), \quad
         e = (\mathrm{onehot}_z + p - \mathrm{sg}(p)) E$
         """
         logits = self.recogniser.logits(y)[..., :-1]  # every slot is used
@@ -289,15 +288,7 @@ class HardEM:
         ids = p.argmax(-1)
         # In this order, not by kit's `straight_through`: training is chaotic in the last digit.
         onehot = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
-        bonus = self.settings.usage_bonus * usage(logits)
-        return self.rewritten(onehot, ids, y, step) - bonus, logits, ids
-
-    def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""The autoencoder's loss of u (B, U) and y (B, L); later the planner learns q's plans.
-
-        Equation: $L = L_{\mathrm{auto}} - \log p(z \mid u)$
-        """
-        loss, _, ids = self.autoencoded(y, step)
+        loss = self.rewritten(onehot, ids, y, step) - self.settings.usage_bonus * usage(logits)
         if step < self.curriculum.warm_up // 2:  # the codes still move too much to be learnt
             return loss
         return loss + self.planner.loss(u, close(ids, self.shape.eos))
@@ -325,27 +316,6 @@ class HardEM:
         length = ends[..., -1].log() + torch.log1p(-ends[..., :-1]).sum(-1)  # (B, types)
         return loss - guessed - length.sum(1).mean()
 
-    def through_elbo(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""y (B, L) -> q -> z -> y, q charged for what u (B, U) cannot foretell: a scalar, ours.
-
-        Through the text the code that q chooses never pays for p(z | u), so it may spend its bits
-        on noise. Here a KL acts on q, its weight gamma rising over the warm-up: at full weight
-        before the planner foretells anything, a code costs q as much as it brings, and none is
-        used. Planner and q are compared slot by slot, given q's draw for the slots before; the
-        planner's EOS stands as in `through_prompt`.
-
-        Equation: $L = L_{\mathrm{auto}} + \gamma \sum_{ks}
-        \mathrm{KL}(q_{ks}(\cdot \mid y) \,\Vert\, \mathrm{sg}(p_{ks}(\cdot \mid u)))
-        - \sum_{ks} \mathrm{sg}(q_{ks}) \cdot \log p_{ks} - \log p(\mathrm{EOS})$
-        """
-        loss, logits, ids = self.autoencoded(y, step)
-        planned = self.planner.logits(u, close(ids, self.shape.eos)).log_softmax(-1)
-        q, p = logits.log_softmax(-1), planned[:, :, :-1, :-1]
-        kl = (q.exp() * (q - p.detach())).sum((1, 2, 3)).mean()
-        learnt = -(q.detach().exp() * p).sum((1, 2, 3)).mean()
-        weight = (step + 1) / self.curriculum.warm_up
-        return loss + weight * kl + learnt - planned[:, :, -1, -1].sum(1).mean()
-
     def relaxed(self, logits: Tensor, step: int) -> Tensor:
         r"""A relaxed draw of codes, the sharper the later: (.., codes) logits -> (.., codes).
 
@@ -369,7 +339,7 @@ class HardEM:
         return nll.sum(1).mean()
 
     def seen(self, ids: Tensor) -> Tensor:
-        r"""Which slots (B, types, slots) the executor may see: none, for a few rows.
+        r"""The slots (B, types, slots) that the executor may see: none, for a few rows.
 
         v is one number a row, drop the settings' `plan_drop`.
 
@@ -420,7 +390,7 @@ class HardEM:
         return self.nll(torch.full(size, self.shape.eos))
 
     def codes_used(self, z: Tensor) -> list[int]:
-        r"""How many different codes of each type stand in some plans (B, types, slots + 1).
+        r"""Number of different codes of each type in plans (B, types, slots + 1).
 
         Equation: $n_k = |\{z_{bks}\} \setminus \{\mathrm{EOS}\}|$
         """

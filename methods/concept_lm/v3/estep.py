@@ -13,7 +13,7 @@ from .planner import Planner, close
 
 @dataclass
 class Choice:
-    """What an E-step found for a batch."""
+    """The plans that an E-step chose for a batch."""
 
     z: Tensor  # (B, types, slots + 1)
     score: Tensor  # (B,) S of the choice

@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass
 class Stats:
-    """What a run looks like at one step. NaN: not measured."""
+    """The monitors of a run at one step. NaN: not measured."""
 
     progress: float = math.nan  # share of training done
     shuffled: float = math.nan  # nats a token lost under another sample's concepts

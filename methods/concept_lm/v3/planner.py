@@ -81,7 +81,7 @@ def typed_logits(heads: nn.ModuleList, h: Tensor) -> Tensor:
 
 
 def sequence_mask(z: Tensor, eos: int) -> Tensor:
-    r"""Which entries count, up to and with the first EOS: (..., n) -> (..., n) bool.
+    r"""True up to and with the first EOS: (..., n) -> (..., n) bool.
 
     Equation: $M_s = \prod_{r < s} [\, z_r \ne \mathrm{EOS} \,]$
     """
@@ -90,7 +90,7 @@ def sequence_mask(z: Tensor, eos: int) -> Tensor:
 
 
 def choices(z: Tensor, eos: int) -> Tensor:
-    r"""Which entries of a plan are chosen: (..., slots + 1) -> (..., slots + 1) bool.
+    r"""True for the entries of a plan that are choices: (..., slots + 1) -> (..., slots + 1) bool.
 
     The last entry is EOS whatever the model thinks, so it is no choice and costs nothing: the
     probabilities of all plans that can be written sum to 1.

@@ -1,15 +1,16 @@
 """The output of the planner's benchmark, in its smallest form."""
 
+from functools import partial
 from itertools import product
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from methods import registry, runner
+from methods import registry
 from methods.concept_lm import bench, decode
 from methods.concept_lm.baselines import NAMES, Judgement
-from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.em import EMSettings, HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.context import Context
 from methods.kit.corpus import Corpus
@@ -19,20 +20,10 @@ from tests.methods.concept_lm import tiny_qwen
 from tests.methods.running import run_here
 
 
+@pytest.mark.usefixtures("few")
 def test_what_a_plan_is_worth_is_told_seed_by_seed():
-    method, benchmark = registry.find("concept_lm.planner")
     training = {"warm_up": 1, "steps": 1, "naive_steps": 0, "seeds": 3, "watch": 2}
-    smallest = {**training, "types": 1, "bits": 2}
-    events: list[Strict] = []
-    code = runner.run(
-        method,
-        benchmark,
-        benchmark.resolve("smoke", smallest),
-        device="cpu",
-        seed=0,
-        preset="smoke",
-        emit=events.append,
-    )
+    code, events = run_here("concept_lm.planner", {**training, "types": 1, "bits": 2})
     assert (code, type(events[-1])) == (0, Result)
     series = {event.name: event for event in events if isinstance(event, Series)}
     cost = {point.x: point.samples for point in series["nll"].points}
@@ -44,10 +35,18 @@ def test_what_a_plan_is_worth_is_told_seed_by_seed():
         assert found.low <= sum(worth) / 3 <= found.high
 
 
+@pytest.fixture
+def few(monkeypatch):
+    """Plans of few examples: an E-step over all of them is most of a training of two steps."""
+    made = partial(EMSettings, samples=64, batch=32, held=24)
+    monkeypatch.setattr(bench, "EMSettings", made)
+
+
 PLANS = {"warm_up": 1, "steps": 1, "naive_steps": 0, "watch": 2, "types": 2, "bits": 2}
 SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("name", "changes", "expected"),
     [

@@ -3,8 +3,7 @@
 import math
 import re
 import signal
-import subprocess
-import sys
+from multiprocessing import get_context
 
 import pytest
 import torch
@@ -20,7 +19,7 @@ from methods.concept_lm.v3.planner import Planner
 from methods.kit.checkpoint import read_state, save_state
 from methods.kit.corpus import Corpus
 from tests.methods.concept_lm import tiny_qwen
-from tests.processes import ROOT, wait_for
+from tests.processes import wait_for
 
 TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
 
@@ -153,20 +152,21 @@ def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
 
 @SINGLE
 def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, monkeypatch):
-    """From the shell, at any moment; started again it ends as if nothing had happened."""
-    kept, values = folder / "out" / "training.pt", {"steps": 60, "every": 2}
+    """At any moment; started again it ends as if nothing had happened."""
+    kept = folder / "out" / "training.pt"
+    values = {"steps": 40, "every": 2, "judged": 2, "dropped": False}
     assert train(folder, **values) == 0
     whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     kept.unlink()
     (folder / "out" / practice.WEIGHTS).unlink()
-    began = subprocess.Popen(
-        [sys.executable, "-m", "methods", *training(folder, **values)], cwd=ROOT
-    )
+    began = get_context("fork").Process(target=train, args=(folder,), kwargs=values)
+    began.start()
     wait_for(kept.exists, 120, "a checkpoint")
     began.kill()
-    assert began.wait() == -signal.SIGKILL
+    began.join()
+    assert began.exitcode == -signal.SIGKILL
     done = len(read_state(kept)["history"]["loss"])
-    assert 2 <= done < 60, "nothing, or all, was done when it was killed"
+    assert 2 <= done < 40, "nothing, or all, was done when it was killed"
     assert done % 2 == 0
     assert not (folder / "out" / practice.WEIGHTS).exists()
     steps, loss = [], practice.OnText.training_loss
@@ -176,7 +176,7 @@ def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, 
         lambda self, step: (steps.append(step), loss(self, step))[1],
     )
     assert train(folder, **values) == 0
-    assert steps == list(range(done, 60))
+    assert steps == list(range(done, 40))
     again = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
@@ -284,32 +284,6 @@ def test_what_is_judged_is_held_out():
         assert {*u.flatten().tolist(), *y.flatten().tolist()} == {byte}
 
 
-@pytest.mark.parametrize(
-    ("signal", "wanted"), [("rest", [4, 5, 6, 7, 8]), ("outline", [4, 8]), ("same", [0, 1, 2, 3])]
-)
-def test_a_plan_may_be_for_other_signals_than_the_rest(signal, wanted):
-    text = Corpus(torch.arange(10), torch.arange(10), "")
-    task = practice.Continuation(text, 9, torch.device("cpu"), signal)
-    for u, _, y in (task.held(1), task.sample(1)):
-        first = int(u[0, 0])
-        assert (u[0] - first).tolist() == [0, 1, 2, 3]
-        assert (y[0] - first).tolist() == wanted
-
-
-@SINGLE
-def test_levels_of_concepts_and_signals_are_options_of_the_command(folder, capsys):
-    """Three levels, each knowing those above; an outline of one byte in four: 8 bits each."""
-    uniform(folder)
-    values = {"version": "v3", "types": 3, "sequence": True, "steps": 2, "slots": 1}
-    assert train(folder, signal="outline", **values) == 0
-    told = capsys.readouterr().out
-    assert "held-out bits a byte of the outlines:" in told
-    assert "given u, the base before: 8.000" in told
-    assert torch.load(folder / "out" / practice.WEIGHTS)["about"]["shape"]["types"] == 3
-    assert train(folder, signal="same", **values) == 2
-    assert "made with another signal" in capsys.readouterr().err
-
-
 def test_what_is_new_is_kept_in_single_precision_and_nothing_else(folder):
     frozen = load_base(folder / "qwen").get_input_embeddings().weight.shape
     for version in ("v2", "v3"):
@@ -407,10 +381,10 @@ def test_v3_tells_its_monitors_and_how_often_plans_are_chosen_is_a_parameter(
             1
         ],
     )
-    v3 = {"version": "v3", "steps": 4, "slots": 1, "choose_every": 5, "watch": 2}
+    v3 = {"version": "v3", "steps": 4, "slots": 1, "choose_every": 5}
     assert train(folder, **v3) == 0
     told = capsys.readouterr().out
     assert chosen == [5]
-    assert re.findall(r"^after (\d+) steps, monitors: ", told, re.M) == ["2", "4"]
+    assert len(re.findall("^monitors: ", told, re.M)) == 1
     assert "own " in told
     assert "entropy " in told
