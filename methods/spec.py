@@ -178,7 +178,7 @@ class Claim:
     not (or only as a ratio) comparable and what would be needed, ``finding`` what we know of it in
     a sentence. Where no machine needs to measure, ``counted`` gives the exact number, or
     ``ruling`` is the verdict of an argument, and ``argument`` where it is written: a document
-    of the method's folder and a heading in it, ``README.md#recall-of-needles``.
+    of the method's folder and a heading in it, ``README.md#quality``.
     """
 
     id: Slug

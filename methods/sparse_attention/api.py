@@ -9,7 +9,7 @@ from torch import Tensor
 from ..errors import InputError
 from . import pattern
 from .block_sparse import INTEGERS, Backend, attend, check_inputs
-from .config import GlobalGroup, SparseAttentionConfig, head_groups
+from .config import SparseAttentionConfig, head_groups
 from .oracle import oracle_attention
 from .pattern import Scoring
 
@@ -34,8 +34,7 @@ def sparse_attention(
     Equation: $o_{hi} = \frac{\sum_j M^h_{ij} e^{s_{hij}} v_{gj}}{\sum_j M^h_{ij} e^{s_{hij}}},
     \quad s_{hij} = \frac{q_{hi} \cdot k_{gj}}{\sqrt{d}}, \quad g = \lfloor h H_{kv} / H \rfloor$
 
-    M^h is the mask of head h's group (`oracle.group_mask`). Where anchors are pooled, a global
-    head's j runs over their means in the place of the tokens at them.
+    M^h is the mask of head h's group (`oracle.group_mask`).
 
     Args:
         q: (batch, heads, n, d_head), float32, float64, bfloat16 or float16.
@@ -73,62 +72,14 @@ def sparse_attention(
     if backend == "reference":
         out = oracle_attention(q, k, v, config, context=context).to(q.dtype)
     else:
-        anchors = groups[-1] if isinstance(groups[-1], GlobalGroup) else None
-        keys, values = k, v
-        if anchors is not None and anchors.anchor == "pool":
-            shared = anchors.start * k.shape[1] // heads  # the first key head of the anchors
-            keys, values = (_pooled(x, shared, anchors.stride) for x in (k, v))
         read = pattern.of_groups(groups, n, str(q.device))
-        out, lse = attend(q, keys, values, read, Scoring(1 / math.sqrt(q.shape[3])), backend)
-        if anchors is not None and anchors.include_self:
-            out = _with_own(out, lse, group=anchors, q=q, k=k, v=v)
+        out, _ = attend(q, k, v, read, Scoring(1 / math.sqrt(q.shape[3])), backend)
 
     if key_lengths is not None:
         out = out.masked_fill(~real[:, None, :, None], 0.0)
         if padding_side == "left":
             out = shifted(out, n - key_lengths)
     return out
-
-
-def pool_anchors(x: Tensor, stride: int) -> Tensor:
-    r"""Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
-
-    (..., n, d) -> (..., ceil(n / s), d). Anchor t covers tokens (t - 1) s + 1 .. t s, so whoever
-    may see token t s may see all that went into the mean.
-
-    Equation: $\bar x_t = \frac{1}{s} \sum_{j = (t - 1) s + 1}^{t s} x_j$
-    """
-    first, n = x[..., :1, :], x.shape[-2]
-    m = (n - 1) // stride
-    rest = torch.unflatten(x[..., 1 : 1 + m * stride, :], -2, (m, stride)).mean(-2)
-    return torch.cat([first, rest], dim=-2)
-
-
-def _pooled(x: Tensor, shared: int, stride: int) -> Tensor:
-    """Keys or values (batch, kv_heads, n, d) whose heads from `shared` on have means at anchors."""
-    means = torch.zeros_like(x[:, shared:])
-    means[:, :, ::stride] = pool_anchors(x[:, shared:], stride)
-    return torch.cat([x[:, :shared], means], dim=1)
-
-
-def _with_own(
-    out: Tensor, lse: Tensor, *, group: GlobalGroup, q: Tensor, k: Tensor, v: Tensor
-) -> Tensor:
-    r"""What heads of anchors found, with each token's own key beside it.
-
-    Equation: $s_{ii} = \frac{q_i \cdot k_i}{\sqrt{d}}, \quad L' = \log(e^L + e^{s_{ii}}), \quad
-    O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
-    """
-    heads, sharing = slice(group.start, None), q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(sharing, 1)[:, heads].to(lse.dtype) for x in (k, v))
-    itself = (q[:, heads].to(lse.dtype) * k).sum(-1) / math.sqrt(q.shape[-1])  # (batch, heads, n)
-    if group.anchor != "pool":  # an anchor sees itself already
-        anchors = torch.arange(q.shape[2], device=q.device) % group.stride == 0
-        itself = itself.masked_fill(anchors, -torch.inf)
-    total = torch.logaddexp(lse[:, heads], itself)
-    kept, added = torch.exp(lse[:, heads] - total), torch.exp(itself - total)
-    both = out[:, heads].to(lse.dtype) * kept[..., None] + v * added[..., None]
-    return torch.cat([out[:, : group.start], both.to(q.dtype)], dim=1)
 
 
 def shifted(x: Tensor, by: Tensor) -> Tensor:
@@ -148,7 +99,7 @@ def shifted(x: Tensor, by: Tensor) -> Tensor:
 def validated(
     q: Tensor, k: Tensor, v: Tensor, key_lengths: Tensor | None, padding_side: str
 ) -> Tensor | None:
-    r"""Check what is about to be attended; the lengths (batch,) as int64 on q's device, if given.
+    r"""Check the inputs; return the lengths (batch,) as int64 on q's device, None if not given.
 
     Equation: $0 \le l_b \le n$
 

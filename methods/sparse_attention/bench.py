@@ -1,4 +1,4 @@
-"""How fast, how large: `latency`, `memory`, `model`, and chosen blocks: `decode`, `prefill`."""
+"""Benchmarks: `latency`, `memory`, `model` of grouped heads; `decode`, `prefill` of selectors."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from .block_sparse import block_sparse_attention, resolved
 from .cache import SparseKVCache
 from .checks import BOUNDS, Inputs, backend_of, chosen_at_shape, draw, gate
 from .config import SparseAttentionConfig, flop_limit, resolve_window
-from .gpt2 import GPT2, GPT2Config
+from .gpt2 import GPT2Config, gpt2
 from .oracle import head_masks
 from .selectors import (
     Antidiagonal,
@@ -178,10 +178,12 @@ def memory(ctx: Context, params: MemoryParams) -> None:
             run()
             mebibytes[name] = measured_memory.peak(run, ctx.device) / 2**20
         peaks.add_exact(n, mebibytes)
-        kept = {"dense": 2 * heads * n * params.d_head * 4}
-        cache = partial(SparseKVCache, batch=1, kv_heads=heads, d_head=params.d_head, context=n)
-        kept |= {name: cache(config).nbytes for name, config in configs.items()}
-        caches.add_exact(n, {name: size / 2**20 for name, size in kept.items()})
+        stored = {"dense": 2 * heads * n * params.d_head * 4}
+        for name, config in configs.items():
+            cache = SparseKVCache(config, kv_heads=heads, context=n)
+            cache.attend(*qkv)
+            stored[name] = cache.nbytes
+        caches.add_exact(n, {name: size / 2**20 for name, size in stored.items()})
     ctx.progress(1, 1)
 
 
@@ -221,14 +223,14 @@ def _model_step(
     config: GPT2Config, tokens: Tensor, ctx: Context, *, training: bool
 ) -> Callable[[], object]:
     torch.manual_seed(ctx.seed)
-    net = GPT2(config).to(ctx.device).train(training)
+    net = gpt2(config).to(ctx.device).train(training)
 
     def run() -> object:
         if not training:
             with torch.no_grad():
-                return net(tokens)
+                return net(tokens, use_cache=False).logits
         net.zero_grad(set_to_none=True)
-        logits = net(tokens)[:, :-1].flatten(0, 1).float()
+        logits = net(tokens, use_cache=False).logits[:, :-1].flatten(0, 1).float()
         loss = torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
         loss.backward()  # type: ignore[no-untyped-call]
         return loss

@@ -1,210 +1,107 @@
-"""The key-value cache of grouped-head sparse attention: rings and anchors instead of everything.
+"""Key-value cache of grouped heads: the last w keys of local heads, the anchors of global ones.
 
-A local head needs its last w keys: a ring of w slots, token p in slot p mod w. A global head needs
-its anchors: one slot every s tokens. Of n tokens, dense attention keeps n rows a head; here it is
-min(w, n) and ceil(n / s). Positions are kept for each sample, so ragged batches decode together.
+Of n tokens, dense attention keeps n rows a head; here it is min(w, n) and ceil(n / s). Samples of a
+batch have the same length: for padded prompts use `hugging_face.SparseCache`.
 """
 
+import math
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from .api import PaddingSide, shifted, sparse_attention, validated
-from .config import GlobalGroup, LocalGroup, SparseAttentionConfig, head_groups
+from .block_sparse import attend, check_inputs
+from .config import Group, LocalGroup, SparseAttentionConfig, head_groups
+from .pattern import Pattern, Scoring, reach
 
 
 class SparseKVCache:
-    """Keys and values of one layer, for `batch` samples of up to `context` tokens.
+    """Keys and values of one layer, for samples of up to `context` tokens.
 
     Args:
-        config: the heads and what they see. The window is resolved here, once, for `context`.
-        batch: samples.
+        config: the heads and their patterns. The window is resolved once, for `context`.
         kv_heads: key-value heads; the query heads are `config.heads`.
-        d_head: size of a head.
         context: the most tokens that a sample may reach.
-        dtype: of keys and values.
-        device: where they live.
+
+    Raises:
+        InputError: if the heads cannot share the key-value heads.
     """
 
-    def __init__(
-        self,
-        config: SparseAttentionConfig,
-        *,
-        batch: int,
-        kv_heads: int,
-        d_head: int,
-        context: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        groups = head_groups(config, config.heads, context, kv_heads)
-        self.config, self.context, self.d_head = config, context, d_head
-        self.kv_heads, self.sharing = kv_heads, config.heads // kv_heads
-        self.lengths = torch.zeros(batch, dtype=torch.long, device=device)  # tokens of each sample
-        self._most = 0  # an upper bound of `lengths`, known without waiting for the device
-        self._stores: list[_Ring | _Anchors] = []
-        for group in groups:
-            heads = (group.stop - group.start) // self.sharing
-            row = torch.zeros(batch, heads, 1, d_head, dtype=dtype, device=device)
-            if isinstance(group, LocalGroup):
-                self._stores.append(_Ring(group, context, row))
-            else:
-                self._stores.append(_Anchors(group, context, row))
+    def __init__(self, config: SparseAttentionConfig, *, kv_heads: int, context: int) -> None:
+        self.groups = head_groups(config, config.heads, context, kv_heads)
+        self.heads, self.kv_heads, self.context = config.heads, kv_heads, context
+        self.length = 0  # tokens of each sample
+        # Keys and values of each group: (batch, its key heads, rows, d_head).
+        self.stored: list[tuple[Tensor, Tensor]] = []
 
     @property
     def nbytes(self) -> int:
         """Bytes of all keys and values."""
-        return sum(x.nbytes for store in self._stores for x in (store.k, store.v))
+        return sum(x.nbytes for pair in self.stored for x in pair)
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        key_lengths: Tensor | None = None,
-        padding_side: PaddingSide = "right",
-    ) -> Tensor:
-        r"""Append new tokens and attend from them to every token that they may see.
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        r"""Append new tokens; attend from each of them to every token that it may see.
 
         Equation: $o_i = \frac{\sum_j M_{pj} e^{s_{ij}} v_j}{\sum_j M_{pj} e^{s_{ij}}}, \quad
-        s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}, \quad p = L_b + i$
+        s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}, \quad p = L + i$
 
-        L_b tokens of sample b came before, M is the mask of the head's group over positions, and
-        j runs over all tokens so far (over means where anchors are pooled): row p of
-        `sparse_attention` on the whole sequence.
+        L tokens came before, M is the mask of the head's group over positions, and j runs over all
+        tokens so far: row p of `sparse_attention` on the whole sequence.
 
         Args:
-            q: (batch, heads, new, d_head).
+            q: (batch, heads, new, d_head), float32, float64, bfloat16 or float16.
             k: (batch, kv_heads, new, d_head).
             v: as k.
-            key_lengths: (batch,) how many of the new tokens are real; all if not given.
-            padding_side: where the padding among the new tokens stands.
 
         Returns:
-            (batch, heads, new, d_head), padding 0.
+            (batch, heads, new, d_head) in q's dtype.
 
         Raises:
-            InputError: if the tokens do not fit the cache, its context, each other or their
-                lengths; the cache is then as it was.
+            InputError: if the tokens do not fit the cache, its context or each other; the cache is
+                then as it was.
         """
-        key_lengths = validated(q, k, v, key_lengths, padding_side)
-        batch, heads, new, d_head = q.shape
-        given = (batch, heads, k.shape[1], d_head)
-        wanted = (len(self.lengths), self.config.heads, self.kv_heads, self.d_head)
-        if given != wanted:
-            raise InputError(f"batch, heads, kv_heads, d_head: {given}, but the cache has {wanted}")
-        if self._most + new > self.context:
-            raise InputError(f"{self._most} + {new} tokens exceed the context of {self.context}")
-        if key_lengths is None:
-            key_lengths = torch.full((batch,), new, dtype=torch.long, device=q.device)
-        elif padding_side == "left":
-            moved = (shifted(x, key_lengths - new) for x in (q, k, v))
-            out = self.attend(*moved, key_lengths=key_lengths)
-            return shifted(out, new - key_lengths)
-
-        steps = torch.arange(new, device=q.device)
-        real = steps < key_lengths[:, None]  # (batch, new)
-        positions = self.lengths[:, None] + steps  # (batch, new)
-        first, outs = self._most == 0, []
-        for store in self._stores:
-            h = slice(store.group.start, store.group.stop)
-            kv = slice(store.group.start // self.sharing, store.group.stop // self.sharing)
-            if first:
-                store.put(k[:, kv], v[:, kv], positions, real)
-                continue
-            keys, values, mask = store.extend(k[:, kv], v[:, kv], positions, real, self._most + new)
-            keys, values = (x.repeat_interleave(self.sharing, 1) for x in (keys, values))
-            out = F.scaled_dot_product_attention(q[:, h], keys, values, attn_mask=mask[:, None])
+        self._check(q, k, v)
+        sharing, scoring = self.heads // self.kv_heads, Scoring(1 / math.sqrt(q.shape[3]))
+        stored, outs = [], []
+        for g, group in enumerate(self.groups):
+            shared = slice(group.start // sharing, group.stop // sharing)
+            # A local head may read every new token, a global head the anchors among them.
+            every = 1 if isinstance(group, LocalGroup) else group.stride
+            keys, values = (x[:, shared, -self.length % every :: every] for x in (k, v))
+            if self.stored:
+                past = self.stored[g]
+                keys, values = (torch.cat(x, dim=2) for x in zip(past, (keys, values), strict=True))
+            heads = q[:, group.start : group.stop]
+            out, _ = attend(heads, keys, values, self._pattern(group, q, keys), scoring, "auto")
             outs.append(out)
-        self.lengths = self.lengths + key_lengths
-        self._most += new
-        if first:
-            return sparse_attention(
-                q, k, v, self.config, key_lengths=key_lengths, context=self.context
-            )
-        return torch.cat(outs, dim=1).masked_fill(~real[:, None, :, None], 0.0)
+            last = group.window if isinstance(group, LocalGroup) else keys.shape[2]
+            stored.append((keys[:, :, -last:].clone(), values[:, :, -last:].clone()))
+        self.stored, self.length = stored, self.length + q.shape[2]
+        return torch.cat(outs, dim=1)
 
+    def _pattern(self, group: Group, q: Tensor, keys: Tensor) -> Pattern:
+        """The keys that each new query reads, counted from the first one that is stored."""
+        new, n, device = q.shape[2], keys.shape[2], q.device
+        if isinstance(group, LocalGroup):
+            words = {"offset": n - new, "window": group.window}
+            ranges = reach(new, n, **words, causal=True, device=str(device))
+        else:
+            end = torch.arange(self.length, self.length + new, device=device) // group.stride + 1
+            ranges = torch.stack([torch.zeros_like(end), end]).int()[None, None]
+        return Pattern(ranges, (group.stop - group.start,), (1,))
 
-class _Store:
-    """Slots for the keys and values of one group's heads."""
-
-    def __init__(self, slots: int, row: Tensor) -> None:
-        self.k, self.v = (row.repeat(1, 1, slots, 1) for _ in "kv")
-
-    def _write(
-        self, kept: Tensor, slots: Tensor, k: Tensor, v: Tensor, *, add: bool = False
-    ) -> None:
-        """Write the new tokens that are `kept` (batch, new) to their slots, or add them."""
-        b, t = kept.nonzero(as_tuple=True)
-        for held, new in ((self.k, k), (self.v, v)):
-            rows = new.transpose(1, 2)[b, t].to(held.dtype)
-            held.transpose(1, 2).index_put_((b, slots[b, t]), rows, accumulate=add)
-
-
-class _Ring(_Store):
-    """The last keys of a local group: token p in slot p mod their number."""
-
-    def __init__(self, group: LocalGroup, context: int, row: Tensor) -> None:
-        super().__init__(min(group.block - group.first_key(0), context), row)
-        self.group = group
-
-    def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Store the last real ones of the new tokens."""
-        size = self.k.shape[2]
-        end = torch.where(real, positions, -1).amax(1, keepdim=True)  # (batch, 1)
-        self._write(real & (positions > end - size), positions % size, k, v)
-
-    def extend(
-        self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor, most: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values (batch, heads, size + new, d) and mask (batch, new, size + new)."""
-        slots = torch.arange(self.k.shape[2], device=k.device)
-        last = positions[:, :1] - 1
-        held = last - (last - slots) % len(slots)  # the last position in each slot, or none: < 0
-        at = torch.cat([held, torch.where(real, positions, -1)], dim=1)[:, None]
-        i, block = positions[..., None], self.group.block
-        near = i // block - at // block < -(-self.group.window // block)
-        keys = torch.cat([self.k.to(k.dtype), k], dim=2)  # (batch, heads, size + new, d)
-        values = torch.cat([self.v.to(v.dtype), v], dim=2)  # (batch, heads, size + new, d)
-        self.put(k, v, positions, real)
-        return keys, values, (at >= 0) & (at <= i) & near
-
-
-class _Anchors(_Store):
-    """Every s-th key of a global group, or the mean of the s keys that end there.
-
-    A mean grows token by token, in single precision at least; it is not read before it is complete.
-    """
-
-    def __init__(self, group: GlobalGroup, context: int, row: Tensor) -> None:
-        self.group, self.pooled = group, group.anchor == "pool"
-        dtype = torch.promote_types(row.dtype, torch.float32) if self.pooled else row.dtype
-        super().__init__(group.anchors(context), row.to(dtype))
-
-    def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Store the anchors among the new tokens, or add each token to its anchor's mean."""
-        slots = -(-positions // self.group.stride)  # anchor t ends tokens (t - 1) s + 1 .. t s
-        if not self.pooled:
-            self._write(real & (positions % self.group.stride == 0), slots, k, v)
-            return
-        whole = real & (slots < self.k.shape[2])  # others end beyond the context
-        count = torch.where(slots == 0, 1, self.group.stride)[:, None, :, None]
-        dtype = self.k.dtype
-        self._write(whole, slots, k.to(dtype) / count, v.to(dtype) / count, add=True)
-
-    def extend(
-        self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor, most: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values (batch, heads, m, d) and mask (batch, new, m), m anchors (+ own tokens)."""
-        self.put(k, v, positions, real)
-        s, m = self.group.stride, self.group.anchors(most)
-        i = positions[..., None]
-        mask = torch.arange(m, device=k.device) * s <= i
-        keys, values = self.k[:, :, :m].to(k.dtype), self.v[:, :, :m].to(v.dtype)
-        if self.group.include_self:
-            itself = torch.eye(k.shape[2], dtype=torch.bool, device=k.device)
-            mask = torch.cat([mask, itself & ((i % s != 0) | self.pooled)], dim=2)
-            keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
-        return keys, values, mask
+    def _check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        check_inputs(q, k, v)
+        batch, heads, new, d_head = q.shape
+        given: tuple[object, ...] = (batch, heads, k.shape[1], d_head, q.dtype)
+        expected: tuple[object, ...] = (batch, self.heads, self.kv_heads, d_head, q.dtype)
+        if self.stored:
+            first = self.stored[0][0]
+            expected = (first.shape[0], *expected[1:3], first.shape[3], first.dtype)
+        if given != expected:
+            named = "batch, heads, kv_heads, d_head, dtype"
+            raise InputError(f"{named}: {given}, but the cache has {expected}")
+        if k.shape[2] != new:
+            raise InputError(f"{new} queries have {k.shape[2]} keys; there must be as many")
+        if self.length + new > self.context:
+            raise InputError(f"{self.length} + {new} tokens exceed the context of {self.context}")

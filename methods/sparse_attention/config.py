@@ -1,12 +1,11 @@
-"""What a grouped-head sparse attention is: heads, windows, anchors. Free of torch.
+"""Configuration of grouped-head sparse attention: heads, windows and anchors. Free of torch.
 
 Two thirds of the heads look at a causal sliding window, one third at uniformly spaced anchors:
 
     local head    query i attends key j  <=>  j <= i  and  i - j < w
     global head   query i attends key j  <=>  j <= i  and  j % s == 0,   s = round(1 / ratio)
 
-Names and defaults of the first seven fields of `SparseAttentionConfig` are the source's.
-The fields after them are our extensions, off by default.
+Names and defaults of `SparseAttentionConfig` are the source's.
 """
 
 import math
@@ -17,22 +16,19 @@ from typing import Literal
 from ..errors import InputError
 from ..kit.config import Count, Part, Some, configuration
 
-Anchor = Literal["stride", "pool"]
 ModelSize = Literal["small", "medium", "large"]
 
 
 @configuration
 class SparseAttentionConfig:
-    """Which heads attend to what.
+    """Numbers of heads, their windows and their anchors.
 
-    Extensions (ours, not the source's):
+    The first seven fields are the source's. It also names several windows at once:
+    with `window_sizes` the local heads fall into equal runs, one for each window, and `window_size`
+    and `adaptive_window` are not used.
 
-    - `anchor="pool"`: an anchor's key and value are means over the `s` tokens that end at it.
-    - `include_self`: global heads see their own token as well.
-    - `window_sizes`: several windows at once; local heads fall into equal runs, one per window,
-      and `window_size` and `adaptive_window` are not used.
-    - `block_size`: block-sparse form; the window is counted in whole blocks of keys, so query i
-      attends `j <= i` with `i // b - j // b < ceil(w / b)`.
+    Raises:
+        InputError: for values out of range, no heads, or windows that do not split the heads.
     """
 
     local_heads: Count = 8
@@ -42,10 +38,7 @@ class SparseAttentionConfig:
     adaptive_window: bool = True
     min_window_size: Some = 32
     max_window_size: Some = 512
-    anchor: Anchor = "stride"
-    include_self: bool = False
     window_sizes: tuple[Some, ...] = ()
-    block_size: Some | None = None
 
     def __post_init__(self) -> None:
         if self.heads == 0:
@@ -59,7 +52,7 @@ class SparseAttentionConfig:
 
     @property
     def heads(self) -> int:
-        """All query heads."""
+        """Number of query heads."""
         return self.local_heads + self.global_heads
 
     @property
@@ -75,18 +68,11 @@ class LocalGroup:
     start: int
     stop: int
     window: int
-    block: int = 1  # the window is counted in blocks of so many keys
-
-    def first_key(self, i: int) -> int:
-        """The earliest key that query i may attend, before clipping at the sequence's start."""
-        return (i // self.block - math.ceil(self.window / self.block) + 1) * self.block
 
     def pairs(self, n: int) -> int:
         """Query-key pairs that one head attends over n tokens: sum of min(i + 1, w)."""
-        if self.block == 1:
-            w = min(self.window, n)
-            return w * n - w * (w - 1) // 2
-        return sum(i - max(self.first_key(i), 0) + 1 for i in range(n))
+        w = min(self.window, n)
+        return w * n - w * (w - 1) // 2
 
 
 @dataclass(frozen=True)
@@ -96,20 +82,15 @@ class GlobalGroup:
     start: int
     stop: int
     stride: int
-    anchor: Anchor = "stride"
-    include_self: bool = False
 
     def anchors(self, n: int) -> int:
-        """How many anchors n tokens hold; anchor 0 is token 0, so at least one when n > 0."""
+        """Number of anchors among n tokens; token 0 is the first, so there is one if n > 0."""
         return -(-n // self.stride)
 
     def pairs(self, n: int) -> int:
         """Query-key pairs that one head attends over n tokens: sum of floor(i / s) + 1."""
         full, rest = divmod(n, self.stride)
-        pairs = self.stride * full * (full + 1) // 2 + rest * (full + 1)
-        if self.include_self:  # a token that is an anchor already sees itself, unless it is pooled
-            pairs += n if self.anchor == "pool" else n - self.anchors(n)
-        return pairs
+        return self.stride * full * (full + 1) // 2 + rest * (full + 1)
 
 
 Group = LocalGroup | GlobalGroup
@@ -169,11 +150,9 @@ def _groups(config: SparseAttentionConfig, context: int) -> Iterator[Group]:
     if config.local_heads:
         run = config.local_heads // len(windows)
         for g, window in enumerate(windows):
-            yield LocalGroup(g * run, (g + 1) * run, window, config.block_size or 1)
+            yield LocalGroup(g * run, (g + 1) * run, window)
     if config.global_heads:
-        yield GlobalGroup(
-            config.local_heads, config.heads, config.stride, config.anchor, config.include_self
-        )
+        yield GlobalGroup(config.local_heads, config.heads, config.stride)
 
 
 def attended_pairs(config: SparseAttentionConfig, n: int, context: int | None = None) -> int:

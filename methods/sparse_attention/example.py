@@ -1,4 +1,4 @@
-"""A layer of sparse attention on a few tokens: what `read` runs to show its shapes."""
+"""Example of a layer on a few tokens, which `methods read` runs to show its shapes."""
 
 import torch
 
@@ -12,7 +12,7 @@ from .selectors import MeanPooled
 def main() -> None:
     """Forward and backward of a layer, its definition, chosen blocks, and cached decoding."""
     batch, n, width = 2, 40, 96
-    config = SparseAttentionConfig(4, 2, 16, adaptive_window=False, anchor="pool")
+    config = SparseAttentionConfig(4, 2, 16, adaptive_window=False)
     layer = SparseAttention(width, config, context=64)
     x = torch.randn(batch, n, width)  # (batch, n, width)
     out = layer(x).output  # (batch, n, width)
@@ -23,6 +23,6 @@ def main() -> None:
     blocks = selector(q, k)  # (batch, 6, n, 3)
     block_sparse_attention(q, k, v, blocks, key_block=selector.key_block)
     with torch.no_grad():
-        cache = layer.new_cache(batch)
+        cache = layer.new_cache()
         layer(x, cache=cache)
         layer(x[:, :1], cache=cache)

@@ -13,8 +13,7 @@ by which blocks are chosen; with any other cache the outputs are the same, later
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +27,6 @@ from . import pattern
 from .block_sparse import attend as attend_pattern
 from .block_sparse import block_sparse_attention
 from .config import SparseAttentionConfig, head_groups, resolve_window
-from .oracle import block_mask
 from .pattern import Scoring
 from .selectors import SELECTORS, MeanPooled, Selector, Summarised
 
@@ -76,12 +74,9 @@ def _resolved(options: dict[str, Any], config: Any) -> dict[str, Any]:
 
 def _grouped(options: dict[str, Any]) -> SparseAttentionConfig:
     try:
-        grouped = SparseAttentionConfig(**options)
+        return SparseAttentionConfig(**options)
     except (TypeError, ValueError) as error:
         raise InputError(f"{GROUPED}: {error}") from error
-    if grouped.anchor != "stride" or grouped.include_self:
-        raise InputError(f"{GROUPED} in transformers has anchors of single tokens alone")
-    return grouped
 
 
 def _check_model(model: Any, config: Any) -> None:
@@ -126,34 +121,6 @@ def _selector(name: str, options: dict[str, Any]) -> Selector | SparseAttentionC
     if not selector.causal:
         raise InputError(f"{name} is not for causal language models")
     return selector
-
-
-_asked: list[list[float]] = []  # where `mass` is wanted
-
-
-@contextmanager
-def mass() -> Iterator[list[float]]:
-    """Within it, layers that choose add the share of attention that their last queries kept."""
-    kept: list[float] = []
-    _asked.append(kept)
-    try:
-        yield kept
-    finally:
-        _asked.remove(kept)
-
-
-def _kept(q: Tensor, k: Tensor, blocks: Tensor, selector: Selector, scale: float | None) -> float:
-    """The share of the softmax over all keys that the chosen blocks hold, of the last queries."""
-    rows, n = min(32, q.shape[2]), k.shape[2]
-    runs = torch.arange(q.shape[2] - rows, q.shape[2]) // selector.query_block
-    lists, size = blocks[:, :, runs], selector.key_block
-    read = block_mask(lists, rows, n, query_block=1, key_block=size).to(q.device)
-    future = torch.arange(n, device=q.device) > torch.arange(n - rows, n, device=q.device)[:, None]
-    keys = k.float().repeat_interleave(q.shape[1] // k.shape[1], 1)
-    scores = q[:, :, -rows:].float() @ keys.transpose(-1, -2)
-    scores *= q.shape[-1] ** -0.5 if scale is None else scale
-    weights = torch.softmax(scores.masked_fill(future, -torch.inf), -1)
-    return float((weights * read.repeat_interleave(q.shape[1] // read.shape[1], 1)).sum(-1).mean())
 
 
 def attend(
@@ -239,8 +206,6 @@ def _attend(
         blocks = selector.choose(q, kept.summaries(), k.shape[2])
     else:
         blocks = selector(q, k)
-    for kept_shares in _asked:
-        kept_shares.append(_kept(q, k, blocks, selector, words["scale"]))
     words = words | {"query_block": selector.query_block, "key_block": selector.key_block}
     return block_sparse_attention(q, k, v, blocks, **words)
 

@@ -1,20 +1,53 @@
-"""The layer: projections around `sparse_attention`, with a cache for decoding."""
+"""Attention layer with grouped heads: projections around `sparse_attention`."""
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .api import PaddingSide, sparse_attention
+from .api import sparse_attention
 from .cache import SparseKVCache
-from .config import SparseAttentionConfig, head_groups
-from .probes import Intermediate
+from .config import SparseAttentionConfig, head_groups, resolve_window, sparsity_ratio
+from .oracle import head_masks
+
+LONGEST_MASK = 2048  # tokens; a mask of 2048 x 2048 takes 4 MiB a head
+
+
+@dataclass(frozen=True)
+class Intermediate:
+    """Description of a forward pass over `n` tokens, by a layer made for `context` of them."""
+
+    config: SparseAttentionConfig
+    n: int
+    context: int
+
+    @property
+    def window(self) -> int:
+        """Window of the local heads, in keys, the token itself included."""
+        return resolve_window(self.config, self.context)
+
+    @property
+    def sparsity_ratio(self) -> float:
+        """Share of the n * n pairs that are not computed, averaged over heads."""
+        return sparsity_ratio(self.config, self.n, self.context)
+
+    def head_masks(self) -> Tensor:
+        r"""Masks of all heads, (heads, n, n) bool, True where a query reads a key.
+
+        Equation: $M_{hij} = M^G_{ij}, \quad \mathrm{start}_G \le h < \mathrm{stop}_G$
+
+        Raises:
+            InputError: above 2,048 tokens.
+        """
+        if self.n > LONGEST_MASK:
+            limit = f"masks are limited to n = {LONGEST_MASK}, not {self.n}"
+            raise InputError(f"{limit}; sparsity_ratio and window need none")
+        return head_masks(self.config, self.n, self.context)
 
 
 class AttentionResult(NamedTuple):
-    """What the layer returns; `intermediate` is None unless it was asked for."""
+    """Output (batch, n, n_embd) of a layer; `intermediate` is None unless it was asked for."""
 
     output: Tensor
     intermediate: Intermediate | None
@@ -25,8 +58,8 @@ class SparseAttention(nn.Module):
 
     Args:
         n_embd: width of the model, divisible by the heads.
-        config: the heads and what they see.
-        context: the most tokens; the adaptive window is resolved for it, once.
+        config: the heads and their patterns.
+        context: the most tokens; an adaptive window is resolved for it, once.
         kv_heads: key-value heads, fewer than the heads for grouped-query attention.
 
     Raises:
@@ -48,25 +81,16 @@ class SparseAttention(nn.Module):
         self.kv_heads = config.heads if kv_heads is None else kv_heads
         head_groups(config, config.heads, context, self.kv_heads)  # refuses what does not fit
         self.d_head = n_embd // config.heads
-        self.c_attn = nn.Linear(n_embd, n_embd + 2 * self.kv_heads * self.d_head)
+        self.c_attn = nn.Linear(n_embd, n_embd + 2 * self.kv_heads * self.d_head)  # GPT-2's names
         self.c_proj = nn.Linear(n_embd, n_embd)
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        key_lengths: Tensor | None = None,
-        padding_side: PaddingSide = "right",
-        cache: SparseKVCache | None = None,
-        return_intermediate: bool = False,
+        self, x: Tensor, *, cache: SparseKVCache | None = None, return_intermediate: bool = False
     ) -> AttentionResult:
-        r"""(batch, n, n_embd) -> (batch, n, n_embd) and, if asked for, what was attended to.
+        r"""Attend among x (batch, n, n_embd), and to the tokens that a cache holds before it.
 
         Equation: $y = W_o [o^h]_h + b_o, \quad o = \mathrm{SparseAttn}(q, k, v), \quad
         [q, k, v] = W x + b$
-
-        SparseAttn is `sparse_attention`, or the cache's `attend` on what it holds as well;
-        `key_lengths` (batch,) are the real tokens of x.
 
         Raises:
             InputError: if the tokens exceed the context.
@@ -77,27 +101,14 @@ class SparseAttention(nn.Module):
         parts = self.c_attn(x).split([x.shape[2], kv_width, kv_width], dim=2)
         # (batch, heads or kv_heads, n, d_head), views
         q, k, v = (part.unflatten(2, (-1, self.d_head)).transpose(1, 2) for part in parts)
-        attend: Callable[..., Tensor]
-        attend = partial(sparse_attention, config=self.config, context=self.context)
-        if cache is not None:
-            attend = cache.attend
-        out = attend(q, k, v, key_lengths=key_lengths, padding_side=padding_side)
+        if cache is None:
+            out = sparse_attention(q, k, v, self.config, context=self.context)
+        else:
+            out = cache.attend(q, k, v)
+        seen = Intermediate(self.config, x.shape[1], self.context)
         out = self.c_proj(out.transpose(1, 2).flatten(2))
-        return AttentionResult(out, self.describe(x.shape[1]) if return_intermediate else None)
+        return AttentionResult(out, seen if return_intermediate else None)
 
-    def describe(self, n: int) -> Intermediate:
-        """What this layer attends to among n tokens."""
-        return Intermediate(self.config, n, self.context)
-
-    def new_cache(self, batch: int) -> SparseKVCache:
-        """An empty cache for `batch` samples, on the layer's device and in its dtype."""
-        weight = self.c_attn.weight
-        return SparseKVCache(
-            self.config,
-            batch=batch,
-            kv_heads=self.kv_heads,
-            d_head=self.d_head,
-            context=self.context,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+    def new_cache(self) -> SparseKVCache:
+        """An empty cache."""
+        return SparseKVCache(self.config, kv_heads=self.kv_heads, context=self.context)

@@ -1,17 +1,18 @@
-"""Watching layers at work: what each attended to, how long it takes, what memory a step needs."""
+"""Monitors of attention layers: time of each call, last pattern, memory of a step."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..measure import memory
 from ..measure.clock import elapsed, synchronise
-from .module import SparseAttention
-from .probes import Intermediate
+from .config import SparseAttentionConfig
+from .module import Intermediate, SparseAttention
 
 
 def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float, int]:
@@ -24,7 +25,7 @@ def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float
 
 @dataclass
 class Watched:
-    """What was recorded of a layer."""
+    """Record of a layer; `last` is None for a layer without grouped heads."""
 
     seconds: list[float] = field(default_factory=list)  # of each forward call
     last: Intermediate | None = None
@@ -32,23 +33,37 @@ class Watched:
 
 @contextmanager
 def watch(model: nn.Module) -> Iterator[dict[str, Watched]]:
-    """Time every call of every sparse layer inside the `with` block, and keep what the last saw."""
-    modules = model.named_modules()
-    layers = {name: part for name, part in modules if isinstance(part, SparseAttention)}
+    """Record every attention layer inside the `with` block, ours and those of transformers."""
+    layers = {
+        name: layer
+        for name, layer in model.named_modules()
+        if type(layer).__name__.endswith("Attention")
+    }
     watched = {name: Watched() for name in layers}
-    begun: dict[str, float] = {}
+    started: dict[str, float] = {}
 
-    def before(name: str, layer: SparseAttention, *_: object) -> None:
+    def before(name: str, layer: nn.Module, *_: object) -> None:
         synchronise(next(layer.parameters()).device)
-        begun[name] = time.perf_counter()
+        started[name] = time.perf_counter()
 
-    def after(name: str, layer: SparseAttention, args: tuple[Tensor, ...], _: object) -> None:
+    def after(name: str, layer: nn.Module, _: object, output: Any) -> None:
         synchronise(next(layer.parameters()).device)
-        watched[name].seconds.append(time.perf_counter() - begun.pop(name))
-        watched[name].last = layer.describe(args[0].shape[1])
+        watched[name].seconds.append(time.perf_counter() - started.pop(name))
+        watched[name].last = _described(layer, output[0].shape[1])
 
     with ExitStack() as hooks:
         for name, layer in layers.items():
             hooks.enter_context(layer.register_forward_pre_hook(partial(before, name)))
             hooks.enter_context(layer.register_forward_hook(partial(after, name)))
         yield watched
+
+
+def _described(layer: Any, n: int) -> Intermediate | None:
+    if isinstance(layer, SparseAttention):
+        return Intermediate(layer.config, n, layer.context)
+    from .hugging_face import selector_of  # noqa: PLC0415 - transformers is slow to import
+
+    config = selector_of(layer.config) if hasattr(layer, "config") else None
+    if not isinstance(config, SparseAttentionConfig):
+        return None
+    return Intermediate(config, n, layer.config.max_position_embeddings)

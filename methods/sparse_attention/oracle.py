@@ -10,33 +10,23 @@ import math
 import torch
 from torch import Tensor
 
-from .config import GlobalGroup, Group, LocalGroup, SparseAttentionConfig, head_groups
+from .config import Group, LocalGroup, SparseAttentionConfig, head_groups
 
 
 def group_mask(group: Group, n: int, rows: Tensor | None = None) -> Tensor:
-    r"""The mask that one head of a group attends through, over token positions. (n, n) bool.
+    r"""Mask of one head of a group over token positions, (n, n) bool; of `rows` (r,): (r, n).
 
-    A sliding window `j <= i and i - j < w`, in whole blocks where there are some; or anchors
-    `j <= i and j % s == 0`, and the token itself if asked for. With `rows` (r,), those rows of it
-    alone: (r, n).
-
-    Equation: $M_{ij} = [\, j \le i \wedge \lfloor i / b \rfloor - \lfloor j / b \rfloor <
-    \lceil w / b \rceil \,] \;\mathrm{in\ a\ local\ group}$
-    Equation: $M_{ij} = [\, j \le i \wedge (j \bmod s = 0 \vee (\mathrm{self} \wedge j = i)) \,]
-    \;\mathrm{in\ a\ global\ one}$
-
-    b is the block, 1 where the window is not counted in blocks; self is `include_self`.
+    Equation: $M_{ij} = [\, j \le i \wedge i - j < w \,] \;\mathrm{in\ a\ local\ group}$
+    Equation: $M_{ij} = [\, j \le i \wedge j \bmod s = 0 \,] \;\mathrm{in\ a\ global\ one}$
     """
     i, j = (torch.arange(n) if rows is None else rows)[:, None], torch.arange(n)[None, :]
     if isinstance(group, LocalGroup):
-        blocks = math.ceil(group.window / group.block)
-        return (j <= i) & (i // group.block - j // group.block < blocks)
-    mask = (j <= i) & (j % group.stride == 0)
-    return mask | (i == j) if group.include_self else mask
+        return (j <= i) & (i - j < group.window)
+    return (j <= i) & (j % group.stride == 0)
 
 
 def head_masks(config: SparseAttentionConfig, n: int, context: int) -> Tensor:
-    r"""What each head attends to among n tokens: (heads, n, n) bool.
+    r"""Masks of all heads over n tokens, (heads, n, n) bool.
 
     Equation: $M_{hij} = M^G_{ij}, \quad \mathrm{start}_G \le h < \mathrm{stop}_G$
 
@@ -44,17 +34,6 @@ def head_masks(config: SparseAttentionConfig, n: int, context: int) -> Tensor:
     """
     groups = head_groups(config, config.heads, context)
     return torch.cat([group_mask(g, n).expand(g.stop - g.start, -1, -1) for g in groups])
-
-
-def pooling_matrix(n: int, stride: int) -> Tensor:
-    r"""(ceil(n / s), n) float64: row t averages the s tokens up to token t s; row 0 is token 0.
-
-    Equation: $\bar x_t = \frac{1}{s} \sum_{j = (t - 1) s + 1}^{t s} x_j$
-    """
-    anchor = torch.arange(0, n, stride)[:, None]
-    token = torch.arange(n)[None, :]
-    members = ((token <= anchor) & (token > anchor - stride)).double()
-    return members / members.sum(1, keepdim=True)
 
 
 def masked_attention(
@@ -100,7 +79,7 @@ def block_mask(
     window: int | None = None,
     key_range: Tensor | None = None,
 ) -> Tensor:
-    r"""What queries see that read chosen blocks of keys: (batch, heads that choose, n_q, n_k) bool.
+    r"""Mask of queries that read chosen blocks, (batch, heads that choose, n_q, n_k) bool.
 
     Query i stands at position p = offset + i, n_k - n_q + i where no offset is given. `blocks`
     (batch, heads that choose, ceil(n_q / query_block), most) are negative where there is none;
@@ -140,8 +119,7 @@ def oracle_attention(
     {\sum_j M^h_{ij} e^{s_{hij}}}, \quad s_{hij} = \frac{q_{hi} \cdot k_{gj}}{\sqrt{d}}, \quad
     g = \lfloor h H_{kv} / H \rfloor$
 
-    M^h is the mask of head h's group. Where anchors are pooled, j runs over the rows of
-    [pooling k, k], M^h over the anchors up to i and, if asked for, token i itself.
+    M^h is the `group_mask` of head h's group.
 
     Args:
         q: (batch, heads, n, d_head).
@@ -166,19 +144,5 @@ def oracle_attention(
     for group in groups:
         h = slice(group.start, group.stop)
         keys, values, mask = k[:, h], v[:, h], group_mask(group, n, i)
-        if isinstance(group, GlobalGroup) and group.anchor == "pool":
-            keys, values, mask = _with_pooled_anchors(keys, values, group, i)
         outs.append(masked_attention(q[:, h], keys, values, mask.to(q.device)))
     return torch.cat(outs, dim=1)
-
-
-def _with_pooled_anchors(
-    k: Tensor, v: Tensor, group: GlobalGroup, rows: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and values [pooled anchors, own tokens] and the (r, m + n) mask over both."""
-    n, m = k.shape[-2], group.anchors(k.shape[-2])
-    anchors = rows[:, None] >= torch.arange(m)[None, :] * group.stride
-    itself = (rows[:, None] == torch.arange(n)[None, :]) & group.include_self
-    pooling = pooling_matrix(n, group.stride).to(k.device)
-    keys, values = torch.cat([pooling @ k, k], dim=-2), torch.cat([pooling @ v, v], dim=-2)
-    return keys, values, torch.cat([anchors, itself], dim=-1)

@@ -1,4 +1,4 @@
-"""What queries read, as every implementation of the operator takes it.
+"""The pattern of keys that queries read, as every implementation of the operator takes it.
 
 A head's keys are every `stride`-th token, and a query reads one range of them: for a window the
 last few of all tokens, for anchors all so far of every s-th token. Within its range it may read
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Pattern(NamedTuple):
-    """Which keys each query reads. Heads fall into groups, `heads` of them one after another."""
+    """The keys of each query. Heads fall into groups, `heads` of them one after another."""
 
     ranges: Tensor  # (batch or 1, groups, 2, n_q) int32: the first key, and one past the last
     heads: tuple[int, ...]  # query heads of each group
@@ -72,8 +72,7 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
 def of_groups(groups: tuple[Group, ...], n: int, device: str) -> Pattern:
     r"""Windows and anchors over n tokens.
 
-    Equation: $a_i = \max(0, (\lfloor i / b \rfloor - \lceil w / b \rceil + 1) b), \quad e_i = i + 1
-    \;\mathrm{in\ a\ local\ group}$
+    Equation: $a_i = \max(0, i - w + 1), \quad e_i = i + 1 \;\mathrm{in\ a\ local\ group}$
     Equation: $a_i = 0, \quad e_i = \lfloor i / s \rfloor + 1 \;\mathrm{of\ the\ anchors\ in\ a\
     global\ one}$
     """
@@ -84,9 +83,7 @@ def of_groups(groups: tuple[Group, ...], n: int, device: str) -> Pattern:
             if isinstance(group, GlobalGroup):
                 ranges.append(torch.stack([torch.zeros_like(i), i // group.stride + 1]))
             else:
-                blocks = -(-group.window // group.block)
-                first = (i // group.block - blocks + 1) * group.block
-                ranges.append(torch.stack([first.clamp(min=0), i + 1]))
+                ranges.append(torch.stack([(i - group.window + 1).clamp(min=0), i + 1]))
         strides = tuple(g.stride if isinstance(g, GlobalGroup) else 1 for g in groups)
         heads = tuple(g.stop - g.start for g in groups)
         return Pattern(torch.stack(ranges).int()[None], heads, strides)

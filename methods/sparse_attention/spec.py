@@ -75,29 +75,6 @@ class ModelParams(TimedParams):
         return self
 
 
-class LanguageModelParams(Params):
-    """Parameters of `language_model`."""
-
-    context: int = parameter(512, "Bytes a sample.", unit="bytes", ge=64, le=4096)
-    window: int = parameter(64, "Window of the local heads.", unit="bytes", ge=8, le=2048)
-    n_layer: int = parameter(3, "Layers.", ge=1, le=12)
-    n_embd: int = parameter(96, "Width; 6 heads.", ge=48, le=768, multiple_of=48)
-    steps: int = parameter(300, "Steps of training.", ge=10, le=20_000)
-    batch: int = parameter(8, "Samples a step.", ge=1, le=128)
-    seeds: int = parameter(3, "Independent trainings of each variant.", ge=3, le=20)
-
-
-class RecallParams(Params):
-    """Parameters of `recall`."""
-
-    context: int = parameter(128, "Tokens a sample.", unit="tokens", ge=64, le=2048)
-    window: int = parameter(16, "Window of the local heads.", unit="tokens", ge=8, le=1024)
-    steps: int = parameter(1200, "Steps of training.", ge=10, le=20_000)
-    batch: int = parameter(32, "Samples a step.", ge=1, le=512)
-    seeds: int = parameter(3, "Independent trainings of each variant.", ge=3, le=20)
-    gate: float = parameter(0.95, "What the dense model must recall at least.", ge=0, le=1)
-
-
 class _Chosen(TimedParams):
     heads: int = parameter(12, "Query heads.", ge=1, le=128)
     kv_heads: int = parameter(12, "Key-value heads, which divide the query heads.", ge=1, le=128)
@@ -133,19 +110,6 @@ class PrefillParams(_Chosen):
     budget: int = parameter(1024, "Keys that a query reads.", unit="tokens", ge=192, le=65_536)
     share: float = parameter(0.9, "Share of attention that antidiagonal scores keep.", gt=0, le=1)
     only: tuple[PrefillSelector, ...] = parameter((), ONLY_HELP, max_length=12)
-
-
-class BudgetParams(Params):
-    """Parameters of `budget`."""
-
-    model: str = parameter(
-        "", "A causal language model: a folder, a file in GGUF's format or a hub id.", local=True
-    )
-    length: int = parameter(2048, "Tokens of a window of text.", unit="tokens", ge=64, le=32_768)
-    windows: int = parameter(4, "Windows of text.", ge=1, le=200)
-    budgets: tuple[Annotated[int, Field(ge=192, le=32_768)], ...] = parameter(
-        (256, 512, 1024), "Keys that a query reads.", unit="tokens"
-    )
 
 
 METHOD = read_method(__name__)

@@ -87,8 +87,8 @@ def test_one_form_runs_the_benchmark_that_was_chosen(client: Client) -> None:
     assert re.findall(r'action="(/methods/\w+/run/\w+/)"', page) == [
         "/methods/sparse_attention/run/latency/"
     ]
-    page = body(client, "/methods/sparse_attention/?benchmark=recall")
-    assert 'action="/methods/sparse_attention/run/recall/"' in page
+    page = body(client, "/methods/sparse_attention/?benchmark=memory")
+    assert 'action="/methods/sparse_attention/run/memory/"' in page
     assert body(client, "/methods/sparse_attention/?benchmark=nothing")
 
 

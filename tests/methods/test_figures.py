@@ -93,10 +93,8 @@ SELECTORS = {
     },
     "video": {"local 3-D": "local_3d", "thinning": "radial", "block top-k": "block_top_k"},
 }  # fmt: skip
-SELECTORS["on a GPU"] = SELECTORS["decode"]
 SHAPES = {
     "decode": ("decode", "decode", "| a token,", (4096, 16384)),
-    "on a GPU": ("decode-h200", "decode", "| a token on an H200", (32768, 131072)),
     "prefill": ("prefill", "prefill", "| a prompt", (2048, 8192)),
     "video": ("prefill", "video", "| a video", (4096, 8192)),
 }
@@ -116,6 +114,30 @@ def test_selectors_beside_dense_attention(table: str, label: str) -> None:
         low, high = point.ratio.low, point.ratio.high
         told = f"{point.ratio.value:.2f}× ({low:.2f}–{high:.2f})"
         assert ratio == told  # without its star, which `row` takes off
+
+
+@pytest.mark.parametrize("tokens", [1024, 2048, 4096, 8192])
+def test_windows_and_anchors_beside_dense_attention(tokens: int) -> None:
+    cells = row("sparse_attention/README.md", f"{tokens:,}", "| tokens, windows and anchors")
+    for series, (time, ratio) in zip(
+        ("forward", "forward_backward"), (cells[:2], cells[2:]), strict=True
+    ):
+        point = points("sparse_attention/latency.jsonl", series)["adaptive", tokens]
+        assert point.ratio is not None
+        assert float(time) == pytest.approx(point.value, rel=0.0051)
+        low, high = point.ratio.low, point.ratio.high
+        assert ratio == f"{point.ratio.value:.2f}× ({low:.2f}–{high:.2f})"
+
+
+@pytest.mark.parametrize(
+    ("variant", "figures"),
+    [("window_sinks", "1.91× (1.85–1.97)"), ("mean_pooled", "1.21× (1.05–1.40)")],
+)
+def test_a_token_on_a_gpu(variant: str, figures: str) -> None:
+    ratio = points("sparse_attention/decode-h200.jsonl", "decode")[variant, 131072].ratio
+    assert ratio is not None
+    assert figures == f"{ratio.value:.2f}× ({ratio.low:.2f}–{ratio.high:.2f})"
+    assert figures in " ".join((METHODS / "sparse_attention/README.md").read_text("utf-8").split())
 
 
 def test_a_figure_that_is_not_its_file_s_is_seen(

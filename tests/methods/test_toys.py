@@ -15,7 +15,7 @@ from tests.processes import ROOT
 
 RUN = """
 import json, sys
-import methods.sparse_attention.bench_quality
+import methods.sparse_attention.bench
 from tests.methods.running import run_here
 code, _ = run_here(sys.argv[1], json.loads(sys.argv[2]), "quick")
 assert code == 0, code

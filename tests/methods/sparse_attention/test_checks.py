@@ -4,7 +4,7 @@ import pytest
 
 from methods.kit.seeds import randn
 from methods.measure import memory
-from methods.sparse_attention import checks, kernel, portable, probes
+from methods.sparse_attention import checks, kernel, portable
 from methods.sparse_attention.config import SparseAttentionConfig
 from tests.methods.sparse_attention import mutations
 
@@ -25,7 +25,7 @@ def test_memory_that_does_not_grow_holds(monkeypatch):
 
 
 def test_two_layers_do_not_reach_where_the_window_is_below_the_stride():
-    assert probes.reach(checks._fixed(9), 200) < 1.0
+    assert checks.reach(checks._fixed(9), 200) < 1.0
 
 
 def at_shape(n: int, batch: int) -> list[str]:

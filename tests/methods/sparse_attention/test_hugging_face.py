@@ -416,7 +416,6 @@ def test_grouped_heads_decode_as_the_full_pass_with_padding_and_keep_their_windo
     [
         ({"local_heads": 8}, "but the model has 4 heads"),
         ({"local_heads": 1, "global_heads": 3}, "cuts a key-value head"),
-        ({"anchor": "pool"}, "anchors of single tokens alone"),
         ({"budget": 3}, "grouped_heads: "),
     ],
 )

@@ -1,4 +1,5 @@
-from collections.abc import Callable, Iterable
+"""The source's integration: GPT-2, the layer, its cache, monitors and the README's example."""
+
 from pathlib import Path
 from typing import Any
 
@@ -6,13 +7,12 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.kit.compare import relative
-from methods.sparse_attention import monitor, probes
+from methods.sparse_attention import hugging_face, monitor
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.config import SparseAttentionConfig
-from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.module import AttentionResult, SparseAttention
+from methods.sparse_attention.config import SparseAttentionConfig, resolve_window
+from methods.sparse_attention.gpt2 import GPT2Config, gpt2
+from methods.sparse_attention.module import AttentionResult, Intermediate, SparseAttention
 from methods.sparse_attention.oracle import oracle_attention
 
 CONFIG = SparseAttentionConfig(local_heads=4, global_heads=2, window_size=16, adaptive_window=False)
@@ -42,182 +42,93 @@ def test_a_model_refuses_heads_that_do_not_fit() -> None:
         GPT2Config(n_head=5)
 
 
-def test_dense_weights_of_transformers_give_the_same_logits(tmp_path: Path) -> None:
-    from transformers import GPT2Config as TheirConfig
-    from transformers import GPT2LMHeadModel
-
-    theirs = GPT2LMHeadModel(
-        TheirConfig(vocab_size=61, n_positions=80, n_layer=2, n_head=6, n_embd=48)
-    ).eval()
-    theirs.save_pretrained(tmp_path)
-    ours = GPT2.from_pretrained(tmp_path).eval()
-    assert all(p.requires_grad for p in ours.parameters())
+def test_a_model_attends_as_its_configuration_says() -> None:
+    """Densely, or by grouped heads whose adaptive window is that of the model's positions."""
     tokens = torch.randint(0, 61, (2, 70))
-    torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
-
-    everything = SparseAttentionConfig(
-        local_heads=6, global_heads=0, window_size=80, adaptive_window=False
-    )
-    sparse = GPT2.from_pretrained(tmp_path, sparse_config=everything).eval()  # w = n is dense
-    torch.testing.assert_close(sparse(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
-
-
-def test_missing_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing-here"):
-        GPT2.from_pretrained(tmp_path / "nothing-here")
-
-
-def test_cached_generation_equals_generation_without_a_cache() -> None:
-    model = GPT2(TINY).eval()
-    prompts = torch.randint(0, 61, (3, 24))
-    lengths = torch.tensor([24, 7, 15])
-    found = model.generate(prompts, 40, key_lengths=lengths)
-    for b, length in enumerate(lengths.tolist()):
-        tokens = prompts[b : b + 1, :length]
-        for step in range(40):
-            best = model(tokens)[:, -1].argmax(-1)
-            assert best == found[b, step]
-            tokens = torch.cat([tokens, best[:, None]], dim=1)
-
-
-def sharing(anchor: str, n: int = 40) -> tuple[SparseAttentionConfig, list[torch.Tensor]]:
-    """Six query heads on three key heads: the configuration, and q, k, v."""
-    config = SparseAttentionConfig(
-        4, 2, 8, global_token_ratio=0.25, adaptive_window=False, anchor=anchor, include_self=True
-    )
-    return config, [torch.randn(2, heads, n, 16) for heads in (6, 3, 3)]
-
-
-def cache_of(config: SparseAttentionConfig, n: int = 40) -> SparseKVCache:
-    return SparseKVCache(config, batch=2, kv_heads=3, d_head=16, context=n)
-
-
-@pytest.mark.parametrize("anchor", ["stride", "pool"])
-def test_a_cache_of_shared_key_heads_and_padded_chunks_is_one_pass(anchor: str) -> None:
-    """The second sample's chunks are shorter, padded on either side."""
-    config, qkv = sharing(anchor)
-    whole = sparse_attention(*qkv, config, context=40)
-    cache, begun = cache_of(config), [0, 0]
-    for side, *lengths in (("right", 9, 4), ("left", 12, 7), ("right", 1, 1), ("left", 7, 3)):
-        size = max(lengths)
-        pads = [slice(n, size) if side == "right" else slice(0, size - n) for n in lengths]
-        real = [slice(0, n) if side == "right" else slice(size - n, size) for n in lengths]
-        chunk = [torch.full((2, x.shape[1], size, 16), 7.0) for x in qkv]
-        for b, (at, n) in enumerate(zip(begun, lengths, strict=True)):
-            for x, new in zip(qkv, chunk, strict=True):
-                new[b, :, real[b]] = x[b, :, at : at + n]
-        out = cache.attend(*chunk, key_lengths=torch.tensor(lengths), padding_side=side)
-        for b, (at, n) in enumerate(zip(begun, lengths, strict=True)):
-            torch.testing.assert_close(out[b, :, real[b]], whole[b, :, at : at + n])
-            assert not out[b, :, pads[b]].any()
-        begun = [at + n for at, n in zip(begun, lengths, strict=True)]
-
-
-@pytest.mark.parametrize("wrong", [[3, 4], [-1, 3], [1, 1, 1]])
-def test_a_cache_refuses_lengths_that_its_tokens_do_not_have(wrong: list[int]) -> None:
-    config, qkv = sharing("stride", 3)
-    cache = cache_of(config, 6)
-    for held in (0, 3):
-        with pytest.raises(InputError, match="key_lengths must"):
-            cache.attend(*qkv, key_lengths=torch.tensor(wrong))
-        assert cache.lengths.tolist() == [held] * 2
-        if not held:
-            cache.attend(*qkv)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda q, k, v: (q, k, v.double()), "one dtype"),
-        (
-            lambda q, k, v: (q[:1], k[:1], v[:1]),
-            r"\(1, 6, 3, 16\), but the cache has \(2, 6, 3, 16\)",
-        ),
-        (lambda q, k, v: (q[:, :3], k, v), "but the cache has"),
-        (lambda q, k, v: (q, *(x.repeat_interleave(2, 1) for x in (k, v))), "but the cache has"),
-        (lambda *qkv: (x[..., :8] for x in qkv), "but the cache has"),
-        (lambda *qkv: (x[:, :, :0] for x in qkv), "empty"),
-    ],
-)
-@torch.no_grad()
-def test_a_cache_refuses_tokens_that_do_not_fit_and_stays_as_it_was(
-    change: Callable[..., Iterable[torch.Tensor]], message: str
-) -> None:
-    config, qkv = sharing("pool", 12)
-    cache = cache_of(config)
-    for first, last in ((0, 9), (9, 12)):
-        chunk = [x[:, :, first:last] for x in qkv]
-        with pytest.raises(InputError, match=message):
-            cache.attend(*change(*chunk))
-        with pytest.raises(InputError, match="padding_side must be"):
-            cache.attend(*chunk, padding_side="top")  # type: ignore[arg-type]
-        out = cache.attend(*chunk)
-    torch.testing.assert_close(out, sparse_attention(*qkv, config, context=40)[:, :, 9:])
-
-
-def test_a_cache_refuses_key_heads_that_cannot_be_shared() -> None:
-    with pytest.raises(InputError, match="6 query heads cannot share 0 key-value heads"):
-        SparseKVCache(CONFIG, batch=1, kv_heads=0, d_head=16, context=8)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("anchor", ["stride", "pool"])
-@torch.no_grad()
-def test_tokens_of_half_precision_go_on_from_a_cache_of_another(
-    anchor: str, dtype: torch.dtype
-) -> None:
-    config, qkv = sharing(anchor)
-    wanted = sparse_attention(*qkv, config, context=40)[:, :, 30:]
-    for held in (torch.float32, torch.float16, torch.bfloat16):
-        cache = SparseKVCache(config, batch=2, kv_heads=3, d_head=16, context=40, dtype=held)
-        cache.attend(*(x[:, :, :30].to(dtype) for x in qkv))
-        found = cache.attend(*(x[:, :, 30:].to(dtype) for x in qkv))
-        assert found.dtype == dtype
-        assert relative(found, wanted) < 1e-2
-
-
-def test_a_pooled_anchor_of_half_precision_is_summed_in_single() -> None:
-    """The mean of 100 ones, token by token; summed in bfloat16 it would be 1.05."""
-    config = SparseAttentionConfig(0, 1, global_token_ratio=1 / 100, anchor="pool")
-    cache = SparseKVCache(config, batch=1, kv_heads=1, d_head=16, context=102, dtype=torch.bfloat16)
-    one = torch.ones(1, 1, 1, 16, dtype=torch.bfloat16)
-    for _ in range(102):
-        out = cache.attend(one, one, one)
-    assert out.float().mean().item() == pytest.approx(1, abs=0.01)
-
-
-@pytest.mark.parametrize(("lengths", "new"), [([0, 3], 2), ([3, 3], 0)])
-def test_a_prompt_has_a_token_and_so_has_what_is_written(lengths: list[int], new: int) -> None:
-    tokens = torch.zeros(2, 3, dtype=torch.long)
-    with pytest.raises(InputError, match="at least one token each"):
-        GPT2(TINY).generate(tokens, new, key_lengths=torch.tensor(lengths))
-
-
-def test_only_sparse_models_have_caches_and_positions_end() -> None:
-    with pytest.raises(InputError, match="use_sparse_attention"):
-        GPT2(GPT2Config(vocab_size=8, n_positions=8, n_layer=1, n_head=2, n_embd=8)).new_caches(1)
-    model = GPT2(TINY)
-    with pytest.raises(InputError, match="80 positions"):
-        model(torch.zeros(1, 81, dtype=torch.long))
-    with pytest.raises(InputError, match="context of 80"):
-        model.generate(torch.zeros(1, 70, dtype=torch.long), 20)
+    sizes = {"vocab_size": 61, "n_positions": 80, "n_layer": 2, "n_head": 6, "n_embd": 48}
+    dense = gpt2(GPT2Config(**sizes)).eval()
+    adaptive = SparseAttentionConfig(4, 2, 8, min_window_size=1)
+    sparse = gpt2(GPT2Config(**sizes, use_sparse_attention=True, sparse_config=adaptive)).eval()
+    assert hugging_face.selector_of(sparse.config).window_size == resolve_window(adaptive, 80) == 25
+    sparse.load_state_dict(dense.state_dict())
+    with torch.no_grad():
+        assert (sparse(tokens).logits - dense(tokens).logits).abs().max() > 1e-4
+        hugging_face.choose(sparse, "grouped_heads", local_heads=6, global_heads=0, window_size=80)
+        torch.testing.assert_close(
+            sparse(tokens).logits, dense(tokens).logits, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_a_step_of_training_lowers_the_loss() -> None:
-    model = GPT2(TINY)
+    model = gpt2(TINY)
     tokens = torch.randint(0, 61, (4, 64))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
     for _ in range(8):
-        loss = torch.nn.functional.cross_entropy(
-            model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
-        )
+        loss = model(tokens, labels=tokens).loss
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] - 0.3
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def sharing(n: int = 40) -> tuple[SparseAttentionConfig, list[torch.Tensor]]:
+    """Six query heads on three key heads: the configuration, and q, k, v."""
+    config = SparseAttentionConfig(4, 2, 8, global_token_ratio=0.25, adaptive_window=False)
+    return config, [torch.randn(2, heads, n, 16) for heads in (6, 3, 3)]
+
+
+@pytest.mark.parametrize("sizes", [[9, 12, 1, 7, 11], [1, 1, 2, 36], [40], [39, 1]])
+def test_a_cache_fed_in_chunks_is_one_pass(sizes: list[int]) -> None:
+    config, qkv = sharing()
+    cache = SparseKVCache(config, kv_heads=3, context=40)
+    chunks = zip(*(x.split(sizes, 2) for x in qkv), strict=True)
+    out = torch.cat([cache.attend(*chunk) for chunk in chunks], 2)
+    torch.testing.assert_close(out, sparse_attention(*qkv, config, context=40))
+    assert cache.nbytes == 2 * 2 * 16 * 4 * (2 * 8 + 1 * 10)  # 8 of the window, 10 anchors
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda q, k, v: (q, k, v.double()), "one dtype"),
+        (lambda *qkv: (x[:1] for x in qkv), r"\(1, 6, 3, 16, .*but the cache has \(2, 6, 3, 16,"),
+        (lambda *qkv: (x.double() for x in qkv), "float64.*but the cache has .*float32"),
+        (lambda q, k, v: (q[:, :3], k, v), "but the cache has"),
+        (lambda q, k, v: (q, *(x.repeat_interleave(2, 1) for x in (k, v))), "but the cache has"),
+        (lambda *qkv: (x[..., :8] for x in qkv), "but the cache has"),
+        (lambda *qkv: (x[:, :, :0] for x in qkv), "empty"),
+        (lambda q, k, v: (q[:, :, :2], k, v), "2 queries have 3 keys"),
+        (lambda *qkv: (x.repeat(1, 1, 11, 1) for x in qkv), "9 . 33 tokens exceed the context"),
+    ],
+)
+@torch.no_grad()
+def test_a_cache_refuses_tokens_that_do_not_fit_and_stays_as_it_was(
+    change: Any, message: str
+) -> None:
+    config, qkv = sharing(12)
+    cache = SparseKVCache(config, kv_heads=3, context=40)
+    cache.attend(*(x[:, :, :9] for x in qkv))
+    rest = [x[:, :, 9:] for x in qkv]
+    with pytest.raises(InputError, match=message):
+        cache.attend(*change(*rest))
+    out = cache.attend(*rest)
+    torch.testing.assert_close(out, sparse_attention(*qkv, config, context=40)[:, :, 9:])
+
+
+def test_a_cache_refuses_key_heads_that_cannot_be_shared() -> None:
+    with pytest.raises(InputError, match="6 query heads cannot share 0 key-value heads"):
+        SparseKVCache(CONFIG, kv_heads=0, context=8)
+
+
+@pytest.mark.parametrize(("n", "times"), [(1024, 3.7), (16384, 18.5)])
+@torch.no_grad()
+def test_the_cache_shrinks_as_claimed(n: int, times: float) -> None:
+    cache = SparseKVCache(SparseAttentionConfig(), kv_heads=12, context=n)
+    cache.attend(*(torch.zeros(1, 12, n, 8) for _ in range(3)))
+    assert 2 * 12 * n * 8 * 4 / cache.nbytes == pytest.approx(times, abs=0.05)
 
 
 def test_the_layer_is_its_projections_around_the_definition() -> None:
@@ -228,8 +139,11 @@ def test_the_layer_is_its_projections_around_the_definition() -> None:
         for part in layer.c_attn(x).split([48, 24, 24], dim=2)
     )
     inner = oracle_attention(q, k, v, CONFIG, context=80).float()
-    wanted = layer.c_proj(inner.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(layer(x).output, wanted)
+    expected = layer.c_proj(inner.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(layer(x).output, expected)
+    cache = layer.new_cache()
+    parts = [layer(part, cache=cache).output for part in x.split([30, 1, 19], 1)]
+    torch.testing.assert_close(torch.cat(parts, 1), expected)
 
 
 def test_a_layer_s_window_is_that_of_its_context() -> None:
@@ -256,7 +170,7 @@ def test_the_layer_always_returns_one_type() -> None:
 
 
 def test_masks_are_not_made_above_2048() -> None:
-    seen = probes.Intermediate(CONFIG, 2049, 4096)
+    seen = Intermediate(CONFIG, 2049, 4096)
     assert 0 < seen.sparsity_ratio < 1
     with pytest.raises(InputError, match="2048"):
         seen.head_masks()
@@ -271,38 +185,33 @@ def test_the_layer_refuses_what_does_not_fit() -> None:
         SparseAttention(48, CONFIG, context=80)(torch.randn(1, 81, 48))
 
 
-def test_capture_and_times_of_every_layer() -> None:
-    model = GPT2(TINY)
+@pytest.mark.parametrize("sparse", [True, False])
+def test_capture_and_times_of_every_layer(sparse: bool) -> None:
+    model = gpt2(TINY if sparse else GPT2Config(61, 80, 2, 6, 48))
     tokens = torch.randint(0, 61, (1, 40))
     with monitor.watch(model) as watched:
         model(tokens)
         model(tokens)
-    assert set(watched) == {f"model.transformer.h.{i}.attn.sparse" for i in range(2)}
-    assert all(layer.last is not None and layer.last.n == 40 for layer in watched.values())
+    assert set(watched) == {f"transformer.h.{i}.attn" for i in range(2)}
+    described = Intermediate(CONFIG, 40, 80) if sparse else None
+    assert [layer.last for layer in watched.values()] == [described] * 2
     times = [layer.seconds for layer in watched.values()]
     assert all(len(taken) == 2 and 0 < min(taken) <= max(taken) < 5 for taken in times)
     model(tokens)
     assert all(len(taken) == 2 for taken in times)  # the hooks are gone
 
 
+def test_a_layer_alone_is_watched_too() -> None:
+    layer = torch.nn.ModuleList([SparseAttention(48, CONFIG, context=80)])
+    with monitor.watch(layer) as watched:
+        layer[0](torch.randn(1, 30, 48))
+    assert watched["0"].last == Intermediate(CONFIG, 30, 80)
+
+
 def test_a_monitored_step_counts_its_memory() -> None:
     seconds, peak = monitor.measure_step(lambda: torch.zeros(1_000_000))
     assert seconds > 0
     assert 4_000_000 <= peak < 5_000_000
-
-
-@pytest.mark.parametrize(("n", "times"), [(1024, 3.7), (16384, 18.5)])
-def test_the_cache_shrinks_as_claimed(n: int, times: float) -> None:
-    config = SparseAttentionConfig()
-    cache = SparseKVCache(config, batch=1, kv_heads=12, d_head=8, context=n)
-    assert 2 * 12 * n * 8 * 4 / cache.nbytes == pytest.approx(times, abs=0.05)
-
-
-def test_transformers_generate_on_the_wrapped_model_is_refused_not_wrong() -> None:
-    """It passes a cache of its own, which would be ignored."""
-    net = GPT2(GPT2Config(64, 32, 1, 3, 48, True, SparseAttentionConfig(2, 1, 8)))
-    with pytest.raises(InputError, match="assay_sparse"):
-        net.model.generate(torch.randint(64, (1, 5)), max_new_tokens=3)
 
 
 def test_the_source_s_example_runs_as_the_readme_adapts_it() -> None:

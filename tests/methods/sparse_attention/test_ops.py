@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from methods.errors import InputError
 from methods.sparse_attention import kernel, portable
 from methods.sparse_attention.api import sparse_attention
-from methods.sparse_attention.checks import BOUNDS, relative_error
+from methods.sparse_attention.checks import relative_error
 from methods.sparse_attention.config import LocalGroup, SparseAttentionConfig
 from methods.sparse_attention.oracle import group_mask, masked_attention, oracle_attention
 
@@ -25,9 +25,7 @@ def configs(draw: st.DrawFn) -> SparseAttentionConfig:
         window_size=draw(st.integers(1, 400)),
         adaptive_window=False,
         global_token_ratio=draw(st.sampled_from([1.0, 0.5, 0.1, 0.03])),
-        anchor=draw(st.sampled_from(["stride", "pool"])),
-        include_self=draw(st.booleans()),
-        block_size=draw(st.none() | st.integers(1, 80)),
+        window_sizes=draw(st.sampled_from([(), (9, 130)])),
     )
 
 
@@ -172,19 +170,6 @@ def test_gradients_of_scores_too_large_for_their_logsumexp_are_right(backend: st
     exact = torch.autograd.grad(oracle_attention(*inputs, CONFIG), inputs, grad.double())
     assert max(map(relative_error, found, exact)) < 1e-3
     assert exact[2].norm() > 10
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("backend", ["kernel", "portable", "flex"])
-def test_a_token_s_score_with_itself_is_single_in_half_precision(
-    backend: str, dtype: torch.dtype
-) -> None:
-    """Keys much like the one anchor: scores of some 36, whose rounding would change the weights."""
-    config = SparseAttentionConfig(0, 2, global_token_ratio=0.01, include_self=True)
-    q, k, v = qkv(heads=2)
-    q, k, v = (x.to(dtype) for x in (6 * q, 6 * k[:, :, :1] + 0.1 * k, v))
-    found = sparse_attention(q, k, v, config, backend=backend)  # type: ignore[arg-type]
-    assert relative_error(found, oracle_attention(q, k, v, config)) < BOUNDS[dtype] / 2
 
 
 def test_gradients_of_half_precision_are_summed_in_single() -> None:
