@@ -4,7 +4,7 @@ from django.urls import URLPattern, path
 
 from webapp.digests import feeds, views
 from webapp.digests.profiles import views as profiles
-from webapp.papers import converters  # noqa: F401 - `arxiv_category`, `date` and `suffix`
+from webapp.papers import converters  # noqa: F401 - `arxiv`, `arxiv_category`, `date` and `suffix`
 
 app_name = "digests"
 urlpatterns: list[URLPattern] = [
@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("search.<suffix:suffix>", feeds.search, name="search-feed"),
     path("feeds/opml", feeds.opml_of_feeds, name="opml"),
+    path("papers/<arxiv:arxiv_id>/why-not/", views.why_not, name="why-not"),
     path("digest/", views.archive, name="archive"),
     path("feeds/new/", profiles.new, name="profile-new"),
     path("feeds/import/", profiles.import_config, name="profile-import"),

@@ -1,4 +1,4 @@
-"""The archive of a feed."""
+"""The archive of a feed, and the reasons why feeds do not list a paper."""
 
 from contextlib import suppress
 
@@ -8,8 +8,9 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
-from webapp.digests.lookup import profile_at
+from webapp.digests.lookup import find_paper, profile_at
 from webapp.digests.templatetags.digests import day_address
+from webapp.digests.why_not import explain
 from webapp.ui.pages import reader_of
 
 
@@ -22,3 +23,11 @@ def archive(request: HttpRequest) -> HttpResponse:
             return redirect(day_address(found, chosen))
     context = {"profile": found, "months": queries.months(found) if found.pk else []}
     return render(request, "digests/archive.html", context)
+
+
+@require_safe
+def why_not(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+    """Say for each feed of the reader, and the site's, why it does not list a paper."""
+    paper = find_paper(arxiv_id)
+    context = {"paper": paper, "explanations": explain(paper, reader_of(request))}
+    return render(request, "digests/why_not.html", context)

@@ -274,6 +274,10 @@ class Scorer:
             keeping[rule] = self._close(rule, read, odds[id(known)], keeping[rule], spare)
         return keeping
 
+    def excluding(self, candidate: Candidate) -> set[int]:
+        """Return the rules that exclude a candidate."""
+        return self._points_by_rule(candidate).excluded
+
     def _standing(self, rule: int, found: _ByRule) -> Standing:
         if not self.rules[rule].by_place:
             return Standing.ABOUT

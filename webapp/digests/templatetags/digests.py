@@ -32,7 +32,8 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
         whose |= Q(digest__profile__owner=context["user"])
     entries = DigestEntry.objects.filter(whose, paper=paper.pk).select_related("digest__profile")
     latest = entries.order_by("-digest__profile__is_site", "-digest__date")
-    return {"paper": paper, "entries": latest.defer("marks")[:SCORES]}
+    shown = latest.defer("marks")[:SCORES]
+    return {"paper": paper, "entries": shown, "user": context["user"]}
 
 
 register.filter(what_it_did)
