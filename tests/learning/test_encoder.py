@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Iterator
+from datetime import date
 from math import sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
+from django.utils import timezone
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from tests.factories import make_paper
+from webapp.digests.daily import URGENT, ask_for
+from webapp.digests.models import DayToBuild
 from webapp.learning import encoder, vector_index, vectors
 from webapp.learning.minilm import Encoder
 from webapp.learning.models import PaperVector
 from webapp.papers.models import Paper, PaperVersion
 from webapp.papers.search import search
+from workers.site import tasks
 
 pytestmark = pytest.mark.django_db
 TEXTS = ["Reading lips with diffusion", "A recipe for rice, boiled slowly and eaten late", "x"]
@@ -177,6 +184,43 @@ def test_an_answer_that_is_none_is_an_error(server: HTTPServer, body: str) -> No
     server.expect_request("/v1/embeddings").respond_with_data(body)
     with pytest.raises(encoder.EncoderError):
         encoder.encode(["a text"])
+
+
+def test_vectors_make_way_for_a_build(papers: list[Paper], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made at the lowest priority, and not while a build waits for the same queue."""
+    monkeypatch.setattr(vectors, "BATCH", 1)
+    encode, store, nice = encoder.encode, vectors.store, list[int]()
+
+    def noticed(texts: list[str]) -> list[bytes]:
+        nice.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return encode(texts)
+
+    def interrupted(batch: list[Paper]) -> None:
+        store(batch)
+        if len(nice) == 2:
+            ask_for([date(2026, 3, 2)])
+
+    monkeypatch.setattr(encoder, "encode", noticed)
+    monkeypatch.setattr(vectors, "store", interrupted)
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    tasks.make_vectors()
+    assert nice == [19, 19]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+    tasks.make_vectors()
+    assert PaperVector.objects.count() == 2
+    DayToBuild.objects.update(asked_at=timezone.now() - URGENT)  # it fails for long
+    tasks.make_vectors()
+    assert PaperVector.objects.count() == len(papers) == 3
+
+
+def test_every_tenth_of_a_backlog_of_vectors_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "assay.news")
+    for made, done in ((50, 199), (2, 201), (90, 291), (709, 1_000)):
+        tasks._say_share(made, done, 1_000)
+    assert caplog.messages == [
+        "Search by meaning knows 201 of 1,000 papers",
+        "Search by meaning knows 1,000 of 1,000 papers",
+    ]
 
 
 def test_vectors_are_made_once_for_new_papers_old_ones_and_new_versions(

@@ -6,7 +6,7 @@ the next of them.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import date, timedelta
 from itertools import chain
 
 from django.conf import settings
@@ -26,6 +26,7 @@ from webapp.papers.schedule import Progress
 from webapp.papers.store import remove_sample
 
 RECENT = 3  # days
+URGENT = timedelta(minutes=5)  # for which work of the same queue makes way for a build
 # What digests are made of, and they themselves, which an administrator may have deleted.
 BUILT_OF = ("papers", "listings", "profiles", "models", "digests")
 
@@ -64,6 +65,11 @@ def ask_for(dates: Iterable[date]) -> None:
         unique_fields=["date"],
         update_fields=["asked_at"],
     )
+
+
+def build_waits() -> bool:
+    """Return whether a build was asked for lately; one that fails for long holds up nothing."""
+    return DayToBuild.objects.filter(asked_at__gte=timezone.now() - URGENT).exists()
 
 
 def build_asked() -> list[date]:

@@ -1,8 +1,11 @@
 """The vectors of papers: made in the background, compared where they are there."""
 
+import os
+import threading
 import time
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from math import sqrt
@@ -42,22 +45,24 @@ def cosines_with(vector: bytes, others: Mapping[int, bytes]) -> dict[int, float]
     return cosines
 
 
-def fill(seconds: float) -> int:
-    """Make vectors that are missing, new papers first, for about as long; how many were made.
+def fill(seconds: float, must_stop: Callable[[], bool] = lambda: False) -> int:
+    """Make missing vectors, new papers first, for about as long; return how many were made.
 
-    Papers are taken in the order of their keys, away from those that have vectors in both
-    directions: these are the checkpoint. Raises EncoderError.
+    `must_stop` is called before every batch and tells whether something urgent waits. Papers are
+    taken in the order of their keys, away from those that have vectors in both directions: these
+    are the checkpoint. Raises EncoderError.
     """
     name = encoder.name()
     if not name:
         return 0
-    return once("vectors", ("papers",), partial(_fill, name, time.monotonic() + seconds), name)
+    act = partial(_fill, name, time.monotonic() + seconds, must_stop)
+    return once("vectors", ("papers",), act, name)
 
 
-def _fill(name: str, until: float) -> tuple[int, bool]:
-    """How many were made, and whether none is missing."""
+def _fill(name: str, until: float, must_stop: Callable[[], bool]) -> tuple[int, bool]:
+    """Return how many were made, and whether none is missing."""
     made = 0
-    while time.monotonic() < until:
+    while time.monotonic() < until and not must_stop():
         if not (papers := list(islice(_missing(name), BATCH))):
             return made, True
         store(papers)
@@ -68,7 +73,8 @@ def _fill(name: str, until: float) -> tuple[int, bool]:
 def store(papers: Sequence[Paper]) -> None:
     """Make the vectors of these papers, again where they are there. Raises EncoderError."""
     texts = [f"{paper.title}. {paper.abstract}"[:CHARACTERS] for paper in papers]
-    encoded = list(zip(papers, encoder.encode(texts), strict=True))
+    with ThreadPoolExecutor(1, initializer=_lower_priority) as thread:
+        encoded = list(zip(papers, thread.submit(encoder.encode, texts).result(), strict=True))
     with still_there(papers) as present:
         PaperVector.objects.bulk_create(
             [
@@ -80,6 +86,14 @@ def store(papers: Sequence[Paper]) -> None:
             unique_fields=["paper"],
             update_fields=["encoder", "version", "values"],
         )
+
+
+def _lower_priority() -> None:
+    """Let all else on the machine run before this thread; Linux has a nice value for each thread.
+
+    A whole process could not raise its priority again.
+    """
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 def _missing(name: str) -> Iterable[Paper]:

@@ -12,9 +12,9 @@ from django.conf import settings
 from webapp.catalog import chips, linking
 from webapp.core.tasks import send
 from webapp.digests import entries
-from webapp.digests.daily import ask_for, build_asked, categories_to_fetch, fetch
+from webapp.digests.daily import ask_for, build_asked, build_waits, categories_to_fetch, fetch
 from webapp.digests.retention import delete_old, pack_old
-from webapp.learning import postings, vectors
+from webapp.learning import postings, vector_index, vectors
 from webapp.learning.encoder import EncoderError
 from webapp.library import feedback, importing, zotero_reading
 from webapp.mail.deliver import deliver_due
@@ -109,11 +109,23 @@ def link_papers() -> None:
 
 @app.task(name="site.vectors")
 def make_vectors() -> None:
-    """Make vectors of new papers, then of older ones, for a few seconds a minute."""
+    """Make vectors of new papers, then of older ones, for a few seconds a minute.
+
+    A build that is asked for meanwhile ends it: both are tasks of one queue.
+    """
     try:
-        vectors.fill(VECTOR_SECONDS)
+        made = vectors.fill(VECTOR_SECONDS, build_waits)
     except EncoderError as error:
         log.warning("Vectors of papers wait for the next tick: %s", error)
+        return
+    if made and (counts := vector_index.progress()):
+        _say_share(made, *counts)
+
+
+def _say_share(made: int, done: int, papers: int) -> None:
+    """Print the progress of a backlog, whenever it has passed another tenth of the papers."""
+    if 10 * done // papers > 10 * (done - made) // papers:
+        news.info("Search by meaning knows %s of %s papers", f"{done:,}", f"{papers:,}")
 
 
 @app.task(name="site.postings")
