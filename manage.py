@@ -126,7 +126,14 @@ def django(command: str, arguments: list[str]) -> int:
                 sys.exit(str(error))
     except SettingError as error:
         sys.exit(f"Setting {error}")
-    execute_from_command_line([sys.argv[0], command, *arguments])
+    try:
+        execute_from_command_line([sys.argv[0], command, *arguments])
+    except django.db.Error as error:
+        from webapp.core.database import REASONS, trouble_of
+
+        if trouble := trouble_of(error):
+            sys.exit(f"{REASONS[trouble]}: {error}. What was not finished was not changed.")
+        raise
     return 0
 
 

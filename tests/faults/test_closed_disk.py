@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import urllib.error
@@ -19,7 +20,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.processes import START_SECONDS, House, up, wait_for
+from tests.processes import ROOT, START_SECONDS, House, up, wait_for
 
 NO_MORE = "-dac_override,-dac_read_search,-fowner"  # by which root writes whatever the mode says
 BACK_WITHIN = 45.0  # seconds; each says something every ten, and a connection is kept for sixty
@@ -44,6 +45,19 @@ def set_writable(data: Path, writable: bool) -> None:
         mode = path.lstat().st_mode
         if not path.is_socket():  # nobody writes into its file
             path.chmod(mode | 0o200 if writable else mode & ~0o222)
+
+
+def manage(data: Path, python: str, command: str) -> str:
+    """Run a command for the closed directory; return what it answers."""
+    nowhere = "http://127.0.0.1:9"
+    done = subprocess.run(
+        [python, "manage.py", command],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_DATA": str(data), "DATABASE_URL": "",
+             "ASSAY_ARXIV_RSS_URL": nowhere, "ASSAY_ARXIV_API_URL": nowhere},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
 
 
 def sign_in(house: House, link: str) -> tuple[int, str]:
@@ -71,10 +85,21 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
                 for pid in house.children(word):
                     os.kill(pid, signal.SIGKILL)
             wait_for(lambda: sign_in_refused(house, link), START_SECONDS, "a refusal")
-            for started in (r"beat │ .*not stored", r"quick │ .*health\.token.* raised"):
+            for started in (r"beat │ .*not stored", r"site │ .*health\.token.* raised"):
                 house.said(started + ".*attempt to write a readonly database")
             for page in PAGES:
                 assert house.get(page)[0] == 200, page
+            for command, line in (
+                ("doctor", f"{data} cannot be written by this user, or its disk is read-only"),
+                ("fetch", "this user may not write there"),
+            ):
+                told = manage(data, python, command)
+                assert line in told
+                assert "Traceback" not in told
+            data.chmod(0o700)  # the files alone are closed
+            told = manage(data, python, "fetch")
+            assert "The disk cannot be written: attempt to write a readonly database." in told
+            assert "Traceback" not in told
             assert house.process.poll() is None
         finally:
             set_writable(data, True)

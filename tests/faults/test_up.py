@@ -188,7 +188,7 @@ def test_a_full_disk(rig: UpRig) -> None:
             _ask_until_full(rig.data)
         unready |= {check["detail"] for check in rig.checks().values() if not check["ok"]}
         time.sleep(0.5)
-    assert "Redis cannot write: is its disk full?" in unready
+    assert "Redis cannot write: is its disk full or read-only?" in unready
     assert rig.up.poll() is None
     assert {role: rig.leader(role) for role in ROLES} == leaders, "somebody died"
     make_room(rig.data)

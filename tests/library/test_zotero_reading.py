@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -165,6 +166,71 @@ def test_a_refusal_is_told_and_changes_nothing(
     assert list(ZoteroItem.objects.order_by("key").values()) == before
     assert zotero_reading.read_all() == 1
     assert not ZoteroReading.objects.get().error
+
+
+VERSION = {"Last-Modified-Version": "99", "Total-Results": "1"}
+GOOD = {"key": "K", "version": 1, "data": {"itemType": "book", "title": "T"}}
+SHAPES: list[tuple[object, dict[str, str]]] = [
+    ("<html>", VERSION),
+    ({"items": []}, VERSION),
+    ([None], VERSION),
+    ([{"key": "K"}], VERSION),
+    ([GOOD | {"key": "K" * 2_000}], VERSION),
+    ([GOOD | {"data": [1]}], VERSION),
+    ([GOOD], {}),
+    ([GOOD], VERSION | {"Last-Modified-Version": "x"}),
+    ([GOOD], VERSION | {"Total-Results": "-1"}),
+    ([GOOD | {"data": {"title": "x" * 31 * 2**20}}], VERSION),
+    ("[" * 100_000, VERSION),
+]
+
+
+@pytest.mark.parametrize(("body", "headers"), SHAPES, ids=range(len(SHAPES)))
+def test_an_answer_of_another_shape_is_told_and_changes_nothing(
+    client: Client, library: ZoteroLibrary, body: object, headers: dict[str, str]
+) -> None:
+    text_of = body if isinstance(body, str) else json.dumps(body)
+    library.answers.append(Response(text_of, 200, headers))
+    page = text(client.post(ADDRESS, {"read": "1"}, follow=True))
+    assert "Zotero’s answer" in page
+    assert not ZoteroItem.objects.exists()
+
+
+def test_items_of_any_contents_are_read(client: Client, library: ZoteroLibrary) -> None:
+    """Whoever may write to a group's library writes what they like."""
+    contents: dict[str, Any] = {
+        "A": {
+            "title": ["a", {"b": 1}],
+            "collections": {"x": 1},
+            "dateAdded": "2024-13-45T99:00:00Z",
+        },
+        "B": {"title": "\u202eevil\x00", "abstractNote": 7, "DOI": {}, "itemType": ["x"]},
+        "C": {"title": "x" * 100_000, "extra": "1." * 100_000, "dateAdded": "2024-01-01T00:00:00"},
+        "D": {"title": "<math><mi>x", "collections": [None, 3, "BIRDS"], "url": "javascript:1"},
+    }
+    for key, data in contents.items():
+        library.keep(key, **data)
+    client.post(ADDRESS, {"read": "1"})
+    read = {item.key: item for item in ZoteroItem.objects.filter(key__in=contents)}
+    assert set(read) == set(contents)
+    assert read["B"].title == "evil"
+    assert len(read["C"].title) == 500
+    assert read["D"].collections == ["BIRDS"]
+    assert client.get(ADDRESS).status_code == 200
+
+
+def test_collections_without_end_are_given_up(client: Client, library: ZoteroLibrary) -> None:
+    page = [{"key": f"C{n:05}", "data": {"name": "x" * 1_000}} for n in range(100)]
+    items = [GOOD]
+    library.answers = [Response(json.dumps(items), 200, VERSION)]
+    library.answers += [Response(json.dumps(page), 200, VERSION) for _ in range(60)]
+    zotero.PATIENCE, before = 1e9, zotero.PATIENCE
+    try:
+        client.post(ADDRESS, {"read": "1"})
+    finally:
+        zotero.PATIENCE = before
+    assert len(library.answers) == 10
+    assert len(ZoteroReading.objects.get().collections) == 5_000
 
 
 def test_a_server_that_is_busy_is_asked_again(

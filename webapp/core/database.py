@@ -10,7 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError as DriverError
-from django.db import connection, transaction
+from django.db import InterfaceError, InternalError, OperationalError, connection, transaction
 from django.db.migrations.exceptions import NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
@@ -23,10 +23,31 @@ RESTORE = (
 )
 SUPPORTED = "0.1.0"  # the first version whose databases can be upgraded
 ADVISORY_LOCK = 0x41535359  # "ASSY"
+REASONS = {
+    "full": "The disk is full",
+    "closed": "The disk cannot be written",
+    "away": "The database does not answer",
+}
+# SQLite's messages, and SQLSTATEs of PostgreSQL, whose messages are localised.
+MESSAGES = {
+    "full": ("is full", "No space left", "53100"),
+    "closed": ("readonly database", "disk I/O", "25006"),
+}
 
 
 class DatabaseError(Exception):
     """The database cannot be used; the message says why and what to do."""
+
+
+def trouble_of(error: BaseException | None) -> str:
+    """Return what is wrong with the database, as a key of `REASONS`; "" if it is something else."""
+    if not isinstance(error, InterfaceError | InternalError | OperationalError):
+        return ""
+    text = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
+    otherwise = "" if isinstance(error, InternalError) else "away"
+    return next(
+        (key for key, parts in MESSAGES.items() if any(part in text for part in parts)), otherwise
+    )
 
 
 def bring_up_to_date() -> None:

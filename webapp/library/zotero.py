@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from django.conf import settings
@@ -19,10 +19,12 @@ from django.contrib.auth.models import User
 from django.db.models.signals import post_delete
 from django.dispatch import receiver
 from django.utils.translation import gettext, gettext_lazy
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from assay_common.files import write_whole
+from assay_common.text import clean_json
 from webapp.papers import citations
+from webapp.papers.deadline import Deadline
 from webapp.papers.fetch import retry_after
 from webapp.papers.models import Paper
 from webapp.papers.names import Name
@@ -34,11 +36,48 @@ AT_ONCE = 50  # objects of a request
 LONGEST_NAME = 255  # characters of a creator's first or last name that Zotero takes
 PATIENCE = 10.0  # seconds of all waits that the server may ask for
 TRIES = 3
+MAX_BODY = 30 * 2**20  # bytes of an answer: a hundred items with long abstracts have a million
+MAX_SECONDS = 900.0  # of all requests of a connection
 CHANGING = gettext_lazy("Another program is changing this Zotero library: try again.")
 
 
 class ZoteroError(Exception):
     """Zotero refused a request or was not reached; the message says what to do."""
+
+
+class Item(BaseModel):
+    """An item of a library; nothing is known of its data but that these have names."""
+
+    key: str = Field(min_length=1, max_length=8)
+    version: int = 0
+    data: dict[str, Any]
+
+    @property
+    def collections(self) -> list[str]:
+        """The keys of the collections that it is in."""
+        listed = self.data.get("collections")
+        return [key for key in listed if isinstance(key, str)] if isinstance(listed, list) else []
+
+
+class _Failure(BaseModel):
+    code: int
+    message: str = ""
+
+
+class _Written(BaseModel):
+    failed: dict[int, _Failure]
+
+
+Shape = TypeVar("Shape")
+ITEMS, WRITTEN = TypeAdapter(list[Item]), TypeAdapter(_Written)
+
+
+def parse(shape: TypeAdapter[Shape], answer: httpx.Response) -> Shape:
+    """Return an answer without invisible characters. Raises ZoteroError where it is another."""
+    try:
+        return shape.validate_python(clean_json(answer.json()))
+    except (ValidationError, ValueError, RecursionError) as error:
+        raise ZoteroError(gettext("Zotero’s answer could not be read.")) from error
 
 
 class Account(BaseModel):
@@ -99,15 +138,18 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
 def connected(to: Account) -> "Iterator[ZoteroServer]":
     """The server, with the account's library and key."""
     headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
-    with httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http:
-        yield ZoteroServer(http)
+    with (
+        Deadline(MAX_SECONDS) as deadline,
+        httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http,
+    ):
+        yield ZoteroServer(http, deadline)
 
 
 class ZoteroServer:
     """Zotero's server, with the pauses between requests that it asks for."""
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+    def __init__(self, http: httpx.Client, deadline: Deadline) -> None:
+        self._http, self._deadline = http, deadline
         self._patience, self._not_before = PATIENCE, 0.0
 
     def read(self, path: str, *, unless: int = 0, **asked: int) -> httpx.Response:
@@ -117,21 +159,21 @@ class ZoteroServer:
 
     def write(self, kind: str, objects: Sequence[dict[str, Any]]) -> list[str]:
         """Write objects; returns the keys of those that exist in another version."""
-        failed = self._ask("POST", f"/{kind}", content=json.dumps(objects)).json()["failed"]
+        failed = parse(WRITTEN, self._ask("POST", f"/{kind}", content=json.dumps(objects))).failed
         for error in failed.values():
-            if error["code"] != 412:
-                raise ZoteroError(f"Zotero refused an object: {error['message']}")
-        return [objects[int(place)]["key"] for place in failed]
+            if error.code != 412:
+                raise ZoteroError(f"Zotero refused an object: {error.message[:200]}")
+        return [objects[place]["key"] for place in failed if 0 <= place < len(objects)]
 
     def add_to(self, collection: str, keys: Sequence[str]) -> None:
         """Put existing items into a collection; again for those that change meanwhile."""
         for _ in range(TRIES):
-            items = self._ask("GET", "/items", params={"itemKey": ",".join(keys)}).json()
+            items = parse(ITEMS, self._ask("GET", "/items", params={"itemKey": ",".join(keys)}))
             changed = [
-                {"key": item["key"], "version": item["version"],
-                 "collections": [*item["data"]["collections"], collection]}
+                {"key": item.key, "version": item.version,
+                 "collections": [*item.collections, collection]}
                 for item in items
-                if collection not in item["data"]["collections"]
+                if collection not in item.collections
             ]  # fmt: skip
             if not changed or not (keys := self.write("items", changed)):
                 return
@@ -141,7 +183,7 @@ class ZoteroServer:
         for _ in range(TRIES):
             self._wait(self._not_before - time.monotonic())
             try:
-                answer = self._http.request(verb, path, **sent)
+                answer = self._request(verb, path, **sent)
             except httpx.HTTPError as error:
                 raise ZoteroError(gettext("Zotero could not be reached: %s") % error) from error
             asked = answer.headers.get("backoff") or answer.headers.get("retry-after", "0")
@@ -156,6 +198,19 @@ class ZoteroServer:
         if answer.is_error:
             raise ZoteroError(f"Zotero answered {answer.status_code}: {answer.text[:200]}")
         return answer
+
+    def _request(self, verb: str, path: str, **sent: Any) -> httpx.Response:
+        """Return an answer with its body. Raises ZoteroError, HTTPError."""
+        watch = {"trace": self._deadline.watch}
+        with self._http.stream(verb, path, extensions=watch, **sent) as answer:
+            body = bytearray()
+            for part in answer.iter_bytes(2**16):
+                body += part
+                if len(body) > MAX_BODY:
+                    raise ZoteroError(gettext("Zotero’s answer is too long to be read."))
+        packed = {"content-encoding", "content-length", "transfer-encoding"}
+        headers = [(name, value) for name, value in answer.headers.items() if name not in packed]
+        return httpx.Response(answer.status_code, headers=headers, content=bytes(body))
 
     def _wait(self, seconds: float) -> None:
         if seconds <= 0:

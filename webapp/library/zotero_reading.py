@@ -6,6 +6,7 @@ nothing did (304). What was added later weighs more.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,18 +14,37 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from httpx import Response
+from django.utils.translation import gettext
+from pydantic import BaseModel, Field, TypeAdapter
 
-from assay_common.text import clean_json
 from webapp.library import zotero
 from webapp.library.models import ZoteroItem, ZoteroReading
 from webapp.papers.identifiers import identifiers_in
 
 PAGE = 100  # objects of an answer, Zotero's limit
 MAX_ITEMS = 20_000  # items of a library
+MAX_COLLECTIONS = 5_000
 NO_PAPERS = {"attachment", "note", "annotation"}
 HALF = 365.0  # days before the latest addition in which an item's weight halves
 LEAST = 0.5  # weight of the oldest
+
+
+class _Named(BaseModel):
+    name: str
+    parent: str | bool = Field("", alias="parentCollection")
+
+
+class _Collection(BaseModel):
+    key: str = Field(max_length=8)
+    data: _Named
+
+
+class _Deleted(BaseModel):
+    items: list[str]
+
+
+COLLECTIONS, DELETED = TypeAdapter(list[_Collection]), TypeAdapter(_Deleted)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read(reader: User) -> int:
@@ -41,12 +61,13 @@ def read(reader: User) -> int:
         changed, version = _changed_since(server, known.version)
         collections = _collections(server) if version != known.version else known.collections
         gone = (
-            _said(server.read("/deleted", since=known.version))["items"]
+            zotero.parse(DELETED, server.read("/deleted", since=known.version)).items
             if known.version and version != known.version
             else []
         )
-    gone += [item["key"] for item in changed if not _is_paper(item["data"])]
-    papers = [_item(reader, item) for item in changed if _is_paper(item["data"])]
+    gone = [*gone, *(item.key for item in changed if not _is_paper(item.data))]
+    each = {item.key: item for item in changed if _is_paper(item.data)}
+    papers = [_item(reader, item) for item in each.values()]
     with transaction.atomic():
         ZoteroReading.objects.filter(pk=known.pk).update(
             version=version, collections=collections, read_at=timezone.now(), error=""
@@ -61,37 +82,39 @@ def read(reader: User) -> int:
     return len(papers) + len(gone)
 
 
-def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[dict[str, Any]], int]:
+def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[zotero.Item], int]:
     """The top-level items that changed, and the library's version.
 
     Read again where the library changes between two pages.
     """
     for _ in range(zotero.TRIES):
-        items: list[dict[str, Any]] = []
+        items: list[zotero.Item] = []
         version = None
         while len(items) < MAX_ITEMS:
             answer = server.read("/items/top", unless=since, since=since, start=len(items))
             if answer.status_code == 304:
                 return [], since
-            now = int(answer.headers["last-modified-version"])
+            now = _number(answer.headers.get("last-modified-version", ""))
             if version not in (None, now):
                 break
-            version, page = now, _said(answer)
+            version, page = now, zotero.parse(zotero.ITEMS, answer)
             items += page
-            if not page or len(items) >= int(answer.headers.get("total-results", len(items))):
-                return items, now
+            total = _number(answer.headers.get("total-results", "0"))
+            if not page or len(items) >= min(total, MAX_ITEMS):
+                return items[:MAX_ITEMS], now
     raise zotero.ZoteroError(zotero.CHANGING)
 
 
 def _collections(server: zotero.ZoteroServer) -> list[dict[str, str]]:
     """[{"key", "name", "parent"}], where `parent` is "" at the top."""
     collections: list[dict[str, str]] = []
-    while page := _said(server.read("/collections", start=len(collections))):
+    while len(collections) < MAX_COLLECTIONS:
+        page = zotero.parse(COLLECTIONS, server.read("/collections", start=len(collections)))
         collections += [
             {
-                "key": collection["key"],
-                "name": str(collection["data"]["name"]),
-                "parent": collection["data"].get("parentCollection") or "",
+                "key": collection.key,
+                "name": collection.data.name[:300],
+                "parent": str(collection.data.parent or "")[:8],
             }
             for collection in page
         ]
@@ -100,27 +123,30 @@ def _collections(server: zotero.ZoteroServer) -> list[dict[str, str]]:
     return sorted(collections, key=lambda collection: collection["name"].casefold())
 
 
-def _said(answer: Response) -> Any:
-    """What an answer says, without what no database takes or no reader sees."""
-    return clean_json(answer.json())
+def _number(text: str) -> int:
+    """Return a number of a header. Raises ZoteroError."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise zotero.ZoteroError(gettext("Zotero’s answer could not be read."))
+    return int(text)
 
 
 def _is_paper(data: dict[str, Any]) -> bool:
-    in_trash = data.get("deleted")
-    return bool(data.get("title")) and data["itemType"] not in NO_PAPERS and not in_trash
+    is_other = str(data.get("itemType")) in NO_PAPERS
+    return bool(data.get("title")) and not is_other and not data.get("deleted")
 
 
-def _item(reader: User, item: dict[str, Any]) -> ZoteroItem:
-    data = item["data"]
+def _item(reader: User, item: zotero.Item) -> ZoteroItem:
+    added, data = None, item.data
+    with suppress(ValueError):  # no such day
+        added = parse_datetime(str(data.get("dateAdded") or ""))
     return ZoteroItem(
         reader=reader,
-        key=item["key"],
+        key=item.key,
         title=" ".join(str(data["title"]).split())[:500],
         abstract=str(data.get("abstractNote") or "")[:5_000],
         arxiv_id=_arxiv_id(data),
-        added_at=parse_datetime(str(data.get("dateAdded") or ""))
-        or datetime(1970, 1, 1, tzinfo=UTC),
-        collections=data.get("collections") or [],
+        added_at=EPOCH if added is None else added if added.tzinfo else added.replace(tzinfo=UTC),
+        collections=item.collections,
     )
 
 

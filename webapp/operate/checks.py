@@ -81,7 +81,7 @@ def _broker() -> tuple[bool, str]:
     except (OSError, KombuError, RedisError) as error:
         log.warning("Check of the broker: %s", error)
         if "MISCONF" in str(error):  # its error for every command while it cannot write
-            return False, "Redis cannot write: is its disk full?"
+            return False, "Redis cannot write: is its disk full or read-only?"
         if isinstance(error, ResponseError):
             return False, "Redis refuses writes"
         return False, "Redis does not answer"

@@ -4,6 +4,7 @@ Each function below examines one part and yields findings; an error in one becom
 the others still run. Nothing is changed.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +79,9 @@ def _data_directory() -> Iterator[Finding]:
         yield Finding("note", free, "A year of arXiv takes about 5 GiB.")
     else:
         yield Finding("good", free)
+    if not os.access(folder, os.W_OK):
+        what = f"{folder} cannot be written by this user, or its disk is read-only"
+        yield Finding("problem", what, "chown or chmod it, or mount the disk for writing.")
     files = ("secret_key", "assay.sqlite3")
     for path in (folder, *(folder / name for name in files), settings.CONNECTIONS_FILE):
         if path.exists() and path.stat().st_mode & 0o077:

@@ -5,7 +5,6 @@ from dataclasses import asdict
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import REASON_NO_CSRF_COOKIE, REASON_NO_REFERER
 from django.shortcuts import redirect, render
@@ -16,19 +15,9 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from assay_common import __version__
+from webapp.core.database import REASONS, trouble_of
 from webapp.operate.checks import readiness
 from webapp.operate.metrics import Metrics
-
-REASONS = {
-    "full": "The disk is full",
-    "closed": "The disk cannot be written",
-    "away": "The database does not answer",
-}
-# SQLite's messages, and SQLSTATEs of PostgreSQL, whose messages are localised.
-WORDS = {
-    "full": ("is full", "No space left", "53100"),
-    "closed": ("readonly database", "disk I/O", "25006"),
-}
 
 
 @never_cache
@@ -80,7 +69,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     A reader whose account was deleted meanwhile is asked to sign in, a program gets 401.
     """
-    trouble = _trouble(sys.exc_info()[1])
+    trouble = trouble_of(sys.exc_info()[1])
     if not trouble and _is_of_nobody(request):
         by_token = hasattr(request, "auth")
         return HttpResponse(status=401) if by_token else redirect(settings.LOGIN_URL)
@@ -97,12 +86,3 @@ def _is_of_nobody(request: HttpRequest) -> bool:
     reader = getattr(request, "auth", None) or getattr(request, "user", None)
     key = getattr(reader, "pk", None)
     return key is not None and not User.objects.filter(pk=key).exists()
-
-
-def _trouble(error: BaseException | None) -> str:
-    """What is wrong with the database, as a key of `REASONS`; empty if it is something else."""
-    if not isinstance(error, InterfaceError | InternalError | OperationalError):
-        return ""
-    text = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
-    otherwise = "" if isinstance(error, InternalError) else "away"
-    return next((key for key, words in WORDS.items() if any(s in text for s in words)), otherwise)
