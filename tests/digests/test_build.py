@@ -14,6 +14,7 @@ from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.defaults import KEYWORDS
 from webapp.digests.profiles.validation import save_settings, settings_of, site_profile
+from webapp.digests.queries import digest_entries, further_matches, load_texts
 from webapp.papers.models import Announcement, Listing, Paper
 
 pytestmark = pytest.mark.django_db
@@ -241,9 +242,14 @@ def test_every_match_beyond_the_size_is_kept_in_order_with_its_reasons() -> None
     numbers = {one.pk: one.arxiv_id for one in Paper.objects.all()}
     assert [numbers[row["paper"]] for row in rows] == ["2603.00002", "2603.00003"]
     assert [row["score"] for row in rows] == [2.5, 1.5]
-    assert rows[0]["matches"][0] == {
-        "keyword": "sparse", "where": ["title"], "points": 1.5,
-    }  # fmt: skip
+    assert rows[0]["keywords"][0] == "sparse"
+    assert "matches" not in rows[0]
+    # Their reasons are made when a page shows them.
+    further = further_matches(digest, digest_entries(digest))
+    assert further[0].matched_keywords == set(rows[0]["keywords"])
+    load_texts(further[:1])
+    assert further[0].matches[0] == {"keyword": "sparse", "where": ["title"], "points": 1.5}
+    assert sum(match["points"] for match in further[0].matches) == 2.5
     before = digest.fingerprint
     Paper.objects.filter(arxiv_id="2603.00003").update(title="Sparse models")
     [digest] = build([MONDAY], [mine])
@@ -295,7 +301,7 @@ def test_no_writer_waits_while_a_digest_is_made(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(building.Scorer, "matches", look)
     build([MONDAY], [profile(size=3)])
-    assert held == [False] * 6
+    assert held == [False] * 3
 
 
 def test_what_an_earlier_day_shows_meanwhile_is_not_shown_again(

@@ -20,7 +20,7 @@ from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced, announced_on
 
 # Part of fingerprints: raise it when digests store the same papers differently.
-ENTRY_FORMAT = 7
+ENTRY_FORMAT = 8
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 FEW = 500  # keys that a query names
 SETTINGS = [name for name in ProfileSettings.model_fields if name != "name"]

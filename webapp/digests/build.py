@@ -163,12 +163,9 @@ def _announced_later(date: Date, changed: Mapping[int, set[int]]) -> Iterator[tu
             yield digest.date, digest.profile_id
 
 
-def rows_of(
-    day: Day, ranked: Iterable[Kept], scorer: Scorer, rule: int, *, near: bool = True
-) -> list[dict[str, Any]]:
-    """The ranked papers of a day as the rows of FurtherMatches; for `near`, see `matches`."""
+def _rows(day: Day, ranked: Iterable[Kept]) -> list[dict[str, Any]]:
+    """Return the ranked papers of a day as columns of entries, without their matches."""
     rows = []
-    is_learned = scorer.rules[rule].learned is not None
     for paper in ranked:
         announced = day.announced[paper.at]
         row = {
@@ -177,9 +174,6 @@ def rows_of(
             "also_mentioned": paper.standing is not Standing.ABOUT,
             "announce_type": announced.announce_type.value,
             "version": announced.version,
-            "matches": scorer.matches(
-                rule, day.candidates[paper.at], paper.log_odds if is_learned else None, near=near
-            ),
         }
         rows.append(row)
     return rows
@@ -210,11 +204,16 @@ class _Draft:
         """Rank what is kept, without papers shown `earlier`."""
         day, scorer, rule, self.earlier = self.day, self.scorer, self.rule, earlier
         ranked, self.further = rank_unseen(day, self.rules, self.kept, earlier)
-        self.rows = rows_of(day, self.further, scorer, rule, near=False)
+        self.rows = [
+            row | {"keywords": scorer.keywords(rule, day.candidates[paper.at])}
+            for paper, row in zip(self.further, _rows(day, self.further), strict=True)
+        ]
         self.matched = sum(paper.standing is not Standing.NEAREST for paper in ranked)
         self.entries = []
-        for rank, row in enumerate(rows_of(day, ranked, scorer, rule), start=1):
-            paper = day.announced[ranked[rank - 1].at].paper
+        for rank, (kept, row) in enumerate(zip(ranked, _rows(day, ranked), strict=True), 1):
+            paper = day.announced[kept.at].paper
+            odds = kept.log_odds if self.rules.learned else None
+            row["matches"] = scorer.matches(rule, day.candidates[kept.at], odds)
             marks: dict[str, Any] = {"text": version_of(paper.title, paper.abstract)}
             if substring := self.rules.substring:
                 marks["substring"] = True

@@ -18,7 +18,7 @@ VIEWS = {"list": "List", "abstracts": "Abstracts"}
 FACETS: dict[str, tuple[str, Callable[[DigestEntry], Iterable[str]]]] = {
     "category": ("Category", lambda entry: entry.paper.categories),
     "type": ("Announced as", lambda entry: {entry.announce_type}),
-    "keyword": ("Keyword", lambda entry: {match["keyword"] for match in entry.matches}),
+    "keyword": ("Keyword", lambda entry: entry.matched_keywords),
 }
 MAX_OPTIONS = 12  # of one facet
 MAX_VALUE = MAX_REGEX + 2  # characters, of the longest keyword with its slashes

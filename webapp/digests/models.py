@@ -158,6 +158,8 @@ class DigestEntry(models.Model):
     # sentence, plain and sanitised, and when it was written.
     gist = gist_html = ""
     summarised_at: datetime | None = None
+    # Of a further match, whose matches are made when it is shown (`queries.load_texts`).
+    keywords: tuple[str, ...] | None = None
 
     class Meta:
         ordering = ("rank",)
@@ -167,10 +169,17 @@ class DigestEntry(models.Model):
         ]
 
     @property
+    def matched_keywords(self) -> set[str]:
+        """The keywords that the paper has."""
+        if self.keywords is not None:
+            return set(self.keywords)
+        return {match["keyword"] for match in self.matches}
+
+    @property
     def is_nearest(self) -> bool:
         """Return whether it is folded without a keyword: the nearest of the rest."""
         return self.also_mentioned and all(
-            match["keyword"].startswith(LEARNED) for match in self.matches
+            keyword.startswith(LEARNED) for keyword in self.matched_keywords
         )
 
     @property
@@ -208,8 +217,9 @@ class FurtherMatches(models.Model):
     """
 
     digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")
-    # [{"paper": primary key, and as in DigestEntry: "score", "also_mentioned", "announce_type",
-    # "version", "matches"}]; of what was an entry "marks" and "chips", too
+    # [{"paper": primary key, "keywords": [str], and as in DigestEntry: "score", "also_mentioned",
+    # "announce_type", "version"}]; of what was an entry "matches", "marks" and "chips" instead
+    # of "keywords"
     rows = PackedJSONField(default=list)
 
     class Meta:

@@ -10,6 +10,8 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from webapp.digests.entries import with_gists
 from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.profiles.validation import ProfileError, settings_of
+from webapp.digests.scoring.scorer import Candidate, Scorer
 from webapp.papers.models import Listing, Paper
 from webapp.summaries.queries import shown_summaries
 
@@ -71,19 +73,43 @@ def entries_of_rows(
     """Matches stored as rows, as entries without texts, ranked from `rank` on."""
     bare = Paper.objects.defer("abstract", "abstract_html", "title_html")
     papers = bare.in_bulk([row["paper"] for row in rows])
-    known = [row for row in rows if row["paper"] in papers]
-    return [
-        DigestEntry(digest=digest, rank=number, **row | {"paper": papers[row["paper"]]})
-        for number, row in enumerate(known, rank)
-    ]
+    entries: list[DigestEntry] = []
+    for row in rows:
+        if row["paper"] in papers:
+            columns: dict[str, Any] = row | {
+                "paper": papers[row["paper"]],
+                "rank": rank + len(entries),
+            }
+            keywords = columns.pop("keywords", None)
+            entry = DigestEntry(digest=digest, **columns)
+            entry.keywords = keywords
+            entries.append(entry)
+    return entries
 
 
 def load_texts(shown: Iterable[DigestEntry]) -> None:
-    """Title and abstract of entries that are not stored."""
+    """Read title and abstract of entries that are not stored, and make their matches."""
     bare = [entry for entry in shown if entry.pk is None]
     papers = Paper.objects.in_bulk([entry.paper_id for entry in bare])
     for entry in bare:
         entry.paper = papers.get(entry.paper_id, entry.paper)
+    if further := [entry for entry in bare if entry.keywords is not None]:
+        _make_matches(further)
+
+
+def _make_matches(entries: Sequence[DigestEntry]) -> None:
+    """Make the matches of a digest's further papers by its feed's present rules."""
+    try:
+        rules = settings_of(entries[0].digest.profile).rules()
+    except ProfileError:
+        return  # it is not built again either
+    scorer = Scorer([rules])
+    for entry in entries:
+        paper = entry.paper
+        names = tuple(paper.author_names)
+        candidate = Candidate(paper.arxiv_id, paper.title, paper.abstract, authors=names)
+        entry.matches = scorer.matches(0, candidate)
+        entry.marks = {"substring": True} if rules.substring else {}
 
 
 def incomplete_after(listings: Iterable[Listing], date: Date) -> list[Listing]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from django.apps import apps
 from django.test import Client
 
 from tests.digests.days import MONDAY, announce, paper
+from webapp.digests.batch import day_of
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
-from webapp.digests.profiles.validation import site_profile
+from webapp.digests.profiles.validation import rules_of, site_profile
+from webapp.digests.scoring.scorer import Scorer
 from webapp.learning.preferences import CHOSEN
 from webapp.papers.sample import load_sample
 
@@ -106,3 +109,16 @@ def test_an_untouched_list_of_an_older_site_gets_the_model() -> None:
         assert site.ranking == ranking
         names = {keyword["keyword"] for keyword in site.keywords}
         assert names == (set(fresh) if ranking == "both" else {k["keyword"] for k in keywords})
+
+
+def test_keywords_are_those_of_the_reasons(sample: Digest) -> None:
+    """Further papers have their keywords counted before their reasons are made."""
+    site = replace(rules_of(site_profile()), learned=None)
+    scorer = Scorer([site, replace(site, by_place=False, by_rarity=False, min_score=0.0)])
+    day = day_of(sample.date)
+    for rule, kept in enumerate(scorer.kept(day.candidates)):
+        assert len(kept) > 10
+        for scored in kept:
+            candidate = day.candidates[scored.at]
+            matches = scorer.matches(rule, candidate)
+            assert scorer.keywords(rule, candidate) == [match["keyword"] for match in matches]

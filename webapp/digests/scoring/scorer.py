@@ -329,13 +329,22 @@ class Scorer:
             points, lost = max(0.0, 100 * known.closeness(log_odds)), 100 * refusal
         return _ClosenessPoints(round(points, 1), -round(lost, 1))
 
-    def matches(
-        self, rule: int, candidate: Candidate, log_odds: float | None = None, *, near: bool = True
-    ) -> list[Match]:
-        """The matches that make up a candidate's score, in the order of the rule's keywords.
+    def keywords(self, rule: int, candidate: Candidate) -> list[str]:
+        """Return the keywords that `matches` has, in a tenth of its time."""
+        in_title, anywhere = self._find(candidate)
+        return [
+            asked.keyword
+            for asked in self._asked[rule]
+            if asked.sought in anywhere
+            and asked.points.at("title" if asked.sought in in_title else "repeated")
+        ]
 
-        `log_odds` are those of its closeness, if they are known. A match that is learned names the
-        saved paper that is `near`, if wanted: that takes longest.
+    def matches(
+        self, rule: int, candidate: Candidate, log_odds: float | None = None
+    ) -> list[Match]:
+        """Return the matches that make up a candidate's score, in the order of the keywords.
+
+        `log_odds` are those of its closeness, if they are known.
         """
         rules, paper = self.rules[rule], _paper(candidate)
         in_title, anywhere = self._find(candidate)
@@ -371,11 +380,11 @@ class Scorer:
             if log_odds is None:
                 text = candidate.title, candidate.abstract
                 log_odds = float(rules.learned.log_odds(Vectors.of([text]))[0])
-            found += self._learned_matches(rule, rules.learned, candidate, log_odds, near)
+            found += self._learned_matches(rule, rules.learned, candidate, log_odds)
         return found
 
     def _learned_matches(
-        self, rule: int, known: Learned, candidate: Candidate, log_odds: float, names_near: bool
+        self, rule: int, known: Learned, candidate: Candidate, log_odds: float
     ) -> Iterator[Match]:
         """Yield how close a candidate is, and to what; then what speaks against it."""
         text = candidate.title, candidate.abstract
@@ -385,7 +394,7 @@ class Scorer:
         what = learned.CHOSEN if known.keyword_closeness else learned.SAVED
         close = _match(what, [], points.closeness, "learned")
         close["closeness"] = learned.closeness_in_words(closeness)
-        if names_near and closeness >= learned.CLOSE:
+        if closeness >= learned.CLOSE:
             cosine, (title, identifier) = known.saved.nearest(*text)
             if cosine >= learned.NEAR:
                 close |= {"near": title, "near_id": identifier}
