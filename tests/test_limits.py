@@ -239,7 +239,7 @@ def test_the_model_is_asked_by_each_reader_so_often(
         (
             "runs",
             "/methods/sparse_attention/run/latency/",
-            {"preset": "smoke", "device": "cpu", "seed": "0"},
+            {"preset": "quick", "device": "cpu", "seed": "0"},
         ),
     ],
 )
