@@ -1,4 +1,4 @@
-"""What pruning saves, counted: operations and cache bytes from the tokens that reach each layer.
+"""Savings of pruning, counted: operations and cache bytes of the tokens that reach each layer.
 
 A multiply-add is two operations. Norms, softmax, rotary embedding and activation are left out, as
 in torch's FlopCounterMode, with which `full` counting agrees to the operation.

@@ -309,8 +309,8 @@ def _comparisons(
 
 @torch.no_grad()
 def at_shape(llava: Any, prompt: Prompt, stages: Schedules) -> Iterator[Case]:
-    """What is timed is right at this prompt: unpruned against transformers, pruned against masking
-    in the place of dropping, decoded against reading the whole sequence again.
+    """Check what is timed at this prompt: unpruned against transformers, pruned against masking in
+    the place of dropping, decoded against reading the whole sequence again.
 
     float32 is compared with float64, on the last row. Nothing is timed with gradients: see the
     check `gradients`.
@@ -350,7 +350,7 @@ def hidden_instead(exact: Any, prompt: Prompt, reading: Reading, row: slice) -> 
 def _series(
     ctx: Context, shape: accounting.Shape, config: PruningConfig, params: LatencyParams
 ) -> dict[str, OpenSeries]:
-    """What is measured over the rows; `first`, `prefill` and `kv_bytes` beside what is counted."""
+    """The series over the rows; `first`, `prefill` and `kv_bytes` with their counted limits."""
     prefill, first = (
         flops(shape, None, params.text) / flops(shape, config, params.text)
         for flops in (accounting.reading_flops, accounting.total_flops)

@@ -102,7 +102,7 @@ def mergers(config: PruningConfig) -> list[tuple[str, AnyMerger]]:
 
 
 def aggregation(device: str) -> Iterator[Case]:
-    """What a merged token is made of sums to one; in the source's form to n / M."""
+    """The weights of a merged token sum to one; in the source's form to n / M."""
     V, text = randn(2, 16, 32, seed=0, device=device), randn(2, 5, 32, seed=1, device=device)
     given = V, text, torch.ones(2, 5, dtype=torch.bool, device=device), 8
     for name, merger in mergers(TINY):
@@ -236,7 +236,7 @@ def token_counts(device: str) -> Iterator[Case]:
 
 
 def positions(device: str) -> Iterator[Case]:
-    """What is kept stands in order at its original positions, with a cache and without."""
+    """Kept tokens stand in order at their original positions, with a cache and without."""
     llava = example(device)
     prompt = prompt_of(llava, 3)
     stages = pruner_of(llava).stages()

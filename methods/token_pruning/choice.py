@@ -1,4 +1,4 @@
-"""What a choice of visual tokens may look at, and what it gives: `select(context, k) -> indices`.
+"""The interface of a choice of visual tokens: `select(context, k) -> indices`.
 
 Indices are (B, k), rising. A choice that also merges what it does not keep gives the tokens as
 well, `Entered`. All read only the context: before the language model, or the hidden states before
@@ -50,7 +50,7 @@ def no_attention(*_: object) -> Tensor:
 
 @dataclass(frozen=True)
 class Context:
-    """What a choice may look at.
+    """The input of a choice.
 
     `look` gives `visual` (B, n, d), projected features or hidden states; `patches` (B, n) says
     which patch each comes from; `text` (B, t, d) and `asked` (B, t) bool are the question; `vision`
@@ -72,7 +72,7 @@ class Context:
 
     @cached_property
     def visual(self) -> Tensor:
-        r"""What there is to choose from, computed on first use: (B, n, d).
+        r"""The tokens to choose from, computed on first use: (B, n, d).
 
         Equation: $x_i = \mathrm{projector}(v_i) \;\mathrm{before\ the\ model}, \quad
         x_i = h_{p_i} \;\mathrm{inside}$
@@ -99,7 +99,7 @@ class Selector:
     inside: bool = True
 
     def select(self, context: Context, k: int) -> Tensor:
-        r"""Which tokens stay, (B, k) in rising order.
+        r"""Indices of the tokens that stay, (B, k) in rising order.
 
         Equation: $i_{b0} < i_{b1} < \ldots < i_{b, k - 1}$
 
@@ -149,7 +149,7 @@ class Before:
     def context(
         self, vision: Vision, prompt: Prompt, generator: Generator | None, previous: Self | None
     ) -> Context:
-        """What a choice before this layer may look at, the layer before it being `previous`."""
+        """The input of a choice before this layer, the layer before it being `previous`."""
         return Context(
             self.stream.seen,
             self.stream.patch.gather(1, self.stream.places()),
@@ -192,7 +192,7 @@ class Before:
 def first_context(
     llava: Any, prompt: Prompt, vision: Vision, generator: Generator | None
 ) -> Context:
-    """What a choice before the language model may look at, image by image."""
+    """The input of a choice before the language model, image by image."""
     visual, asked, images = marks(llava, prompt)
     B, n = len(visual), tokens_of(llava, prompt)
     places = (~visual).nonzero()[:, 1].view(B, -1)

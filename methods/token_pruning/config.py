@@ -1,4 +1,4 @@
-"""What a pruned LLaVA is made of, checked before any work starts; the source's YAML keys load."""
+"""The configuration of a pruned LLaVA, checked before any work; the source's YAML keys load."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -80,7 +80,7 @@ class PruningConfig:
         return max(self.temperature_min, fallen)
 
     def merged(self, visual: int) -> int:
-        r"""How many of `visual` tokens leave the merger.
+        r"""Number of `visual` tokens that leave the merger.
 
         Equation: $M = \max(1, \mathrm{round}(\rho N))$
 

@@ -76,7 +76,7 @@ def attend(attention: nn.MultiheadAttention, visual: Tensor, text: Tensor, valid
 
 @dataclass(frozen=True)
 class Merged:
-    """What leaves a merger; in training all n tokens are there."""
+    """The output of a merger; in training all n tokens are there."""
 
     tokens: Tensor  # (B, M, d_vision)
     index: Tensor  # (B, M) rising places of the centres

@@ -104,7 +104,7 @@ def check_mode(config: Any) -> None:
 
 
 def _padding(config: Any) -> int:
-    """What pads a finished row: the padding token, or else the first that ends a row."""
+    """The id that pads a finished row: the padding token, or else the first that ends a row."""
     ends = config.eos_token_id
     ends = ends if isinstance(ends, list) else [ends]
     return next((i for i in (config.pad_token_id, *ends) if i is not None), 0)

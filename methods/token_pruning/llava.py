@@ -88,7 +88,7 @@ def check_kind(config: Any) -> None:
 
 @dataclass(frozen=True)
 class Vision:
-    """What the vision tower saw.
+    """The output of the vision tower.
 
     `features` (B, N, d_vision) before the projector and `cls` (B, d_vision) beside them; `layer`
     made both from `states` (B, 1 + N, d_vision), CLS first. Keys and saliency are computed for
@@ -120,7 +120,7 @@ class Vision:
 
     @cached_property
     def saliency(self) -> Tensor:
-        r"""How much CLS attends to each patch in that layer, mean over H heads: (B, N).
+        r"""Attention of CLS to each patch in that layer, mean over H heads: (B, N).
 
         Equation: $a_i = \frac{1}{H} \sum_h \frac{e^{S_{h, i + 1}}}{\sum_{j = 0}^{N} e^{S_{hj}}},
         \quad S_{hj} = \frac{q_{h0} \cdot k_{hj}}{\sqrt{d_{head}}}$, CLS being 0

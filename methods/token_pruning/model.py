@@ -168,7 +168,7 @@ class Pruner(nn.Module):
         return self._llava[0]
 
     def stages(self, keep: tuple[int, ...] | None = None, merged: int | None = None) -> list[Stage]:
-        """Where tokens leave by the learnt choice, for `read` and `generate`.
+        """Stages at which tokens leave by the learnt choice, for `read` and `generate`.
 
         Args:
             keep: visual tokens after each head; the configuration's where not given.

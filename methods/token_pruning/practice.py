@@ -132,7 +132,7 @@ def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> st
 
 
 def operations(llava: Any, prompt: Prompt, plans: Mapping[K, Sequence[Stage]]) -> dict[K, float]:
-    """What each plan's first token takes of the unpruned one's operations, all of them counted."""
+    """Count the operations to each plan's first token, as a share of the unpruned model's."""
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         whole = flops.count(partial(read, llava, prompt))
         return {

@@ -24,7 +24,7 @@ def _grams(text: str) -> list[Grams]:
 
 
 def bleu_counts(given: str, answers: Sequence[str]) -> NDArray[np.int64]:
-    """What BLEU adds up over captions, (10,).
+    """The counts that BLEU adds up over captions, (10,).
 
     Right n-grams and all n-grams given, n = 1 to 4, words given, and words of the answer whose
     length is nearest, the shorter of two.

@@ -16,7 +16,7 @@ IGNORE = -100
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is read.
+    """A prompt.
 
     `ids` (B, T) with N placeholders an image; `pixels` (images, 3, side, side) in the order of the
     rows, None for words alone; `mask` (B, T) bool, False for padding, which stands on the left
@@ -39,7 +39,7 @@ class Prompt:
     deep: Tensor | None = None
 
     def real(self) -> Tensor:
-        r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
+        r"""False for padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
         mask = torch.ones_like(self.ids) if self.mask is None else self.mask
         return mask.bool()  # a processor's attention_mask holds integers
 
@@ -63,7 +63,7 @@ def rotations(decoder: Any, hidden: Tensor, positions: Tensor) -> Rotary:
 
 
 def is_visual(llava: Any, prompt: Prompt) -> Tensor:
-    r"""Where placeholders of images and video stand, (B, T) bool.
+    r"""True at the placeholders of images and video, (B, T) bool.
 
     Equation: $v_{bt} = (x_{bt} \in \{\mathrm{image}, \mathrm{video}\}) \wedge r_{bt}$
     """
@@ -81,7 +81,7 @@ def tokens_of(llava: Any, prompt: Prompt) -> int:
 
 
 def images_in(llava: Any, prompt: Prompt) -> Tensor:
-    r"""How many images each row holds, once ids, mask and images are checked: (B,).
+    r"""Number of images in each row, once ids, mask and images are checked: (B,).
 
     Equation: $c_b = \frac{1}{N} \sum_t [\, x_{bt} = \mathrm{image} \,] \, r_{bt}$, r being `real`
 
@@ -116,7 +116,7 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
 
 
 def images_of(llava: Any, prompt: Prompt) -> int:
-    """How many images every row of a prompt holds; one, or none, where there are `embeds`.
+    """Number of images in every row of a prompt; one, or none, where there are `embeds`.
 
     Raises:
         InputError: for what `images_in` refuses, and rows with different numbers of images.
@@ -133,7 +133,7 @@ def images_of(llava: Any, prompt: Prompt) -> int:
 
 
 def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor, int]:
-    r"""Where images stand and where the question, (B, T) bool each, and how many images a row has.
+    r"""Places of images and of the question, (B, T) bool each, and the number of images a row.
 
     Equation: $v_{bt} = (x_{bt} = \mathrm{image}) \wedge r_{bt}, \quad
     q_{bt} = a_{bt} \wedge r_{bt} \wedge \neg v_{bt}$, a being `asked`, all True where not given
@@ -206,7 +206,7 @@ class Stream:
         return self.gather(kept.nonzero()[:, 1].view(len(kept), -1))
 
     def allowed(self) -> Tensor:
-        r"""Who may look at whom (B, n, n): backwards, at what is no padding; each at itself.
+        r"""The causal mask (B, n, n): backwards, at no padding, and each at itself.
 
         Equation: $a_{bij} = (j \le i \wedge r_{bj}) \vee j = i$ with r = `valid`
         """
@@ -216,7 +216,7 @@ class Stream:
         return causal & self.valid[:, None] | self_only  # padding sees itself: no empty row
 
     def on_keys(self) -> Tensor | None:
-        r"""What the next token's attention adds for each key (B, n); None if nothing.
+        r"""The bias on each key for the next token's attention (B, n); None if there is none.
 
         Equation: $b_{bj} = g_{bj} + \mu\, [\, \neg r_{bj} \,]$ with r = `valid` and mu the least
         float32
@@ -239,7 +239,7 @@ class Stream:
         return fitting(mask if self.gate is None else mask + self.gate[:, None, None], self.hidden)
 
     def around(self, decoder: Any) -> tuple[Rotary, Tensor | None]:
-        r"""What a layer reads beside these tokens: rotations (B, n, d_head), and `bias`.
+        r"""Rotations (B, n, d_head) and `bias`, which a layer reads beside these tokens.
 
         Equation: $\cos(p_b \theta), \sin(p_b \theta)$
         """

@@ -43,7 +43,7 @@ OnStep = Callable[[int], None]  # called with how many steps are done
 
 
 def pruning(**changes: Any) -> PruningConfig:
-    """How the small model is pruned: 64 -> 32 by the merger, heads before layers 0 and 2.
+    """The configuration for the small model: 64 -> 32 by the merger, heads before layers 0 and 2.
 
     Two heads are two budgets, so that any average of tokens a layer can be had. Sparsity weighs 200
     times what it does in the source: with weight 1 heads learn to keep every object, whatever is
@@ -276,7 +276,7 @@ class Exam:
         self.vision: Vision | None = seen.rows(torch.arange(len(seen.cls)).repeat_interleave(8))
 
     def right(self, stages: Sequence[Stage] = (), draw: int = 0) -> Tensor:
-        r"""Which questions are answered rightly: (n,) bool, on the CPU.
+        r"""True for the questions that are answered rightly: (n,) bool, on the CPU.
 
         Equation: $r_i = [\, \arg\max_v \mathrm{logits}_{iv} = a_i \,]$
         """

@@ -82,7 +82,7 @@ def discriminator_loss(judge: Discriminator, real: list[Tensor], fake: list[Tens
 
 
 def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
-    r"""How far heads keep more than they should, log m (B, n) each: (). Later layers weigh more.
+    r"""Excess of the share that heads keep, log m (B, n) each: (). Later layers weigh more.
 
     Equation: $L_s = \frac{\sum_l w_l \max(\bar m_l - \rho_l, 0)^2}{\sum_l w_l}$
 
@@ -136,23 +136,23 @@ def closeness(
 
 @dataclass(frozen=True)
 class Lesson:
-    """What one head predicted and what it should: logits and shares, (B, n) each."""
+    """The prediction of one head and its target: logits and shares, (B, n) each."""
 
     logits: Tensor
-    wanted: Tensor
+    target: Tensor
 
     def divergence(self) -> Tensor:
-        r"""How far the head's shares are from those wanted, mean over B: ().
+        r"""Divergence of the head's shares from the target's, mean over B: ().
 
         Equation: $L = \operatorname{mean}_b \sum_i t_{bi}
             (\log t_{bi} - \log \mathrm{softmax}_i\, l_{bi})$
         """
         log_shares = self.logits.float().log_softmax(-1)
-        return F.kl_div(log_shares, self.wanted, reduction="batchmean")
+        return F.kl_div(log_shares, self.target, reduction="batchmean")
 
     def agreement(self) -> float:
-        """How often the token with the largest share is the one that the head ranks first."""
-        return float((self.logits.argmax(-1) == self.wanted.argmax(-1)).float().mean())
+        """Share of rows in which the head ranks first the token with the largest share."""
+        return float((self.logits.argmax(-1) == self.target.argmax(-1)).float().mean())
 
 
 def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
@@ -197,7 +197,7 @@ Draw = Callable[[int], Prompt]  # the batch of a step
 
 @dataclass
 class History(kit.History):
-    """What each step measured beside loss and norm of the gradients.
+    """Figures of each step beside loss and norm of the gradients.
 
     Task loss, the term of closeness, D's loss, accuracy and mean m; of teaching by attention the
     divergence stands as `task` and as `accuracy` how often heads rank first what is looked at most.

@@ -180,7 +180,7 @@ def test_a_lesson_is_the_attention_that_answers_pay_from_a_layer_on(llava):
     assert len(found) == 4
     for lesson, first in zip(found, (0, 1, 2, 3), strict=True):  # the merger, then three heads
         wanted = paid[first:].sum(0)
-        assert torch.allclose(lesson.wanted, wanted / wanted.sum(1, keepdim=True), atol=1e-5)
+        assert torch.allclose(lesson.target, wanted / wanted.sum(1, keepdim=True), atol=1e-5)
 
 
 def test_heads_are_taught_by_the_divergence_from_what_is_wanted(llava, monkeypatch):
