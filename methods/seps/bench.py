@@ -97,7 +97,7 @@ def picture(matcher: Matcher, batch: Batch) -> str:
             {i: str(token[i] + 1) for i in merged},
         ),
     ]
-    caption = toy.in_words(batch.sparse[0])
+    caption = toy.caption_text(batch.sparse[0])
     row = f"“{caption}”", batch.images[0], shown
     return panels(caption, [row], grid=toy.GRID, side=6 * toy.SIDE)
 

@@ -19,7 +19,7 @@ from ..kit.seeds import randn, seeded
 from ..spec import Case
 from . import core, train
 from .config import SepsConfig, mended
-from .model import LEAK, Seps, of_variant
+from .model import LEAK, Seps, make_model
 from .pairs import Output, Texts
 
 SMALL: dict[str, Any] = {"dim": 32, "patches": 16, "aggregate": 0.5}
@@ -131,7 +131,7 @@ def _match(model: Seps, cls: Tensor, merged: list[Tensor], words: Tensor) -> Ten
 def example(device: str, config: SepsConfig, *, exact: bool = True) -> Seps:
     """A model with seeded weights, in float64 where equality is to be exact."""
     with seeded(0):
-        model = of_variant(config)
+        model = make_model(config)
     return model.to(device, torch.float64 if exact else torch.float32).eval()
 
 

@@ -194,6 +194,6 @@ def candidate(name: str, base: SepsConfig) -> Seps:
     return model(replace(base, **changes))
 
 
-def of_variant(config: SepsConfig) -> Seps:
+def make_model(config: SepsConfig) -> Seps:
     """The untrained model of a configuration."""
     return OpenSource(config) if config.variant == "open_source" else Seps(config)

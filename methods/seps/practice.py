@@ -183,16 +183,16 @@ def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> st
     owners = torch.tensor(split.owners)
     lines = [
         f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} left out",
-        in_words("all at once", recall(S, owners)),
+        format_recall("all at once", recall(S, owners)),
     ]
     if params.dataset == "coco" and len(split.images) % 5 == 0:
-        lines.append(in_words("mean of 5 folds", folds(S, owners)))
+        lines.append(format_recall("mean of 5 folds", folds(S, owners)))
     if config.dense and config.dense_of == "caption":
         lines.append(LEAK)
     return "\n".join(lines)
 
 
-def in_words(name: str, recalls: Recall) -> str:
+def format_recall(name: str, recalls: Recall) -> str:
     """``all: image to text R@1 86.1, R@5 93.7, ...; rSum 560.9``."""
     ways = (("image to text", recalls.to_text), ("text to image", recalls.to_image))
     status = [f"{way} R@1 {a:.1f}, R@5 {b:.1f}, R@10 {c:.1f}" for way, (a, b, c) in ways]

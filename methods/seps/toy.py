@@ -149,7 +149,7 @@ def relation(cell: int, other: int) -> str:
     return "above" if row < row_2 else "below"
 
 
-def in_words(ids: Tensor) -> str:
+def caption_text(ids: Tensor) -> str:
     """A caption as text."""
     return " ".join(VOCABULARY[i] for i in ids.tolist() if i)
 

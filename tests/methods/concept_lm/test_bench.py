@@ -162,7 +162,7 @@ def test_a_share_of_the_codes_is_hidden(monkeypatch):
 def test_decoding_tells_rows_out_of_step_and_bounds_at_real_shapes():
     _, benchmark = registry.find("concept_lm.decode")
     small = {"d": 64, "contexts": "64", "longest_prompt": 64, "oracle": 16, "rows": 4}
-    changes = {"max_warm_up_s": 0, "tokens_per_concept": "4,8", **small}
+    changes = {"max_warm_up_s": 0, "tokens_per_concept": "4", **small}
     params, ctx = benchmark.resolve("smoke", changes), Context("cpu", 0, lambda event: None)
     bench.decode(ctx, params)
     series = {one.name: one for one in ctx.release(partial=False)}
@@ -172,7 +172,7 @@ def test_decoding_tells_rows_out_of_step_and_bounds_at_real_shapes():
     assert kept["v3"] * 64 == kept["plain"] * 12  # [BOS, SEP and 4 concepts of 2 types, SEP]
     for name in ("speed", "prefill"):
         assert "v3" in {point.variant for point in series[name].points}
-    assert {point.variant for point in series["bounds"].points} == {"tokens_4", "tokens_8"}
+    assert {point.variant for point in series["bounds"].points} == {"tokens_4"}
     counted = Context("cpu", 0, lambda event: None)  # what is counted of others needs no time
     counted.check("oracle", 0.0, 0.0, label="nothing is computed")
     bench._bounds(Charts(counted, bench.__file__), bench.build(params, "cpu"), (2, 4, 8))

@@ -55,7 +55,7 @@ def test_scenes_are_what_their_captions_say():
     assert torch.equal(batch.images, toy.draw(40, 7).images)
     assert not torch.equal(batch.images, toy.draw(40, 8).images)
     for b in range(40):
-        dense = toy.in_words(batch.dense[b]).split()
+        dense = toy.caption_text(batch.dense[b]).split()
         assert len(dense) == toy.DENSE_WORDS
         for o in range(toy.OBJECTS):
             size, colour, shape, _, row, column = dense[6 * o : 6 * o + 6]
@@ -67,7 +67,7 @@ def test_scenes_are_what_their_captions_say():
             box = batch.images[b, :, 4 * y : 4 * y + 8, 4 * x : 4 * x + 8]
             tone = toy.PALETTE[wanted[1]]
             assert float((box[:, inked].mean(1) - tone).abs().max()) < 0.1
-        assert set(toy.in_words(batch.sparse[b]).split()) <= set(dense) | set(toy.RELATIONS)
+        assert set(toy.caption_text(batch.sparse[b]).split()) <= set(dense) | set(toy.RELATIONS)
     assert toy.relation(0, 3) == "left-of"
     assert toy.relation(12, 1) == "below"
 
