@@ -23,44 +23,44 @@ from tests.servers import stores
 from webapp.env import VARIABLES
 from webapp.ui.translations import compile_catalogues
 
-gc.disable()  # until what stays was imported
+gc.disable()  # until all modules are imported
 
-if settings.configured:  # by pytest-django, with the data and the database of somebody else
+if settings.configured:  # by pytest-django, with somebody else's data and database
     raise RuntimeError("Unset DJANGO_SETTINGS_MODULE: the tests choose their own settings.")
-# Before Django's settings load: no test touches a developer's own data, or obeys their settings.
+# Before Django's settings load: no test touches a developer's data, or obeys their settings.
 for name in VARIABLES:
-    if name != "ASSAY_VENV":  # where the packages are is no setting of the site's
+    if name != "ASSAY_VENV":  # the folder of the packages is no setting of the site
         os.environ.pop(name, None)
 _data, _owner = tempfile.mkdtemp(prefix="assay-test-"), os.getpid()
 os.environ["ASSAY_DATA"] = _data
 os.environ.setdefault(databases.SHARED, _data)  # processes of xdist inherit the first one's
 os.environ["ASSAY_STATIC"] = str(Path(os.environ[databases.SHARED], "static"))
-# Small tensors: one thread is faster, and does not wait for the threads of other tests.
+# Tensors are small: one thread is faster, and leaves the cores to other tests.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-# Playwright's synchronous interface keeps an event loop in this thread for the whole session;
-# Django would take every test that follows in the same process for asynchronous code.
+# Playwright's synchronous interface keeps an event loop in this thread for the whole session, so
+# Django would take every later test of the process for asynchronous code.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-# The one setting that a run of the tests may choose (tests/test_postgresql.py).
+# The one setting of a test session (tests/test_postgresql.py).
 if url := os.environ.get("ASSAY_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = url
 django.setup()
 compile_catalogues()
-# WhiteNoise looks a static file up when it is asked for: to list all of them for each test client
-# takes a seventh of the time of page tests.
+# WhiteNoise looks static files up on request: listing all of them for each test client takes a
+# seventh of the time of page tests.
 settings.WHITENOISE_AUTOREFRESH = True
-# Gone again: pytest-django loads the settings wherever it finds this, in a process of xdist before
-# this file is read there, and so with another process's data directory.
+# pytest-django loads the settings where it finds this variable: in a process of xdist before it has
+# read this file, and so with another process's data directory.
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
 @atexit.register
 def _remove_data() -> None:
-    if os.getpid() == _owner:  # a fork that ends must not take the session's data with it
+    if os.getpid() == _owner:  # not at the end of a fork
         shutil.rmtree(_data, ignore_errors=True)
 
 
-# An example may take its time: how fast a machine is when busy says nothing of the code.
+# No deadline for an example: a busy machine is slow.
 PATIENT = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("assay", hypothesis.settings.default, **PATIENT)
 if ON_POSTGRESQL := "ASSAY_TEST_DATABASE_URL" in os.environ:
@@ -78,9 +78,7 @@ def in_ci() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """In CI a skip is a failure: nothing stays untested unseen. Only a GPU may be missing, and what
-    root alone may do.
-    """
+    """Make a skip a failure in CI, except of tests that need a GPU or root."""
     report = yield
     if in_ci() and not any(map(item.get_closest_marker, ("gpu", "root"))):
         _forbid_skip(report)
@@ -89,7 +87,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Iterator[None]:
-    """The same for a module that skips itself."""
+    """Make a skipped module a failure in CI."""
     report = yield
     if in_ci():
         _forbid_skip(report)
@@ -111,9 +109,9 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay until the end: nothing looks for garbage among them again.
+    """Keep modules and tests out of garbage collection, and collect the rest less often.
 
-    Elsewhere it is looked for seldom: as often as Python does takes a tenth of all time.
+    Python's defaults take a tenth of all time.
     """
     gc.collect()
     gc.freeze()
@@ -123,10 +121,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """What waits first, in two chains; then what is slow, since a long test that began last would
-    keep one process busy alone.
+    """Select the tests of the session, group them, and put chains and slow tests first.
 
-    On a database that was asked for only what uses one.
+    A long test that starts last would run alone.
     """
     if ON_POSTGRESQL:
         items[:] = _once_each(filter(_uses_database, items))
@@ -146,9 +143,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=turn)
 
 
-# Files that wait more than they work, each with a rig of its own. Those of a chain come one after
-# the other in one process: two wait at once while the other processes work, and none is the last
-# to end. The chains take about the same time.
+# Files that wait more than they work, each with its own rig. The files of a chain run one after the
+# other in one process: two wait at once while the other processes work. The chains take about the
+# same time.
 CHAINS = (
     ("test_up.py", "test_full_postgresql.py", "test_closed_disk.py", "test_no_landlock.py"),
     ("test_kills.py", "test_storm.py", "test_messages.py", "test_background.py"),
@@ -159,7 +156,7 @@ CHAIN_OF = {name: number for number, names in enumerate(CHAINS) for name in name
 
 
 def turn(item: pytest.Item) -> tuple[int, int]:
-    """The place of a test: its chain, the longest, those of the browser, and then what is slow."""
+    """Return a test's sort key: chains, the longest tests, the browser's, slow ones, the rest."""
     name = item.path.name
     if (chain := CHAIN_OF.get(name)) is not None:
         return chain, CHAINS[chain].index(name)
@@ -171,16 +168,15 @@ def turn(item: pytest.Item) -> tuple[int, int]:
 
 
 def _once_each(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Every test, with the first of its parameters: the others ask the same queries.
+    """Return every test with its first parameters alone: the others make the same queries.
 
-    Not where each parameter is a search, which the two databases answer in ways of their own. NUL
-    in a text is PostgreSQL's alone to refuse, so whatever holds one stays.
+    Searches and triggers stay whole, since they differ between the databases, and so do texts with
+    NUL, which PostgreSQL alone refuses.
     """
     first: dict[str, pytest.Item] = {}
     items = list(items)
     for item in items:
         first.setdefault(item.nodeid.partition("[")[0], item)
-    # The latter two of triggers, by kind of write.
     whole = {"test_search.py", "test_revisions.py", "test_events.py"}
     every = {item for item in items if item.path.name in whole or "x00" in item.nodeid}
     return [item for item in items if item in first.values() or item in every]
@@ -195,39 +191,39 @@ def _uses_database(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
-    """SQLite in a file, as outside tests: in memory it locks tables in ways a file does not."""
+    """Use SQLite in a file, as sites do: in memory it locks tables differently."""
     from django.db import connection
 
     if connection.vendor == "sqlite":
         file = Path(os.environ["ASSAY_DATA"], "test.sqlite3")
-        databases.lay(file)
+        databases.copy_to(file)
         connection.settings_dict["TEST"]["NAME"] = str(file)
 
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """The file that was laid there is the database; it goes with its folder."""
+    """Keep the copied file as the database; it is deleted with its folder."""
     return not ON_POSTGRESQL
 
 
 @pytest.fixture(scope="session")
 def collected() -> Path:
-    """The static files that pages name, as `up` collects them, for all sites of a session."""
+    """The collected static files, for all sites of the session."""
     from workers.up.command import collect_static
 
-    with databases.alone("static"):
+    with databases.locked("static"):
         collect_static()
     return Path(settings.STATIC_ROOT)
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, collected: Path) -> None:
-    """Beside the database, the static files."""
+    """Collect the static files, too."""
 
 
 @pytest.fixture(autouse=True)
 def _no_kept_pages() -> None:
-    """No test is answered with the page of another, whose rows had the same keys."""
+    """Clear the page cache: rows of another test had the same keys."""
     from webapp.ui import pages
 
     pages.cache.clear()
@@ -235,7 +231,7 @@ def _no_kept_pages() -> None:
 
 @pytest.fixture(autouse=True)
 def _plain_static(settings: Any) -> None:
-    """Pages in tests name static files as they are: nothing was collected and hashed."""
+    """Name static files as they are: nothing was hashed."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
 
@@ -248,9 +244,9 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for all tests of a process: Playwright can be started but once in a thread."""
+    """One Chromium for all tests of a process: Playwright starts only once in a thread."""
     with sync_playwright() as playwright:
-        # A process for drawing takes a tenth of all that Chromium takes.
+        # A separate GPU process takes a tenth of Chromium's time.
         arguments = ["--no-sandbox", "--in-process-gpu"]
         found = playwright.chromium.launch(executable_path=chromium, args=arguments)
         yield found
@@ -259,7 +255,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis of this session's own: the machine's, else the one in the wheel."""
+    """A Redis for this session: the machine's, else the one in the wheel."""
     program = _needed(machine.REDIS)
     with stores.redis(program, tmp_path_factory.mktemp("redis")) as url:
         yield url
@@ -267,7 +263,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
-    """A PostgreSQL cluster of this session's own: the machine's, else the one in the wheel."""
+    """A PostgreSQL cluster for this session: the machine's, else the one in the wheel."""
     initdb = _needed(machine.POSTGRESQL)
     with stores.postgresql(Path(initdb).parent) as url:
         yield url

@@ -1,4 +1,4 @@
-"""A database with every table and no row: made once in a session of tests, then copied."""
+"""An empty database with all tables: migrated once in a session, then copied."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from typing import Any
 from tests import forking
 from tests.processes import ROOT
 
-SHARED = "ASSAY_TEST_SHARED"  # names the folder that all processes of a session know
+SHARED = "ASSAY_TEST_SHARED"  # the variable with the folder that all processes of a session share
 
 
-def lay(target: Path) -> None:
-    """Copy it to `target`. To make it takes longer than most tests."""
-    made = Path(os.environ[SHARED], "migrated", "assay.sqlite3")
-    with alone("migrated"):
-        if not made.exists():
-            _make(made.parent)
+def copy_to(target: Path) -> None:
+    """Copy the empty database to `target`; migrating one takes longer than most tests."""
+    migrated = Path(os.environ[SHARED], "migrated", "assay.sqlite3")
+    with locked("migrated"):
+        if not migrated.exists():
+            _migrate(migrated.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(made, target)
+    shutil.copy(migrated, target)
 
 
 def empty_by_deleting() -> None:
-    """Have PostgreSQL delete the few rows that a test committed: to truncate sixty tables, each a
-    new file, takes seconds. Every foreign key waits for the end of the transaction.
+    """Have PostgreSQL delete the few rows that a test committed.
+
+    Truncating sixty tables takes seconds, since each gets a new file. Foreign keys are deferred.
     """
     from django.db.backends.postgresql.operations import DatabaseOperations
 
@@ -40,18 +41,16 @@ def empty_by_deleting() -> None:
 
 
 @contextmanager
-def alone(what: str) -> Iterator[None]:
-    """Make something that all processes of a session share: one makes it, the others wait."""
-    with Path(os.environ[SHARED], f"{what}.lock").open("w") as lock:
+def locked(name: str) -> Iterator[None]:
+    """Hold a lock of the session: one process makes what all share, the others wait."""
+    with Path(os.environ[SHARED], f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
-def kept(blocker: Any) -> Iterator[None]:
-    """What is stored before it is left stands for the tests that follow: a module's, in a fixture
-    of the module, which make it but once. At its end it goes.
-    """
+def module_rows(blocker: Any) -> Iterator[None]:
+    """Store rows for all tests of a module, in one of its fixtures; roll them back at its end."""
     from django.db import transaction
 
     with blocker.unblock(), transaction.atomic():
@@ -59,12 +58,12 @@ def kept(blocker: Any) -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def _make(data: Path) -> None:
-    making = data.with_name("making")
+def _migrate(data: Path) -> None:
+    unfinished = data.with_name("unfinished")
     subprocess.run(
         forking.manage("migrate", "--verbosity", "0"),
         cwd=ROOT,
-        env={**os.environ, "ASSAY_DATA": str(making), "DATABASE_URL": ""},
+        env={**os.environ, "ASSAY_DATA": str(unfinished), "DATABASE_URL": ""},
         check=True,
     )
-    making.rename(data)
+    unfinished.rename(data)

@@ -1,9 +1,9 @@
-"""A Python that has loaded what takes longest to load: each of xdist's processes is a fork of it.
+"""A fork server: a Python with loaded libraries, of which xdist's processes are forks.
 
-xdist starts every process as a Python of its own, and to load torch, transformers and the site's
-libraries costs seven seconds of processor time in each. What it is given for a Python (`python`)
-hands its standard streams and its program to the process that forks, and ends as the fork ends.
-Commands of the site that tests run only for what they do are forks of it, too (`manage`).
+xdist would start every process as a new Python, and importing torch, transformers and the site's
+libraries takes 14 s of processor time in each, the site's alone 3 s. The command line that xdist
+gets instead (`python`) passes its standard streams and its program to the server, and exits with
+the status of the fork. Commands of the site run as forks, too (`manage`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-# Nothing in them reads a setting of Django's, or a variable as `methods` does (ASSAY_METHODS_PATH),
-# and pytest rewrites none.
+# None of them reads Django's settings or variables, and pytest rewrites none.
 SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
     *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "mcp", "playwright.sync_api"),
@@ -38,23 +37,23 @@ LIBRARIES = (
     *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),
     *("transformers.models.llava.modeling_llava", "transformers.models.qwen3.modeling_qwen3"),
 )
-PYTHON = "ASSAY_TEST_PYTHON"  # the command line that stands for such a Python in this session
+PYTHON = "ASSAY_TEST_PYTHON"  # the variable with the command line for a fork
 
 
 def program(code: str) -> list[str]:
-    """The command line of a program: in a fork where there is one to be had, else a new Python."""
+    """Return the command line of a program: in a fork if there is a server, else a new Python."""
     return [*(shlex.split(os.environ.get(PYTHON, "")) or [sys.executable]), "-c", code]
 
 
 def manage(*arguments: str) -> list[str]:
-    """The command line of `python manage.py …`, to be run in the project's folder."""
+    """Return the command line of `python manage.py …`, for the project's folder."""
     line = ["manage.py", *arguments]
     return program(
         f"import runpy, sys; sys.argv = {line!r}; runpy.run_path('manage.py', run_name='__main__')"
     )
 
 
-# The site is loaded once, and each command is a fork of it: to load it takes longer than most do.
+# Loading the site takes longer than most commands, so each is a fork of a process that has it.
 EACH = """
 import json, os, runpy, sys, tempfile, traceback
 import django
@@ -83,23 +82,23 @@ for line in {lines!r}:
 
 
 def manage_each(lines: Sequence[Sequence[str]]) -> list[str]:
-    """The command line of a program that runs several of `manage.py`'s commands, one after another.
+    """Return the command line that runs several of `manage.py`'s commands, one after another.
 
-    It prints a JSON array for each: the exit status, and what it printed.
+    It prints a JSON array for each: the exit status and the output.
     """
     return program(EACH.format(lines=[list(line) for line in lines]))
 
 
 @contextmanager
 def python(libraries: Sequence[str] = LIBRARIES) -> Iterator[str]:
-    """The command line that stands for a Python that has loaded them."""
+    """Start a server with these libraries; yield the command line for a fork."""
     with socket.socket(socket.AF_UNIX) as door:
-        door.bind("")  # the kernel finds a name, which no file has
+        door.bind("")  # the kernel chooses a name without a file
         door.listen()
         server = subprocess.Popen(
             [sys.executable, "-m", "tests.forking", str(door.fileno()), *libraries],
             pass_fds=[door.fileno()],
-            # One thread, as tests/conftest.py asks; a GPU that was looked at before a fork is lost.
+            # One thread, as in tests/conftest.py; CUDA that is initialised before a fork is lost.
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
         )
         name = bytes(door.getsockname()).hex()
@@ -111,27 +110,27 @@ def python(libraries: Sequence[str] = LIBRARIES) -> Iterator[str]:
 
 
 def call(name: str, code: str) -> int:
-    """Have a fork run a program over this process's streams, where it is; its exit status."""
+    """Run a program in a fork, with this process's streams and folder; return its exit status."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(bytes.fromhex(name))
         socket.send_fds(line, [b"-"], [0, 1, 2])
         line.sendall(json.dumps([code, str(Path.cwd()), dict(os.environ)]).encode() + b"\n")
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork's to obey
-        for stream in (0, 1, 2):  # whoever reads them is to see the fork's end
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork handles it
+        for stream in (0, 1, 2):  # so that their readers see the fork's end
             os.close(stream)
         return (line.recv(1) or b"\1")[0]
 
 
 def serve(door: socket.socket, libraries: Sequence[str]) -> str:
-    """Fork at every call. Returns in the forks alone, with the program of each."""
+    """Fork at every call; return only in the forks, with the program of each."""
     gc.disable()
     for library in libraries:
         with suppress(ImportError):
             importlib.import_module(library)
-    # No fork looks for garbage here: to look is to write, and what is written on is copied.
+    # No fork collects garbage here: that would write to shared memory, and so copy it.
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reap the forks
     while True:
         line, _ = door.accept()
         _, streams, *_ = socket.recv_fds(line, 1, 3)
@@ -143,7 +142,7 @@ def serve(door: socket.socket, libraries: Sequence[str]) -> str:
             os.close(stream)
     door.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if pid := os.fork():  # one stays to say how the other ended, and to end it where nobody waits
+    if pid := os.fork():  # reports the other's exit status, and kills it if the caller is gone
         for stream in streams:
             os.close(stream)
         ready, _, _ = select.select([os.pidfd_open(pid), line.fileno()], [], [])
@@ -165,8 +164,9 @@ def serve(door: socket.socket, libraries: Sequence[str]) -> str:
 
 
 def run(code: str) -> NoReturn:
-    """Run a program as `python -c` would, but for what Python frees at its end: whatever is freed
-    is written on, and so copied first, which takes longer than most programs.
+    """Run a program as `python -c` would, but exit without freeing objects.
+
+    Freeing writes to shared memory, and so copies it, which takes longer than most programs.
     """
     sys.argv = ["-c"]
     sys.modules["__main__"] = module = ModuleType("__main__")
@@ -184,13 +184,13 @@ def run(code: str) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone, or it was closed
+        with suppress(OSError, ValueError):  # its reader is gone, or it was closed
             stream.flush()
     os._exit((status or 0) % 256)
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """`DOOR LIBRARY …` forks as long as it lives; `NAME … -c PROGRAM` asks it to."""
+    """`DOOR LIBRARY …` runs the server; `NAME … -c PROGRAM` runs a program in a fork."""
     if "-c" in arguments:
         sys.exit(call(arguments[0], arguments[-1]))
     from assay_common.parent_death import die_with_parent

@@ -12,10 +12,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Need:
-    """A program of the system, the Debian package that brings it, and where else it may stand.
+    """A program, the Debian package that provides it, and paths outside of PATH.
 
-    `or_else` is a package that does as well, where there is no such package. `wheel` is where a
-    Python package has it, below site-packages: for a developer who may install nothing.
+    `or_else` is another package that also provides it. `wheel` is its path in a Python package,
+    below site-packages, for a developer who may install nothing.
     """
 
     program: str
@@ -25,7 +25,7 @@ class Need:
     wheel: str = ""
 
     def find(self, *, wheels: bool = True) -> str | None:
-        """Its path, if it is there: the system's first."""
+        """Return its path, the system's first; None if it is missing."""
         if found := shutil.which(self.program):
             return found
         places = [path for place in self.places for path in sorted(Path("/").glob(place))]
@@ -35,7 +35,7 @@ class Need:
 
     @property
     def why_not(self) -> str:
-        """The reason of a skip, with the line that mends it."""
+        """Return the reason of a skip, with the command that installs it."""
         return f"needs {self.program}: sudo apt-get install {self.package}"
 
 
@@ -57,7 +57,7 @@ NEEDS = (CHROMIUM, REDIS, POSTGRESQL, FAKETIME, NGINX)
 
 
 def install() -> None:
-    """Install what is missing, where this user may do so; elsewhere the tests say what to do."""
+    """Install missing programs if this user may; otherwise tests are skipped with a reason."""
     missing = [need for need in NEEDS if not need.find(wheels=False)]
     if not missing or os.geteuid() != 0 or not shutil.which("apt-get"):
         return

@@ -1,4 +1,4 @@
-"""Starting Assay as a person does, and looking at what runs on the machine."""
+"""Start Assay as a user does, and inspect its processes."""
 
 from __future__ import annotations
 
@@ -21,47 +21,50 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 300.0  # a machine that runs the whole suite is slow
-# What never comes is told from what a busy machine holds up: no wait is given up before this. What
-# tests leave to itself, to see that it is ended, sleeps for longer.
+# The shortest timeout: a busy machine may delay anything for this long. Processes that a test
+# leaves behind, to see them killed, sleep for longer.
 PATIENCE = 45.0
 
 
-def wait_for(look: Callable[[], Any], seconds: float, what: str) -> Any:
-    """The first true value of `look` within `seconds` or `PATIENCE`, or an AssertionError."""
-    begun = time.monotonic()
-    while not (found := look()):
-        waited = time.monotonic() - begun
-        assert waited < max(seconds, PATIENCE), f"waited {waited:.0f} s for {what}"
+def wait_for(condition: Callable[[], Any], seconds: float, description: str) -> Any:
+    """Return the first true value of `condition`; fail after `seconds`, or PATIENCE if longer."""
+    started = time.monotonic()
+    while not (value := condition()):
+        waited = time.monotonic() - started
+        assert waited < max(seconds, PATIENCE), f"waited {waited:.0f} s for {description}"
         time.sleep(0.1)
-    return found
+    return value
 
 
-def waited_for(
-    look: Callable[[], Any], seconds: float, what: str, pids: Callable[[], Iterable[int]]
+def idle_seconds_until(
+    condition: Callable[[], Any],
+    seconds: float,
+    description: str,
+    pids: Callable[[], Iterable[int]],
 ) -> float:
-    """Wait like `wait_for`; for how many seconds of it none of the processes could run.
+    """Wait like `wait_for`; return the seconds of it in which none of the processes could run.
 
-    That is what timers, leases and locks cost, however busy the machine is. Which processes there
-    are is asked for once a second.
+    Timers, leases and locks take these seconds, however busy the machine is. The processes are
+    listed once a second.
     """
-    asked, known = float("-inf"), list[int]()
-    looked, idle_for = time.monotonic(), 0.0
+    listed_at, listed = float("-inf"), list[int]()
+    previous, idle_for = time.monotonic(), 0.0
 
-    def came() -> bool:
-        nonlocal asked, known, looked, idle_for
-        idle, now = none_can_run(known), time.monotonic()
-        idle_for += now - looked if idle else 0.0
-        looked = now
-        if now - asked > 1:
-            asked, known = now, list(pids())
-        return bool(look())
+    def holds() -> bool:
+        nonlocal listed_at, listed, previous, idle_for
+        idle, now = all_wait(listed), time.monotonic()
+        idle_for += now - previous if idle else 0.0
+        previous = now
+        if now - listed_at > 1:
+            listed_at, listed = now, list(pids())
+        return bool(condition())
 
-    wait_for(came, seconds, what)
+    wait_for(holds, seconds, description)
     return idle_for
 
 
 def forked(act: Callable[[], object]) -> ForkProcess:
-    """Start `act` in a fork of this process, over a connection of its own to the same database."""
+    """Start `act` in a fork of this process, with its own connection to the same database."""
     from django.db import connections
 
     ours = connections["default"]
@@ -78,7 +81,7 @@ def forked(act: Callable[[], object]) -> ForkProcess:
 
 
 def processes_of(data: Path) -> dict[int, str]:
-    """Running processes whose ASSAY_DATA is `data`, or that stand in it: pid to name and line."""
+    """Return the processes with this ASSAY_DATA or working directory: pid to name and command."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -93,7 +96,7 @@ def processes_of(data: Path) -> dict[int, str]:
     return found
 
 
-def none_can_run(pids: Iterable[int]) -> bool:
+def all_wait(pids: Iterable[int]) -> bool:
     """Return whether every thread of these processes waits for neither processor nor disk."""
     for pid in pids:
         for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
@@ -116,11 +119,11 @@ class House:
         return "\n".join(self.lines)
 
     def said(self, pattern: str, seconds: float = START_SECONDS) -> re.Match[str]:
-        """The first match of `pattern` in what it says."""
+        """Wait for output that matches `pattern`; return the first match."""
         deadline = time.monotonic() + seconds
         while not (match := re.search(pattern, self.output)):
             assert self.process.poll() is None, f"it ended:\n{self.output}"
-            assert time.monotonic() < deadline, f"it never said {pattern}:\n{self.output}"
+            assert time.monotonic() < deadline, f"no output matched {pattern}:\n{self.output}"
             time.sleep(0.1)
         return match
 
@@ -129,7 +132,7 @@ class House:
         return self.said(r"Assay [\d.]+ is at +(\S+)")[1]
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body of a page."""
+        """Return the status and body of a page."""
         try:
             with urllib.request.urlopen(self.address + path, timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -137,11 +140,11 @@ class House:
             return error.code, error.read().decode()
 
     def children(self, word: str) -> list[int]:
-        """Pids of the processes in it with `word` in their command line."""
+        """Return the pids of its processes with `word` in their command line."""
         return [pid for pid, command in processes_of(self.data).items() if word in command]
 
     def stop(self, number: int = signal.SIGTERM) -> float:
-        """Send a signal and wait for the end; the seconds it took."""
+        """Send a signal and wait for the end; return the seconds it took."""
         started = time.monotonic()
         self.process.send_signal(number)
         self.process.wait(START_SECONDS)
@@ -157,9 +160,9 @@ def up(
     python: str = sys.executable,
     **settings: str,
 ) -> Iterator[House]:
-    """`manage.py up` on a data directory, at a port of the system's choice; ended afterwards.
+    """Run `manage.py up` on a data directory, at a free port; kill it afterwards.
 
-    An empty setting is as none.
+    An empty setting counts as unset.
     """
     # No arXiv: a port nobody listens on.
     environment = {"ASSAY_ARXIV_RSS_URL": "http://127.0.0.1:9", "ASSAY_DATA": str(data)}

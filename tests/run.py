@@ -1,10 +1,9 @@
-"""`manage.py test [--fast] [--install] [pytest arguments]`: everything, on every core.
+"""`manage.py test [--fast] [--install] [pytest arguments]`: run tests on every core.
 
-The whole suite first installs the programs of the system that it needs, where this user may; files
-that are named have them installed with `--install` alone. With `--fast` what needs neither torch
-nor a browser nor a running house, in under a minute (tests/fast.py). With `--docker`
-docker-compose.yml on a real engine, and nothing else (tests/engine.py); with `--models` a real
-language model's summaries of ten papers (tests/models.py).
+Without files the whole suite runs, after installing the system's programs that it needs, if this
+user may; named files get them with `--install` only. `--fast` runs tests without torch, browser or
+running site (tests/fast.py), `--docker` docker-compose.yml on a real engine (tests/engine.py), and
+`--models` a real language model's summaries of ten papers (tests/models.py).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PROCESSES = ("-n", "--numprocesses", "--pdb")
 
 
 def main(arguments: list[str]) -> int:
-    """Run pytest, or the stack of Docker with `--docker`; the exit status."""
+    """Run pytest or one of the other programs; return the exit status."""
     if "--docker" in arguments:
         return engine.main()
     if "--models" in arguments:
@@ -39,12 +38,12 @@ def main(arguments: list[str]) -> int:
         arguments = ["--durations=50", "--durations-min=1", *arguments]
     os.chdir(ROOT)
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)  # tests/conftest.py says why
-    # Tests start Assay's commands, which are to find this environment and make no other.
+    # Commands of Assay that tests start use this environment.
     os.environ["ASSAY_VENV"] = sys.prefix
     with ExitStack() as stack:
         one_file = len(named) == 1 and named[0].is_file()  # a second process would only take time
         if not one_file and not any(argument.startswith(PROCESSES) for argument in arguments):
-            # Of the whole suite two chains of tests wait more than they work (tests/conftest.py).
+            # Two chains of the whole suite wait more than they work (tests/conftest.py).
             is_fast = "ASSAY_TEST_FAST" in os.environ
             processes = min(os.cpu_count() or 1, MAX_PROCESSES) + (1 if is_fast else 2)
             with_torch = not is_fast and (not named or fast.need_torch(named))
@@ -52,6 +51,6 @@ def main(arguments: list[str]) -> int:
             python = stack.enter_context(forking.python(libraries))
             os.environ[forking.PYTHON] = python
             spread = ["--tx", f"{processes}*popen//python={python}"]
-            # In the order of tests/conftest.py: xdist would begin with the largest groups.
+            # Keep the order of tests/conftest.py: xdist would start with the largest groups.
             arguments = [*spread, "--dist", "loadgroup", "--no-loadscope-reorder", *arguments]
         return int(pytest.main(arguments))

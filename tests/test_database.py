@@ -42,7 +42,7 @@ def loaded(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory whose database is there and up to date, to spoil."""
-    databases.lay(tmp_path / "data" / "assay.sqlite3")
+    databases.copy_to(tmp_path / "data" / "assay.sqlite3")
     return tmp_path / "data"
 
 

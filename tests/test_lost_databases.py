@@ -48,7 +48,7 @@ def test_damage_inside_a_file_names_restore_and_stays(
 ) -> None:
     """Its tables can be listed, so that a site would start and fail later."""
     file = tmp_path / "assay.sqlite3"
-    databases.lay(file)
+    databases.copy_to(file)
     with closing(sqlite3.connect(file)) as opened:
         [(size,)] = opened.execute("PRAGMA page_size")
         [(page,)] = opened.execute("SELECT rootpage FROM sqlite_master WHERE name = 'papers_paper'")

@@ -73,7 +73,7 @@ class Site:
         for other in ("ASSAY_TOKEN", "DATABASE_URL", "ASSAY_TEST_DATABASE_URL"):
             self.environment.pop(other, None)
         self.environment["PYTHONPATH"] = str(ROOT)
-        databases.lay(data / "assay.sqlite3")
+        databases.copy_to(data / "assay.sqlite3")
         made = self.manage("shell", "--no-imports", "-c", scene)
         self.whole, self.runs, self.run = made.split()[-3:]
 

@@ -34,7 +34,7 @@ def site(
                 started[scene].fill(scene)
                 return started[scene]
             data = tmp_path_factory.mktemp(scene)
-            databases.lay(data / "assay.sqlite3")
+            databases.copy_to(data / "assay.sqlite3")
             started[scene] = stack.enter_context(serving(data, scene, static=collected))
             return started[scene]
 

@@ -39,7 +39,7 @@ def site(
 ) -> Iterator[Site]:
     """A site of its own: the days that come here would change the pages of the others."""
     data = tmp_path_factory.mktemp("morning")
-    databases.lay(data / "assay.sqlite3")
+    databases.copy_to(data / "assay.sqlite3")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ASSAY_SMTP_URL", inbox[1])
         with serving(data, "empty", static=collected) as made:

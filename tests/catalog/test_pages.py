@@ -33,7 +33,7 @@ DAY = date(2026, 3, 12)
 @pytest.fixture(scope="module")
 def _stored(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """A paper on sparse attention in the digest of a day, and everything that was committed."""
-    with databases.kept(django_db_blocker):
+    with databases.module_rows(django_db_blocker):
         _store()
         yield
 

@@ -160,7 +160,7 @@ def test_an_unknown_day_or_profile_is_an_error_of_use(
 
 
 def test_a_day_that_is_none_is_an_error_of_use(tmp_path: Path) -> None:
-    databases.lay(tmp_path / "assay.sqlite3")
+    databases.copy_to(tmp_path / "assay.sqlite3")
     done = subprocess.run(
         forking.manage("digest", "--date", "soon"),
         cwd=ROOT,
@@ -178,7 +178,7 @@ def test_a_profile_without_a_day_says_how_to_get_one() -> None:
 
 
 def test_standard_input_is_read_by_a_real_process(tmp_path: Path) -> None:
-    databases.lay(tmp_path / "assay.sqlite3")
+    databases.copy_to(tmp_path / "assay.sqlite3")
     done = subprocess.run(
         [sys.executable, "manage.py", "score", "--input", "-", "--json"],
         cwd=ROOT,

@@ -12,7 +12,7 @@ from importlib import import_module
 import pytest
 from django.utils import timezone
 
-from tests.processes import forked, processes_of, wait_for, waited_for
+from tests.processes import forked, idle_seconds_until, processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
 from webapp.runs import submit
@@ -192,7 +192,7 @@ def test_cancel_ends_a_run_within_two_seconds(rig: Rig) -> None:
         run.refresh_from_db()
         return run.ended
 
-    assert waited_for(has_ended, 30, "the end of the run", there_are) < 2.5
+    assert idle_seconds_until(has_ended, 30, "the end of the run", there_are) < 2.5
     assert run.state == State.CANCELLED
     assert run.result is None
     assert all(series.data["partial"] for series in run.series.all())

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests import machine
 from tests.faults.clocks import stepping
-from tests.processes import ROOT, START_SECONDS, processes_of, wait_for, waited_for
+from tests.processes import ROOT, START_SECONDS, idle_seconds_until, processes_of, wait_for
 from tests.runs.rig import Rig, free_port
 
 # How to tell each process that the supervisor keeps; a pool's children share its name.
@@ -127,7 +127,7 @@ class UpRig(Rig):
             names = set(heard.values_list("name", flat=True))
             return wanted <= names and bench.exists() and bool(self.checks())
 
-        return waited_for(back, seconds, "a sign of life of every process", asked)
+        return idle_seconds_until(back, seconds, "a sign of life of every process", asked)
 
     def last_lines(self) -> str:
         """The ends of all logs: who waited for what."""

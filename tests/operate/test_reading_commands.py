@@ -91,7 +91,7 @@ def data(tmp_path: Path, django_db_setup: None) -> Path:
     """A site that others may look into, with a file that is not Assay's."""
     folder = tmp_path / "data"
     folder.mkdir()
-    databases.lay(folder / "assay.sqlite3")
+    databases.copy_to(folder / "assay.sqlite3")
     (folder / "notes.txt").write_text("mine")
     for path in folder.iterdir():
         path.chmod(0o644)

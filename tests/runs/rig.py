@@ -65,7 +65,7 @@ class Rig:
         """Begin with the empty database of this session of tests, if there is one."""
         if self.database or databases.SHARED not in os.environ:
             return False
-        databases.lay(self.data / "assay.sqlite3")
+        databases.copy_to(self.data / "assay.sqlite3")
         return True
 
     def start(
