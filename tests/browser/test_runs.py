@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @contextmanager
-def served(rig: Rig, static: Path) -> Iterator[str]:
+def served(rig: Rig, static: Path, application: str = "webapp.wsgi") -> Iterator[str]:
     """The address of the site over a rig's data."""
     rig.migrate()
     environment = {**rig.environment, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
     environment["ASSAY_STATIC"] = str(static)
     port = free_port()
     web = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "webapp.wsgi"],
+        [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", application],
         cwd=ROOT,
         env=environment | {"WEB_CONCURRENCY": "1"},
         stderr=subprocess.DEVNULL,

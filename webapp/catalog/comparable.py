@@ -82,7 +82,8 @@ class Comparison:
     @property
     def quantity(self) -> str:
         """In words: what its series says that it is of."""
-        return said(self.measurement.series.y.label).lower()
+        label = said(self.measurement.series.y.label)
+        return label[:1].lower() + label[1:]
 
     @property
     def shown_regime(self) -> str:
@@ -105,10 +106,12 @@ class Comparison:
     @property
     def text(self) -> str:
         """As a chip says it: "time a call 3.5× faster (3.3–3.7) than dense at 4096 tokens, …"."""
-        return (
-            f"{self.quantity} {number(self.ratio, 3)}× {self.word} ({self.interval}) than "
-            f"{self.comparator} at {self.regime}, {self.hardware}"
-        )
+        ratio, where = f"{number(self.ratio, 3)}×", f"at {self.regime}, {self.hardware}"
+        if self.word == "no difference shown":
+            difference = f"({self.interval}), no difference from {self.comparator} shown"
+        else:
+            difference = f"{self.word} ({self.interval}) than {self.comparator}"
+        return f"{self.quantity} {ratio} {difference} {where}"
 
 
 def comparisons(measurement: Measurement) -> Iterator[Comparison]:

@@ -20,6 +20,7 @@ from webapp.catalog.comparable import Comparison, ReportedNumber
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.claims.corrections import Kind, corrected
+from webapp.claims.extraction.quotes import Quote, headline
 from webapp.papers.models import Paper
 from webapp.runs.models import Device, Run
 from webapp.runs.submit import RunRequest
@@ -125,6 +126,11 @@ class PaperMethod:
         known = (n for n in self.numbers if n.scope.quantity and n.scope.stage)
         return next(known, next(iter(self.numbers), None))
 
+    @property
+    def quote(self) -> Quote | None:
+        """The first clause of the abstract with a number, where no number's fields are known."""
+        return headline(self.link.paper.abstract) if self.number is None else None
+
     @cached_property
     def figure(self) -> Comparison | None:
         """Our figure of the mechanism that is nearest to the paper's number."""
@@ -177,11 +183,9 @@ class PaperMethod:
         number, figure = self.number, self.figure
         if figure is None:
             return ""
-        if number is None:
-            return gettext("no ratio of the paper was read here")
-        scope, run = number.scope, figure.measurement.run
+        run = figure.measurement.run
         ours = [run.get_device_display(), gettext(figure.scope.stage), figure.shown_regime]
-        theirs = [number.hardware, gettext(scope.stage), number.size_text]
+        theirs = [number.hardware, gettext(number.scope.stage), number.size_text] if number else []
         if not any(theirs):
             return gettext("the paper’s stage and length are not known")
         words = {name: " ".join(filter(None, parts)) for name, parts in
@@ -206,8 +210,11 @@ class PaperMethod:
         benchmark = method.benchmark(slug)
         preset = "quick" if "quick" in benchmark.presets else "full"
         settings: dict[str, Any] = {}
-        if "only" in benchmark.params.model_fields:
-            settings["only"] = list(mechanism.measured[slug][:1])
+        variant, fields = mechanism.measured[slug][0], benchmark.params.model_fields
+        if "only" in fields:
+            settings["only"] = [variant]
+        elif variant in fields:  # a part of the benchmark that a preset may leave out
+            settings[variant] = True
         size = min(number.sizes, default=0.0) if number else 0.0
         if preset == "quick" and benchmark.sizes and size:
             nearest = min(benchmark.sizes.quick, key=lambda quick: abs(math.log(quick / size)))
