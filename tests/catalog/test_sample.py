@@ -24,6 +24,14 @@ SHOWN = [
     ("concept_lm", "2512.02240", "77-92%"),
     ("token_pruning", "2512.02700", "88.9%"),
 ]
+# The three answers to whether a paper can be tested here, each on a page of the sample.
+COMPARABLE = "2406.10774"  # Quest: 7.03× at 32K
+MEASURED = "2512.07011"  # Block Sparse Flash Attention: its mechanism, at another stage
+NOT_HERE = "2512.15550"  # CTkvr
+INTERVAL = r"\((exact|[\d.e+-]+–[\d.e+-]+)\)"
+FIGURE = re.compile(
+    rf"[\d.e+-]+× ((faster|slower|better|worse) {INTERVAL} than |{INTERVAL}, no difference from )"
+)
 MAX_UNTESTABLE = 2  # claims of a method that need what nobody here has
 FIRST_SEEN = 10  # places of the digest's first page in which each method is met
 
@@ -59,6 +67,37 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
     methods = client.get("/methods/", headers={"Accept-Language": "zh-hans"}).content.decode()
     assert "与机器无关" in methods, "where a count holds is said in the reader's language"
     assert "on any machine" not in methods
+
+
+@pytest.mark.django_db
+def test_the_sample_shows_the_three_answers(client: Client) -> None:
+    call_command("import_results", stdout=StringIO())
+    build(load_sample("arXiv cannot be reached").dates, [site_profile()])
+    linking.link_new()
+
+    def answer(paper: str) -> str:
+        page = text(client, f"/papers/{paper}/")
+        return page[page.index("Can it be tested here?") : page.index("Why this method")]
+
+    comparable = answer(COMPARABLE)
+    assert "Yes. The paper reports 7.03× ; measured here:" in comparable
+    assert "at 32768 tokens" in comparable
+    assert FIGURE.search(comparable)
+    measured = answer(MEASURED)
+    assert "Its mechanism is. Measured here: Blocks by their exact scores" in measured
+    assert FIGURE.search(measured)
+    assert "Not comparable:" in measured
+    assert "Not implemented here. Closest:" in answer(NOT_HERE)
+    assert not FIGURE.search(answer(NOT_HERE))
+
+
+@pytest.mark.django_db
+def test_every_figure_reads_as_a_sentence() -> None:
+    call_command("import_results", stdout=StringIO())
+    figures = [figure for carried in queries.all_carried() for figure in carried.comparisons]
+    assert len(figures) > 100
+    spoiled = [figure.text for figure in figures if not FIGURE.search(figure.text)]
+    assert [text for text in spoiled if "insufficient data" not in text] == []
 
 
 @pytest.mark.django_db
