@@ -68,7 +68,7 @@ def test_the_channel_is_arxivs(feed: Any) -> None:
 
 
 def test_all_papers_are_there_once(papers: list[dict[str, Any]]) -> None:
-    assert len(papers) == len(FACTS) == 34
+    assert len(papers) == len(FACTS) == 36
     assert {paper["id"] for paper in papers} == {fact["id"] for fact in FACTS}
 
 
@@ -114,4 +114,4 @@ def test_a_stable_sort_gives_the_seeds_order(
     papers: list[dict[str, Any]], facts: dict[str, dict[str, Any]]
 ) -> None:
     ranked = sorted(papers, key=lambda p: -seed_score(p["title"], p["abstract"]))
-    assert [facts[paper["id"]]["rank"] for paper in ranked] == list(range(1, 35))
+    assert [facts[paper["id"]]["rank"] for paper in ranked] == list(range(1, 37))
