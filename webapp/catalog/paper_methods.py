@@ -19,8 +19,8 @@ from webapp.catalog import mechanisms
 from webapp.catalog.comparable import Comparison, ReportedNumber
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
-from webapp.claims.corrections import Kind, corrected
-from webapp.claims.extraction.quotes import Quote, headline
+from webapp.claims.corrections import Kind, corrected, headline_of
+from webapp.claims.extraction.quotes import Quote
 from webapp.papers.models import Paper
 from webapp.runs.models import Device, Run
 from webapp.runs.submit import RunRequest
@@ -129,7 +129,7 @@ class PaperMethod:
     @property
     def quote(self) -> Quote | None:
         """The first clause of the abstract with a number, where no number's fields are known."""
-        return headline(self.link.paper.abstract) if self.number is None else None
+        return headline_of(self.link.paper) if self.number is None else None
 
     @cached_property
     def figure(self) -> Comparison | None:
