@@ -2,10 +2,12 @@
 
 In a checkout of Assay it goes to ``methods/NAME`` and its mutations to ``tests/methods/NAME``. With
 ``--to DIR`` it becomes a package of its own in DIR, with a test and a ``pyproject.toml`` that
-declares the entry point, so that ``pip install`` makes it a method here.
+declares the entry point, so that ``pip install`` makes it a method here. With ``--paper ID`` it is
+an implementation of that paper, and each ``--quote`` a number of it that a figure may stand beside.
 """
 
 import argparse
+import json
 import re
 import shlex
 import sys
@@ -18,6 +20,35 @@ HELP = "write the skeleton of a method"
 SKELETON = Path(__file__).with_name("skeleton")
 # What the skeleton imports its interface from.
 IN_CHECKOUT, INSTALLED = "..", "assay_methods."
+BARE = "import Benchmark, Check, Family, Method, Question, TimedParams, parameter\n"
+WITH_PAPER = """import (
+    Benchmark,
+    Check,
+    Family,
+    Measure,
+    Mechanism,
+    Method,
+    Paper,
+    Question,
+    Reported,
+    TimedParams,
+    parameter,
+)
+"""
+RATIO = re.compile(
+    r"(?<![\d.])(\d+(?:\.\d+)?)\s?(?:x\b|×|times\b|-fold\b|\$\\times\$)", re.IGNORECASE
+)
+REPORTED = """\
+        Reported(
+            paper="{paper}",
+            mechanism="{name}",
+            value={value},
+            quantity="time",
+            stage="kernel",
+            baseline="whole",
+            quote={quote},
+        ),
+"""
 MODULES = ("__init__.py", "spec.py", "model.py", "checks.py", "bench.py", "README.md")
 
 
@@ -25,6 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the method's name and where it goes."""
     parser.add_argument("name", metavar="NAME", help="lower case, with underscores")
     parser.add_argument("--to", metavar="DIR", type=Path, help="a package of its own in DIR")
+    parser.add_argument("--paper", metavar="ID", default="", help="the paper that it implements")
+    parser.add_argument(
+        "--quote", action="append", default=[], help="the paper's words with a ratio, such as 2.1x"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -35,6 +70,9 @@ def main(args: argparse.Namespace) -> int:
     if name in registry.slugs():
         raise InputError(f"there is a method {name!r} already")
     texts = _as_package(args.to, name) if args.to else _in_checkout(name)
+    if args.paper or args.quote:
+        spec = next(path for path in texts if path.name == "spec.py")
+        texts[spec] = _of_paper(texts[spec], name, args.paper, args.quote)
     taken = [path for path in texts if path.exists()]
     if taken:
         raise InputError(f"{taken[0]} exists already; nothing was written")
@@ -62,6 +100,31 @@ def _as_package(folder: Path, name: str) -> dict[Path, str]:
     texts = {folder / name / module: _text(module, name, INSTALLED) for module in MODULES}
     texts[folder / "tests" / f"test_{name}.py"] = _text("test.py", name, INSTALLED)
     return {**texts, folder / "pyproject.toml": _text("pyproject.toml", name, INSTALLED)}
+
+
+def _of_paper(spec: str, name: str, arxiv_id: str, quotes: list[str]) -> str:
+    """Add a paper to a description, with the ratio of each quote as the contract's fields."""
+    if not re.fullmatch(r"\d{4}\.\d{4,5}", arxiv_id):
+        raise InputError(f"--paper takes an arXiv identifier such as 2605.30351, not {arxiv_id!r}")
+    numbers = []
+    for quote in quotes:
+        ratio = RATIO.search(quote)
+        if ratio is None:
+            raise InputError(f"there is no ratio such as 2.1x in the quote {quote[:200]!r}")
+        numbers.append(
+            REPORTED.format(paper=arxiv_id, name=name, value=ratio[1], quote=json.dumps(quote))
+        )
+    added = (SKELETON / "paper.txt").read_text(encoding="utf-8")
+    title = name.replace("_", " ").capitalize()
+    words = {"REPORTED": "".join(numbers), "PAPER": arxiv_id, "TITLE": title, "NAME": name}
+    for word, filled in words.items():
+        added = added.replace(word, filled)
+    measures = 'measures={"forward": Measure(quantity="time", stage="kernel")},'
+    return (
+        spec.replace("    checks=(\n", f"{added}    checks=(\n", 1)
+        .replace('controls=("whole",),', f'controls=("whole",),\n            {measures}', 1)
+        .replace(BARE, WITH_PAPER, 1)
+    )
 
 
 def _text(module: str, name: str, interface: str) -> str:

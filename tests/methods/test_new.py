@@ -61,7 +61,7 @@ def test_a_wheel_holds_all_of_a_package(wheel: Path) -> None:
 
 
 def _args(name: str, to: Path | None):
-    return type("Args", (), {"name": name, "to": to})()
+    return type("Args", (), {"name": name, "to": to, "paper": "", "quote": []})()
 
 
 def test_an_installed_method_is_listed_checked_and_run(cli: Cli, installed: Path) -> None:

@@ -5,9 +5,17 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from django.test import Client
+
+from methods import registry
 from methods.protocol import Result, Series
-from tests.methods.conftest import Done, lines
+from tests import factories
+from tests.methods.conftest import Done, _beside_the_real_ones, lines
 from tests.processes import ROOT
+from webapp.catalog import linking
+from webapp.papers.models import Paper
+from webapp.runs.results import import_file
 
 PAGE = (ROOT / "docs" / "write-a-method.md").read_text()
 FILES = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE, re.DOTALL))
@@ -36,6 +44,52 @@ def test_the_pages_own_example_runs_as_it_stands(cli: Callable[..., Done], tmp_p
     assert isinstance(events[-1].body, Result)
     (series,) = (event.body for event in events if isinstance(event.body, Series))
     assert {point.x for point in series.points} == {128, 256}
+
+
+@pytest.mark.django_db
+def test_a_paper_that_is_implemented_has_its_claim_beside_a_measurement(
+    cli: Callable[..., Done], tmp_path: Path, client: Client
+) -> None:
+    (line,) = re.findall(r"^\$ assay-methods (new .+ --paper .+)$", PAGE, re.MULTILINE)
+    package, result = tmp_path / "my-methods", tmp_path / "result.jsonl"
+    assert cli(*shlex.split(line)).returncode == 0
+    small = ("processes=5", "seconds=0", "max_warm_up_s=0", "sizes=512")
+    settings = [word for setting in small for word in ("--set", setting)]
+    run = ("run", "video_mla.latency", "--preset", "quick", *settings, "--json", result)
+    done = cli(*run, roots=package)
+    assert done.returncode == 0, done.stderr
+    with _beside_the_real_ones(package):
+        try:
+            assert import_file(result)
+            paper = factories.make_paper(
+                1, arxiv_id="2605.30351", title="VideoMLA", abstract="VideoMLA stores less.",
+                announced_on=factories.DAY,
+            )  # fmt: skip
+            linking.link(Paper.objects.all())
+            page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
+        finally:
+            registry.get.cache_clear()
+    answer = page[page.index('id="testable"') : page.index("Why this method")]
+    assert "<b>Yes.</b>" in answer
+    assert '<b class="num">1.23×</b>' in answer
+    assert re.search(r'<b class="num">[\d.]+×</b></a>', answer), answer
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--paper", "low rank"),
+        ("--quote", "2.1x faster"),
+        ("--paper", "2605.30351", "--quote", "much faster"),
+    ],
+)
+def test_what_names_no_paper_or_ratio_is_refused(
+    cli: Callable[..., Done], tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    done = cli("new", "thin", "--to", tmp_path / "thin", *more)
+    assert done.returncode == 2
+    assert "2605.30351" in done.stderr or "2.1x" in done.stderr
+    assert not (tmp_path / "thin").exists()
 
 
 FOR_THE_RUNNER = {"release", "adopt", "relay"}
