@@ -176,7 +176,8 @@ class Claim:
     ``value`` is None for a statement without a number; ``upper`` closes a range such as 1.2-2.0.
     ``quote`` is the source's wording, ``section`` where it stands. ``reason`` says why a claim is
     not (or only as a ratio) comparable and what would be needed, ``finding`` what we know of it in
-    a sentence. Where no machine needs to measure, ``counted`` gives the exact number, or
+    a sentence, ``decides`` the run that would settle an inconclusive claim or why none can. Where
+    no machine needs to measure, ``counted`` gives the exact number, or
     ``ruling`` is the verdict of an argument, and ``argument`` where it is written: a document
     of the method's folder and a heading in it, ``README.md#quality``.
     """
@@ -194,6 +195,7 @@ class Claim:
     comparable: Comparable = Comparable.NOT
     reason: str = ""
     finding: str = ""
+    decides: str = ""
     answer: Answer | None = None
     counted: Callable[[], Count] | None = None
     ruling: Ruling | None = None

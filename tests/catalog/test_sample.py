@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from methods import registry
 from webapp.catalog import chips, linking, queries
 from webapp.catalog.models import MethodLink
 from webapp.catalog.verdicts import Word
@@ -112,3 +113,33 @@ def test_every_claim_of_a_source_is_answered() -> None:
             one.claim.id for one in carried.answers if one.verdict.word is Word.UNTESTABLE
         }
         assert len(unanswered) <= MAX_UNTESTABLE, unanswered
+        # A claim that is left open says what would settle it.
+        for one in carried.answers:
+            if one.verdict.word is Word.INCONCLUSIVE:
+                assert re.search("python -m methods|No run can", one.claim.decides), one.claim.id
+            if one.verdict.word is Word.UNTESTABLE:
+                assert "python -m methods" in one.verdict.reason, one.claim.id
+
+
+@pytest.mark.django_db
+def test_a_methods_page_says_what_would_decide_an_open_claim(client: Client) -> None:
+    call_command("import_results", stdout=StringIO())
+    page = text(client, "/methods/seps/")
+    assert "python -m methods run seps.retrieval --preset full --set seeds=10" in page
+
+
+COMMAND = re.compile(r"python -m methods run (\S+) --preset (\S+) --set ([^`\s]+)")
+DECIDING = {
+    command
+    for method in registry.all_methods()
+    for claim in method.claims
+    for command in COMMAND.findall(claim.decides)
+}
+
+
+@pytest.mark.parametrize("command", sorted(DECIDING))
+def test_the_runs_that_would_decide_can_be_started(command: tuple[str, str, str]) -> None:
+    name, preset, setting = command
+    _, benchmark = registry.find(name)
+    key, _, value = setting.partition("=")
+    assert getattr(benchmark.resolve(preset, {key: value}), key)
