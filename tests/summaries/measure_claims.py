@@ -1,9 +1,11 @@
-"""True and false claims of abstracts, as a model would make them: how many are told otherwise.
+"""True and false claims and first sentences, as a model would make them: how many pass as found.
 
 `python -m tests.summaries.measure_claims CLAIMS ABSTRACTS`: CLAIMS has a line a claim,
 `paper|value|unit|subject|metric|baseline|setting`, written by hand from the abstract
-(claims_true.txt, claims_false.txt); ABSTRACTS has lines `{"id", "title", "abstract"}`, which belong
-to arXiv. The quote of a claim is the sentence that holds its number.
+(claims_true.txt, claims_false.txt, fresh_true.txt, fresh_false.txt), or a line a sentence,
+`true|paper|sentence` (first_sentences.txt); ABSTRACTS has lines `{"id", "title", "abstract"}`,
+which belong to arXiv. The quote of a claim is the sentence that holds its number. Lines of papers
+that ABSTRACTS lacks are left out.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,44 +24,51 @@ import django
 FIELDS = ("paper", "value", "unit", "subject", "metric", "baseline", "setting")
 
 
-def claims(path: Path, abstracts: dict[str, dict[str, str]]) -> Iterator[tuple[Any, Any]]:
-    """Each claim of a file with the text of its paper, as far as that is there."""
+def lines(path: Path, texts: dict[str, Any]) -> Iterator[tuple[list[str], Any]]:
+    """Each line of a file with the text of its paper, as far as that is there."""
     from webapp.summaries.paper_text import PaperText
-    from webapp.summaries.schema import ClaimedNumber
 
     for line in path.read_text().splitlines():
-        fields = dict(zip(FIELDS, line.split("|"), strict=True))
-        paper = abstracts.get(fields.pop("paper"))
-        if paper is None:
-            continue
-        number = re.escape(fields["value"])
-        sentences = re.split(r"(?<=[a-z)%0-9]\.)\s+(?=[A-Z])", paper["abstract"])
+        fields = line.split("|")
+        is_sentence = len(fields) == 3
+        paper = texts.get(fields[is_sentence])
+        if paper is not None:
+            yield fields, PaperText(paper.get("title", ""), paper["abstract"], [])
+
+
+def outcome(fields: list[str], text: Any) -> str:
+    """What a page says of a claim or a first sentence."""
+    from webapp.summaries.agreement import check_claim, check_statement
+    from webapp.summaries.details import not_given
+    from webapp.summaries.schema import ClaimedNumber
+
+    if len(fields) == 3:
+        checked, is_whole = check_statement(fields[2], text), True
+    else:
+        claim = dict(zip(FIELDS[1:], fields[1:], strict=True))
+        number = re.escape(claim["value"])
+        sentences = re.split(r"(?<=[a-z)%0-9]\.)\s+(?=[A-Z])", text.original)
         quote = next(s for s in sentences if re.search(rf"(?<![\d.]){number}(?![\d])", s))
-        yield (
-            ClaimedNumber(**fields, quote=quote[:1000]),
-            PaperText(paper["title"], paper["abstract"], []),
-        )
+        claimed = ClaimedNumber(**claim, quote=quote[-1000:])
+        checked = check_claim(claimed, text)
+        grounding = text.ground(claimed.value, claimed.unit, claimed.quote)
+        is_whole = grounding.state.value == "number and unit" and not not_given(claimed, text)
+    if checked.otherwise:
+        return "otherwise"
+    return "found" if checked.is_found and is_whole else "not checked"
 
 
 def main(path: Path, texts: Path) -> None:
-    """Print how many claims are told otherwise, or marked at all, and which."""
-    from webapp.summaries.agreement import contradicting_claim
-    from webapp.summaries.details import not_given
-
-    abstracts = {row["id"]: row for row in map(json.loads, texts.read_text().splitlines())}
-    count = otherwise = marked = 0
-    for claim, text in claims(path, abstracts):
-        count += 1
-        said = contradicting_claim(claim, text)
-        missing = not_given(claim, text)
-        is_found = text.ground(claim.value, claim.unit, claim.quote).state.value != "not found"
-        otherwise += bool(said)
-        marked += bool(said or missing or not is_found)
-        mark = "otherwise" if said else "not given" if missing else "" if is_found else "not found"
-        print(
-            f"{mark:10} {claim.value} {claim.unit} | {claim.subject} | {claim.metric} | {missing}"
-        )
-    print(f"{count} claims: {otherwise} told otherwise, {marked} marked")
+    """Print what becomes of each line, and how many are found or told otherwise."""
+    rows = map(json.loads, texts.read_text().splitlines())
+    counts: dict[str, Counter[str]] = {}
+    for fields, text in lines(path, {row["id"]: row for row in rows}):
+        said = outcome(fields, text)
+        kind = fields[0] if len(fields) == 3 else path.stem
+        counts.setdefault(kind, Counter())[said] += 1
+        print(f"{said:11} {' | '.join(fields)}")
+    for kind, count in counts.items():
+        print(f"{kind}: {dict(count)} of {count.total()}")
 
 
 if __name__ == "__main__":

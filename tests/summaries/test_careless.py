@@ -130,7 +130,6 @@ CLAIMS = [
     claim("points on RepoQA", "1.9", "points", LOSES, baseline="SnapKV"),
     claim("accuracy kept", "96.3", "%", KEEPS, setting="Llama-3-70B"),
     claim("accuracy kept", "96.3", "%", KEEPS, setting="budget of 2,048 tokens"),
-    claim("decoding speed", "2.4", "x", FASTER, direction="lower", baseline="dense"),
     claim("accuracy kept", "91.8", "%", KEEPS, subject="SnapKV"),
 ]
 
@@ -167,6 +166,6 @@ def test_a_claim_with_another_s_detail_is_marked(
     passed = [
         " ".join(re.sub("<[^>]+>", " ", html).split())
         for html in claims
-        if "unverified" not in html.split(">")[0]
+        if "unverified" not in html.split(">")[0] and "assignment not checked" not in html
     ]
     assert passed == []

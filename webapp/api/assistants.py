@@ -231,7 +231,7 @@ class Assay:
         shown["authors"] = ", ".join(paper["authors"][:5]) + " …" * (len(paper["authors"]) > 5)
         shown["abstract"] = _cut(paper["abstract"], ABSTRACT)
         shown["claims"] = [
-            {key: claim[key] for key in ("metric", "value", "unit", "quote", "state")}
+            {key: claim[key] for key in ("metric", "value", "unit", "quote", "state", "assigned")}
             for claim in paper["claims"][:CLAIMS]
         ]
         if not paper["claims"]:

@@ -170,6 +170,9 @@ class ClaimSchema(Schema):
     section: str = Field("", description="The section of the paper that has the quote.")
     quote: str
     state: str = Field(description="number and unit, number only, or not found in the text.")
+    assigned: bool = Field(
+        True, description="One passage or cell has subject, metric, setting and value together."
+    )
     not_given: dict[str, list[str]] = Field(
         {}, description="The phrases of each detail that the paper's text does not give."
     )
@@ -218,7 +221,7 @@ class WholePaper(PaperSchema):
         """In the order of the summary."""
         fields = (
             *("value", "unit", "quote", "metric", "subject", "baseline", "setting"),
-            *("hardware", "section", "state", "not_given", "contradicted_by"),
+            *("hardware", "section", "state", "assigned", "not_given", "contradicted_by"),
         )
         return [
             {name: getattr(claim, name) for name in fields} | {"measured_here": measured}

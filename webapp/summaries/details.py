@@ -46,6 +46,19 @@ def not_given(claimed: ClaimedNumber, text: PaperText) -> dict[str, list[str]]:
     return {name: phrases for name, phrases in missing.items() if phrases}
 
 
+def gives(phrase: str, part: str, text: PaperText, *, unspecific: bool = True) -> bool:
+    """Return whether a part of a paper's folded text gives a phrase whole.
+
+    `unspecific` is returned for "the previous best", which names nothing.
+    """
+    sought = _read(phrase, text)
+    if not (sought.names or sought.words or sought.numbers or sought.is_chinese):
+        return unspecific
+    return not sought.is_chinese and sought.stands(
+        part, list(numbers(part)), in_table=True, whole=True
+    )
+
+
 def section_of(claimed: ClaimedNumber, text: PaperText) -> str:
     """The section of a claim's quote: as the model names it where that is so, else as it is."""
     places = text.places_of(claimed.quote)
@@ -121,7 +134,7 @@ class _Places:
         self._value = [abs(n.value) for n in numbers(f"{claimed.value} {claimed.unit}")][:2]
 
     def give(self, phrase: str, anywhere: bool) -> bool:
-        wanted = self._read(phrase)
+        wanted = _read(phrase, self._text)
         if wanted.is_chinese:
             return False
         if not wanted.names and not wanted.words and not wanted.numbers:
@@ -170,30 +183,32 @@ class _Places:
                     return
                 yield match.start()
 
-    def _read(self, phrase: str) -> _Phrase:
-        folded = fold_with_places(phrase)
-        figures = tuple(n for n in numbers_in(folded) if not n.is_spread)
-        taken = {i for n in figures for i in range(n.start, n.end)}
-        names, words = [], []
-        for token in _TOKEN.finditer(folded.text):
-            written = folded.cased[token.start() : token.end()]
-            if token.start() in taken or _CHINESE.search(written):
-                continue
-            if self._is_name(written, is_first=not token.start()):
-                names.append(_spelt(token[0]))
-            elif len(token[0]) > 2 and token[0] not in _SAYS_NOTHING:
-                words.append(_begun(token[0]))
-        is_chinese = not (names or words or figures) and bool(_CHINESE.search(phrase))
-        return _Phrase(tuple(names), tuple(words), figures, is_chinese)
 
-    def _is_name(self, written: str, *, is_first: bool) -> bool:
-        """Whether a word is a name: of letters and digits, or in capitals where words have none."""
-        if any(c.isdigit() for c in written) or any(c.isupper() for c in written[1:]):
-            return True
-        if not written[0].isupper() or written.lower() in _SAYS_NOTHING:
-            return False
-        lower = re.compile(rf"(?<!\w){re.escape(written.lower())}")
-        return not (is_first and lower.search(self._text.folded.cased))
+def _read(phrase: str, text: PaperText) -> _Phrase:
+    folded = fold_with_places(phrase)
+    figures = tuple(n for n in numbers_in(folded) if not n.is_spread)
+    taken = {i for n in figures for i in range(n.start, n.end)}
+    names, words = [], []
+    for token in _TOKEN.finditer(folded.text):
+        written = folded.cased[token.start() : token.end()]
+        if token.start() in taken or _CHINESE.search(written):
+            continue
+        if _is_name(written, text, is_first=not token.start()):
+            names.append(_spelt(token[0]))
+        elif len(token[0]) > 2 and token[0] not in _SAYS_NOTHING:
+            words.append(_begun(token[0]))
+    is_chinese = not (names or words or figures) and bool(_CHINESE.search(phrase))
+    return _Phrase(tuple(names), tuple(words), figures, is_chinese)
+
+
+def _is_name(written: str, text: PaperText, *, is_first: bool) -> bool:
+    """Whether a word is a name: of letters and digits, or in capitals where words have none."""
+    if any(c.isdigit() for c in written) or any(c.isupper() for c in written[1:]):
+        return True
+    if not written[0].isupper() or written.lower() in _SAYS_NOTHING:
+        return False
+    lower = re.compile(rf"(?<!\w){re.escape(written.lower())}")
+    return not (is_first and lower.search(text.folded.cased))
 
 
 def _same(number: Number, other: Number) -> bool:

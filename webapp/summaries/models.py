@@ -117,6 +117,8 @@ class Claim(models.Model):
     direction_near = models.BooleanField(default=False)
     # {detail: phrases of it that the paper does not give}: these are the model's reading as well.
     not_given = models.JSONField(default=dict)
+    # One passage or cell gives subject, metric, setting and value together.
+    assigned = models.BooleanField(default=True)
     contradicted_by = models.TextField(blank=True)  # the paper's sentence that says otherwise
 
     class Meta:
@@ -133,12 +135,12 @@ class Claim(models.Model):
     @property
     def verified(self) -> bool:
         """True where number and unit were found, and said of the same: else it gets no verdict."""
-        return self.state == self.State.UNIT and not self.contradicted_by
+        return self.state == self.State.UNIT and self.assigned and not self.contradicted_by
 
     @property
     def in_doubt(self) -> bool:
         """True where anything of it was not found in the paper, or is said otherwise there."""
-        return not self.verified or bool(self.not_given)
+        return self.state != self.State.UNIT or bool(self.contradicted_by or self.not_given)
 
 
 class ServerCapability(models.Model):

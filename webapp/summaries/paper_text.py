@@ -8,6 +8,7 @@ from functools import cached_property
 
 from webapp.claims.grounding import Grounding, GroundingState, GroundTruth
 from webapp.claims.numbers import fold, numbers, unit_named
+from webapp.claims.tables.own import proposed_names
 
 NEAR = 300  # characters on either side of a quote whose words are about the same
 MAX_TABLE = 6_000  # characters of a table that are looked at around one of its rows
@@ -20,12 +21,15 @@ class PaperText(GroundTruth):
     def __init__(self, title: str, abstract: str, sections: Iterable[tuple[str, str]]) -> None:
         parts = [("Abstract", f"{title}\n{abstract}")]
         parts += [(name, f"{name}\n{text}".strip()) for name, text in sections]
+        self.own_names = proposed_names(title, abstract)
         self._titles = [name for name, _ in parts]
         self._starts: list[int] = []
         length = 0
         for _, text in parts:
             self._starts.append(length)
             length += len(text) + 2
+        heads = [title, *(name for name, _ in parts[1:])]
+        self._bodies = [start + len(head) for start, head in zip(self._starts, heads, strict=True)]
         self.original = "\n\n".join(text for _, text in parts)
         super().__init__(self.original)
 
@@ -33,6 +37,12 @@ class PaperText(GroundTruth):
         """The title of the section with this folded character."""
         place, _ = self.folded.place(start, start + 1)
         return self._titles[bisect_right(self._starts, place) - 1]
+
+    def body_at(self, start: int) -> int:
+        """The first folded character of the text under the title of a place's section."""
+        place, _ = self.folded.place(start, start + 1)
+        section = bisect_right(self._starts, place) - 1
+        return self._folded_at(self._bodies[section])
 
     def around(self, start: int, end: int) -> tuple[int, int]:
         """The folded characters that are about the same as those at `start:end`.

@@ -16,7 +16,7 @@ from webapp.claims.tables.shown import ShownTable
 from webapp.ui.formulas import mathml
 from webapp.ui.markup import plain, sanitise, sanitise_blocks
 
-from .agreement import contradicting
+from .agreement import check_statement
 from .paper_text import PaperText
 from .passages import passage
 from .schema import PaperSummary, SummaryTable
@@ -40,7 +40,7 @@ class _Marking:
 
     def line(self, text: str) -> str:
         html = render_line(text, self.stands)
-        if not (sentence := contradicting(text, self.truth, self.tables)):
+        if not (sentence := check_statement(text, self.truth, self.tables).otherwise):
             return html
         self.missing += 1
         says = format_html(

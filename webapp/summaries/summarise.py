@@ -15,7 +15,7 @@ from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.summaries.details import direction_is_near, metric_is_near
 
 from . import budget, capability, quality, queue
-from .agreement import contradicting, contradicting_claim
+from .agreement import check_claim, check_statement
 from .answer import ask_for_summary, question
 from .client import (
     AwayError,
@@ -194,8 +194,11 @@ def _why_withheld(
     tables: Sequence[ShownTable],
 ) -> str:
     """Why cards, mail and feeds do not show an answer; "" where they do."""
-    if contradicting(answer.gist, truth, tables):
+    agreement = check_statement(answer.gist, truth, tables)
+    if agreement.otherwise:
         return "the paper says otherwise than its first sentence"
+    if not agreement.is_found and summary.language == "en":
+        return "no passage of the paper gives the numbers of its first sentence in this way"
     if quality.shared_prose(answer, _others(summary)):
         return "it says the same as of another paper"
     return quality.useless(answer, claims, summary.paper.abstract, summary.language)
@@ -220,6 +223,7 @@ def _claim(
 ) -> Claim:
     grounding = truth.ground(claimed.value, claimed.unit, claimed.quote)
     missing = not_given(claimed, truth)
+    agreement = check_claim(claimed, truth, tables)
     return Claim(
         summary=summary,
         position=position,
@@ -228,6 +232,7 @@ def _claim(
         metric_near="metric" not in missing and metric_is_near(claimed.metric, grounding.context),
         direction_near=direction_is_near(claimed.direction, claimed.metric, grounding.context),
         not_given=missing,
-        contradicted_by=contradicting_claim(claimed, truth, tables),
+        assigned=agreement.is_found,
+        contradicted_by=agreement.otherwise,
         **claimed.model_dump() | {"section": section_of(claimed, truth)},
     )

@@ -73,6 +73,27 @@ class _Cell:
             return self.shown.is_own(self.value)
         return words(self.value.row_label[-1]) == words(self.claim.subject)
 
+    def gives(self) -> bool:
+        """Return whether its row and heads are all that the claim says, and nothing else is."""
+        subject, about = words(self.claim.subject), words(self.claim.about)
+        said = subject | about
+        if not subject and not self.claim.subject.strip():
+            return False
+        innermost = words(" ".join(self.value.row_label[-1:]))
+        caption = words(self.shown.table.grid.caption)
+        is_of_row = (self.names_row() or subject <= self._words | caption) and (
+            innermost <= said or self.shown.is_own(self.value)
+        )
+        heads = [words(text) for text in self.value.head_path]
+        is_of_column = any(head & said for head in heads if head)
+        labels = (words(text) for v in self.shown.table.values for text in self._labels(v))
+        elsewhere = frozenset[str]().union(*labels) - self._words
+        return is_of_row and is_of_column and not about & elsewhere and not self._is_other()
+
+    @staticmethod
+    def _labels(value: Value) -> tuple[str, ...]:
+        return (*value.row_label, *value.head_path)
+
     def _is_other(self) -> bool:
         """Whether another row names the subject whole, and this one does not."""
         subject = words(self.claim.subject)
@@ -151,6 +172,16 @@ def judge(claim: ClaimedCell, tables: Sequence[ShownTable]) -> Judgement:
     if any(cell not in refuted and cell.is_of_subject() for cell in cells):
         return Judgement(is_confirmed=True)
     return Judgement(otherwise=str(refuted[0])) if refuted else Judgement()
+
+
+def gives_cell(claim: ClaimedCell, tables: Sequence[ShownTable]) -> bool:
+    """Return whether one cell gives the claim: its number, its row and everything of its heads."""
+    return any(
+        _Cell(claim, shown, value).gives()
+        for shown in tables
+        for value in shown.table.values
+        if value.is_sure and value.value == claim.value
+    )
 
 
 def lost_to(winner: str, loser: str, about: str, tables: Sequence[ShownTable]) -> str:
