@@ -21,7 +21,9 @@ from itertools import accumulate, islice
 from benchmarks.figures import Figure, arguments, report
 from methods.measure.statistics import geometric_interval
 from tests.digests import seed_bot
-from webapp.digests.scoring.scorer import Candidate, Kept, Keyword, Rules, Scorer, in_order
+from webapp.digests.scoring.rules import Candidate, Kept, Keyword, Rules
+from webapp.digests.scoring.scorer import Scorer
+from webapp.digests.scoring.selection import in_order
 
 WORDS = 20_000
 DAY_MS = 500  # 1,500 papers, 100 profiles of 30 keywords

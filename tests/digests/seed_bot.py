@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webapp.digests.scoring.scorer import Candidate
+from webapp.digests.scoring.rules import Candidate
 
 KEYWORDS = (
     *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),

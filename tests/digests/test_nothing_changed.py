@@ -20,7 +20,7 @@ from webapp.digests.build import build
 from webapp.digests.daily import ask_for, build_asked
 from webapp.digests.entries import store_chips
 from webapp.digests.models import DayToBuild, Digest, DigestEntry, LearnedModel, Profile
-from webapp.digests.scoring.scorer import Rules
+from webapp.digests.scoring.rules import Rules
 from webapp.learning.preferences import LearnedPaper, packed_examples
 from webapp.papers.models import Paper
 from webapp.summaries.models import Summary

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from webapp.digests.scoring.scorer import NEAREST, Candidate, Keyword, Rules, Scorer, select
+from webapp.digests.scoring.rules import Candidate, Keyword, Rules
+from webapp.digests.scoring.scorer import Scorer
+from webapp.digests.scoring.selection import NEAREST, select
 from webapp.learning import preferences as learned
 from webapp.learning.linear import Linear
 from webapp.learning.numbered import Vectors

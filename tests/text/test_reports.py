@@ -25,7 +25,8 @@ from tests.servers.openai import OpenAIServer
 from tests.summaries.conftest import *  # noqa: F403 - its fixtures
 from tests.summaries.test_summarise import summarised
 from tests.summaries.test_texts import pdf
-from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer
+from webapp.digests.scoring.rules import Candidate, Keyword, Rules
+from webapp.digests.scoring.scorer import Scorer
 from webapp.library.references import references
 from webapp.papers.citations import FILES, bibtex, csl, ris
 from webapp.papers.formats import parse_feed

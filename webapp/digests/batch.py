@@ -15,7 +15,7 @@ from webapp.core.revisions import Token, revision
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
 from webapp.digests.profiles.defaults import default_model
 from webapp.digests.profiles.validation import ProfileSettings
-from webapp.digests.scoring.scorer import Candidate, Rules
+from webapp.digests.scoring.rules import Candidate, Rules
 from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced, announced_on
 

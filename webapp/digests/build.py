@@ -30,7 +30,9 @@ from webapp.digests.batch import (
 from webapp.digests.marks import marks_in, version_of
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Profile
 from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
-from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing, select
+from webapp.digests.scoring.rules import Kept, Rules, Standing
+from webapp.digests.scoring.scorer import Scorer
+from webapp.digests.scoring.selection import select
 from webapp.papers.models import Announcement
 
 log = logging.getLogger(__name__)

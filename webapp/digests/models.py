@@ -145,7 +145,7 @@ class DigestEntry(models.Model):
     announce_type = models.CharField(max_length=13)
     version = models.PositiveSmallIntegerField()
     # [{"keyword", "where": ["title", "abstract", "authors"], "points", "place", "rarity"}]
-    # (`scoring.scorer.Match`); one that is learned also has "closeness", "near" and "near_id"
+    # (`scoring.rules.Match`); one that is learned also has "closeness", "near" and "near_id"
     # (`learning.preferences`)
     matches = models.JSONField(default=list)
     # Which text of the paper it shows, whether keywords are substrings, and the matches in its HTML

@@ -11,7 +11,8 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from webapp.digests.entries import with_gists
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import ProfileError, settings_of
-from webapp.digests.scoring.scorer import Candidate, Scorer
+from webapp.digests.scoring.rules import Candidate
+from webapp.digests.scoring.scorer import Scorer
 from webapp.papers.models import Listing, Paper
 from webapp.summaries.queries import shown_summaries
 

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from webapp.digests.batch import REPLACEMENTS
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.scorer import Candidate, Rules, Scorer, Standing
+from webapp.digests.scoring.rules import Candidate, Rules, Standing
+from webapp.digests.scoring.scorer import Scorer
 from webapp.learning.preferences import CLOSE
 from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import Announced, announced_on

@@ -5,7 +5,7 @@ import pytest
 from tests.digests.days import profile
 from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.validation import rules_of
-from webapp.digests.scoring.scorer import Keyword, Rules
+from webapp.digests.scoring.rules import Keyword, Rules
 
 GOOD: dict[str, Any] = {
     "name": "Mine",

@@ -5,7 +5,7 @@ from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.preview import preview_profile
 from webapp.digests.profiles.validation import rules_of
-from webapp.digests.scoring.scorer import Keyword, Rules
+from webapp.digests.scoring.rules import Keyword, Rules
 
 
 @pytest.mark.django_db

@@ -14,7 +14,7 @@ from tests.digests.days import MONDAY, announce, paper, shown
 from webapp.digests.models import Profile
 from webapp.digests.profiles.seed_config import read_config
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.scorer import Keyword
+from webapp.digests.scoring.rules import Keyword
 
 CONFIG: dict[str, Any] = {
     "categories": ["cs.AI", "cs.CL", "cs.DC", "cs.LG"],

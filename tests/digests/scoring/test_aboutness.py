@@ -5,16 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from tests.digests import seed_bot
-from webapp.digests.scoring.scorer import (
-    Candidate,
-    Keyword,
-    Match,
-    Rules,
-    Scorer,
-    Standing,
-    in_order,
-    select,
-)
+from webapp.digests.scoring.rules import Candidate, Keyword, Match, Rules, Standing
+from webapp.digests.scoring.scorer import Scorer
+from webapp.digests.scoring.selection import in_order, select
 
 BACKGROUND = "Large models are slow. Many use pruning to go faster."
 PROPOSAL = "In this paper, we propose a scheme for pruning that keeps every token."

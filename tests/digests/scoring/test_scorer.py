@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from tests.digests import seed_bot
 from webapp.digests.marks import marks_in
 from webapp.digests.scoring.matchers import AutomatonMatcher, term_matchers
-from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order, total
+from webapp.digests.scoring.rules import Candidate, Keyword, Match, Rules, total
+from webapp.digests.scoring.scorer import Scorer
+from webapp.digests.scoring.selection import in_order
 from webapp.digests.scoring.terms import Kind, fold, normalise, term
 from webapp.digests.scoring.texts import FoldedText
 

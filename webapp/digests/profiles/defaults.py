@@ -13,7 +13,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from webapp.digests.scoring.scorer import Keyword
+from webapp.digests.scoring.rules import Keyword
 from webapp.learning.linear import Linear
 from webapp.learning.preferences import Learned
 

@@ -18,7 +18,7 @@ from webapp.digests.profiles.validation import (
     ProfileSettings,
     checked_settings,
 )
-from webapp.digests.scoring.scorer import Keyword
+from webapp.digests.scoring.rules import Keyword
 from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
 from webapp.papers.search import filters

@@ -11,7 +11,7 @@ from django.utils import timezone
 from webapp.digests.models import Profile
 from webapp.digests.profiles.defaults import KEYWORDS
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.scorer import author_of
+from webapp.digests.scoring.rules import author_of
 from webapp.digests.scoring.terms import term
 from webapp.digests.scoring.texts import FoldedText
 from webapp.papers.models import Paper

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from webapp.digests.batch import Day, shown_before
 from webapp.digests.build import rank_unseen
 from webapp.digests.models import DigestEntry, Profile
-from webapp.digests.scoring.scorer import Kept, Rules, Scorer, Standing
+from webapp.digests.scoring.rules import Kept, Rules, Standing
+from webapp.digests.scoring.scorer import Scorer
 from webapp.papers.queries import announced_on, dates
 
 DAYS = 5  # a week of arXiv's

@@ -20,7 +20,7 @@ from pydantic import (
 
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.defaults import EXCLUDE, MIN_SCORE, default_keywords, default_model
-from webapp.digests.scoring.scorer import Keyword, Rules, author_of
+from webapp.digests.scoring.rules import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
 from webapp.learning.preferences import Learned, packed_examples

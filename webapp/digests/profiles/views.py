@@ -16,7 +16,7 @@ from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_o
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.seed_config import MAX_BYTES, read_config
 from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
-from webapp.digests.scoring.scorer import Keyword, Rules
+from webapp.digests.scoring.rules import Keyword, Rules
 from webapp.learning.preferences import Learned
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers

@@ -29,18 +29,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from enum import IntEnum
 from functools import cached_property, lru_cache
-from math import ceil, log
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NotRequired, Self, TypedDict
-
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass as pydantic_dataclass
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
 
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.terms import AUTHOR, SIGNS, Kind, Term, keyword_name, term
+from webapp.digests.scoring.rules import (
+    UNIT,
+    Candidate,
+    Kept,
+    Keyword,
+    Match,
+    PaperField,
+    Place,
+    Rules,
+    Standing,
+    author_of,
+    rarity_factor,
+    rarity_of,
+    total,
+)
+from webapp.digests.scoring.selection import NEAREST
+from webapp.digests.scoring.terms import SIGNS, Kind, Term, keyword_name, term
 from webapp.digests.scoring.texts import FoldedText
 from webapp.learning import preferences as learned
 from webapp.learning.numbered import Vectors
@@ -51,121 +61,11 @@ from webapp.papers.proposal import proposing_sentence
 if TYPE_CHECKING:
     from webapp.learning.numbered import Flags, Floats
 
-PaperField = Literal["title", "abstract", "authors"]
-Place = Literal["title", "proposal", "repeated", "mention"]
 Sought = int | ComparableName  # the number of a term, or an author
 MAX_TEXT = 60  # characters of a match
 A_DAY = 2_000  # papers of which it is remembered what is in their texts
-_UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
-MAX_WEIGHT = 100.0
 MENTION = 0.5  # of a keyword's points: a single mention, by place
 MOST_POINTS = 15.0  # of keywords that add to closeness, where that decides
-BESIDE = 3  # this part of a digest's size is room for the closest papers beside keywords' matches
-NEAREST = 30  # papers of a digest that are folded, the nearest of the rest
-UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
-_LAST = datetime.max.replace(tzinfo=UTC)
-
-
-Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
-
-
-@pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
-class Keyword:
-    """What to find and the points for it. `frequency`: in how many of 1,000 recent papers it is."""
-
-    keyword: str
-    weight: Points = 1.0
-    title_bonus: Points = 0.5
-    frequency: Annotated[float, Field(ge=0, le=1000)] | None = None
-
-    @model_validator(mode="after")
-    def _earns(self) -> Self:
-        if round(self.weight + self.title_bonus, 6) == 0:
-            raise ValueError("earns nothing: give it a weight or a title bonus")
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a profile looks for. No categories or no announce types: all of them."""
-
-    keywords: tuple[Keyword, ...]
-    exclude: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    announce_types: tuple[str, ...] = ()
-    substring: bool = False
-    by_rarity: bool = False
-    by_place: bool = False  # what a paper is about; below `min_score` it is only kept apart
-    min_score: float = 0.0
-    size: int = 30
-    learned: Learned | None = None
-
-    @property
-    def admits_all(self) -> bool:
-        """Whether every paper is considered."""
-        return not (self.announce_types or self.categories)
-
-    def admits(self, categories: Iterable[str], announce_type: str) -> bool:
-        """Whether a paper announced like this is considered at all."""
-        return (not self.announce_types or announce_type in self.announce_types) and (
-            not self.categories or not set(self.categories).isdisjoint(categories)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A paper as scoring reads it."""
-
-    id: str
-    title: str
-    abstract: str
-    categories: tuple[str, ...] = ()
-    announce_type: str = "new"
-    submitted_at: datetime | None = None
-    authors: tuple[str, ...] = ()
-
-
-class Match(TypedDict):
-    """A keyword that was found, with its fields and points, as it is stored and printed.
-
-    With the seed bot's rule a keyword may extend from the title into the abstract; it counts as one
-    in the abstract.
-    """
-
-    keyword: str
-    where: list[PaperField]
-    points: float
-    text: NotRequired[str]  # the words that matched, where the keyword says others
-    place: NotRequired[Place]  # by place: the weightiest
-    rarity: NotRequired[str]  # by rarity: rare, uncommon or common; or learned
-    closeness: NotRequired[str]  # "very close", "close" or "further"
-    near: NotRequired[str]  # title of the nearest paper that was saved, or refused
-    near_id: NotRequired[str]  # its identifier; "" where the site lacks it
-
-
-class Standing(IntEnum):
-    """How a paper stands to what a profile seeks, best first."""
-
-    ABOUT = 0
-    BELOW = 1  # it is about it, below the minimum score
-    MENTIONS = 2  # it only has single mentions
-    NEAREST = 3  # it has no keyword and is not close, but closer than the others
-
-
-class Kept(NamedTuple):
-    """A candidate that rules keep: its place in the sequence scored, and its score.
-
-    `by_rules` are its points without those of closeness.
-    """
-
-    at: int
-    score: float
-    matches: bool = True  # the rules alone keep it
-    by_rules: float = 0.0
-    log_odds: float = 0.0
-    closeness: float = 0.0
-    by_author: bool = False  # of an author that the rules follow
-    standing: Standing = Standing.ABOUT
 
 
 class _Read:
@@ -227,7 +127,7 @@ class Scorer:
                 self._authors[name.key].add(name)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
-        self._minima = [max(1, ceil(ruleset.min_score * _UNIT)) for ruleset in self.rules]
+        self._minima = [max(1, ceil(ruleset.min_score * UNIT)) for ruleset in self.rules]
         self._least = [
             1 if ruleset.by_place else least
             for ruleset, least in zip(self.rules, self._minima, strict=True)
@@ -262,7 +162,7 @@ class Scorer:
             for rule, points in found.points.items():
                 if points >= self._least[rule] and rule in admitted and rule not in found.excluded:
                     standing, by_author = self._standing(rule, found), rule in found.by_author
-                    kept = Kept(index, points / _UNIT, by_author=by_author, standing=standing)
+                    kept = Kept(index, points / UNIT, by_author=by_author, standing=standing)
                     keeping[rule].append(kept)
             for rule in found.excluded & self._learned.keys():
                 read.excluded[rule].append(index)
@@ -365,7 +265,7 @@ class Scorer:
                 place = place if place == "title" else paper.place(self._terms[sought])
             if points := asked.points.at(place):
                 has_own |= not asked.has_sign
-                match = _match(asked.keyword, where, points / _UNIT, asked.rarity)
+                match = _match(asked.keyword, where, points / UNIT, asked.rarity)
                 words = _first_text(self._terms[sought], paper) if isinstance(sought, int) else ""
                 if words.casefold() not in {"", keyword_name(asked.keyword).casefold()}:
                     match["text"] = words
@@ -375,7 +275,7 @@ class Scorer:
         if not has_own:
             found = []
         if rules.learned is not None:
-            if found and round(total(found) * _UNIT) < self._least[rule]:
+            if found and round(total(found) * UNIT) < self._least[rule]:
                 found = []  # too little for the profile's minimum, so nothing of it counts
             if log_odds is None:
                 text = candidate.title, candidate.abstract
@@ -557,89 +457,6 @@ def _keyword_points(keyword: Keyword, rules: Rules) -> _Points:
         weight, bonus = round(weight * factor, 1), round(bonus * factor, 1)
     if has_sign and keyword.keyword.lstrip().startswith("-"):
         weight, bonus = -weight, -bonus
-    first, by_place = round(weight * _UNIT), rules.by_place and not as_written
+    first, by_place = round(weight * UNIT), rules.by_place and not as_written
     mention = round(MENTION * first) if by_place else first
-    return _Points(first, first + round(bonus * _UNIT), mention, by_place)
-
-
-def rarity_factor(frequency: float | None) -> float:
-    """The factor of a keyword's weight: 6.9 for one paper in 1,000, at least 0.1."""
-    return max(0.1, log(1000 / max(UNCOUNTED if frequency is None else frequency, 0.5)))
-
-
-def rarity_of(frequency: float | None) -> str:
-    """The rarity as a word; "" if the frequency is unknown."""
-    if frequency is None:
-        return ""
-    return "rare" if frequency < 10 else "uncommon" if frequency < 50 else "common"
-
-
-def author_of(keyword: str) -> ComparableName | None:
-    """Return the author that `author:…` asks for; None for other keywords."""
-    if not keyword.casefold().startswith(AUTHOR):
-        return None
-    name = comparable_name(keyword[len(AUTHOR) :])
-    return name if name.letters else None
-
-
-def total(matches: Iterable[Match]) -> float:
-    """The score that the matches add up to."""
-    return sum(round(match["points"] * _UNIT) for match in matches) / _UNIT
-
-
-def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
-    """Return the reading order: by standing, authors that are followed first, then by score.
-
-    Ties are in the order of submission, then of identifiers.
-
-    With the seed bot's rule papers of the same score stay in the order of their announcement.
-    """
-
-    def place(paper: Kept) -> tuple[Standing, bool, float, float, datetime, str]:
-        candidate = candidates[paper.at]
-        return (
-            paper.standing,
-            not paper.by_author,
-            -paper.score,
-            -paper.log_odds,
-            candidate.submitted_at or _LAST,
-            candidate.id,
-        )
-
-    return sorted(kept, key=(lambda paper: -paper.score) if rules.substring else place)
-
-
-def select(
-    rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]
-) -> tuple[list[Kept], list[Kept]]:
-    """The papers of a digest, and those of its further pages, each in reading order.
-
-    A digest has as many papers as its size that are about what is sought, and behind them at most
-    as many lower matches. With what is learned, a digest has all that it has by the rules alone,
-    and beside that the papers that are close: they fill it up, and may be a third of its size.
-    Behind them stand the lower matches and the nearest of the rest, and it has no further pages.
-    """
-    ordered, size = in_order(rules, kept, candidates), rules.size
-    if rules.learned is None:
-        return _cut(ordered, size)
-    matching = [p._replace(score=p.by_rules, log_odds=0.0) for p in ordered if p.matches]
-    about = [paper for paper in matching if paper.standing is Standing.ABOUT]
-    chosen = {paper.at for paper in in_order(rules, about, candidates)[:size]}
-    others = sorted((p for p in ordered if p.at not in chosen), key=lambda paper: -paper.closeness)
-    room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
-    chosen |= {paper.at for paper in others[:room] if paper.closeness >= learned.CLOSE}
-    listed = [paper._replace(standing=Standing.ABOUT) for paper in ordered if paper.at in chosen]
-    rest = [paper for paper in ordered if paper.at not in chosen]
-    lower = [p._replace(standing=max(p.standing, Standing.BELOW)) for p in rest if p.matches]
-    folded = in_order(rules, lower, candidates)[:size]
-    # The site's own list leaves them out: nobody's saved papers say what they are near to.
-    most = 0 if rules.learned.keyword_closeness else NEAREST
-    nearest = [paper for paper in others if paper.at not in chosen and not paper.matches][:most]
-    return in_order(rules, listed, candidates) + folded + nearest, []
-
-
-def _cut(ordered: list[Kept], size: int) -> tuple[list[Kept], list[Kept]]:
-    """The first that are about it and the first that only mention it; then the rest of both."""
-    about = [paper for paper in ordered if paper.standing is Standing.ABOUT]
-    apart = [paper for paper in ordered if paper.standing is not Standing.ABOUT]
-    return about[:size] + apart[:size], about[size:] + apart[size:]
+    return _Points(first, first + round(bonus * UNIT), mention, by_place)

@@ -11,7 +11,8 @@ from assay_common.terminal import table
 from webapp.core.json_lines import read_lines
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.scorer import Candidate, Scorer, Standing, total
+from webapp.digests.scoring.rules import Candidate, Standing, total
+from webapp.digests.scoring.scorer import Scorer
 from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import AnnounceType
 
