@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,31 @@ def test_a_paper_that_is_implemented_has_its_claim_beside_a_measurement(
     assert "<b>Yes.</b>" in answer
     assert '<b class="num">1.23×</b>' in answer
     assert re.search(r'<b class="num">[\d.]+×</b></a>', answer), answer
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("ratio", ["2.1x", "2.1×", "2.1 times", r"2.1$\times$"])
+def test_the_command_on_a_papers_page_writes_a_package(
+    cli: Callable[..., Done], tmp_path: Path, client: Client, ratio: str
+) -> None:
+    abstract = f"We fold layers. Decoding is {ratio} faster than the authors' baseline on a GPU."
+    paper = factories.make_paper(1, arxiv_id="2605.30350", title="Folding", abstract=abstract)
+    page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
+    (command,) = re.findall(r'<pre id="implement"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    _, _, *arguments = shlex.split(unescape(command).replace("\\\n", ""))
+    assert cli(*arguments[1:]).returncode == 0
+    spec = (tmp_path / "my-method" / "my_method" / "spec.py").read_text()
+    compile(spec, "spec.py", "exec")
+    assert 'paper="2605.30350"' in spec
+    assert "value=2.1," in spec
+
+
+@pytest.mark.django_db
+def test_a_paper_without_a_ratio_has_no_command(client: Client) -> None:
+    paper = factories.make_paper(
+        1, title="Folding", abstract="We fold layers. Accuracy rises by 2 points to 71.3%."
+    )
+    assert "Implement it" not in client.get(f"/papers/{paper.arxiv_id}/").content.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The methods a paper concerns, for the paper's page; and how numbers are written."""
 
+import shlex
 from typing import Any
 
 import nh3
@@ -13,6 +14,7 @@ from webapp.catalog import reading
 from webapp.catalog.models import MethodLink
 from webapp.catalog.paper_methods import PaperMethod, beside, methods_of
 from webapp.catalog.verdicts import Figure
+from webapp.claims.corrections import quotes_of
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import PaperSummaryView
@@ -32,6 +34,16 @@ def paper_claims(
     """Give a model's claims, each with the figure that may stand beside it."""
     page = {name: context[name] for name in ("request", "user", "paper")}
     return page | {"view": view, "claims": beside(view.claims, methods)}
+
+
+@register.simple_tag
+def implement_command(paper: Paper) -> str:
+    """Return the command that writes a package for a paper, with its ratios; "" without one."""
+    ratios = [quote.text for quote in quotes_of(paper) if any(n.unit == "×" for n in quote.numbers)]
+    if not ratios:
+        return ""
+    quoted = "".join(f" \\\n  --quote {shlex.quote(ratio)}" for ratio in ratios)
+    return f"python -m methods new my_method --to my-method --paper {paper.arxiv_id}{quoted}"
 
 
 @register.inclusion_tag("catalog/similar.html")
