@@ -30,7 +30,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM.find(), args=["--no-sandbox"])
         with up(Path(folder) / "var", ml=True) as house:
-            link = house.said(r"sign in, once, by +(\S+)")[1]
+            link = house.said(r"One-time sign-in link +(\S+)")[1]
             house.said(r"failed\. .* cannot be reached")  # so the sample day is there
             wait_for(
                 lambda: re.search(r"ready\s*</span>", house.get("workers/")[1]), 300, "a worker"

@@ -148,7 +148,7 @@ def test_several_papers_are_chosen_listed_and_the_list_shared(
         tab.get_by_role("button", name="RIS").click()
     assert download.value.path().read_text().count("ER  -") == 2
     tab.get_by_role("combobox", name="List").fill(name)
-    tab.get_by_role("button", name="Put on the list").click()
+    tab.get_by_role("button", name="Add to list").click()
     expect(tab.get_by_role("status")).to_contain_text(f"2 papers are on “{name}”.")
     tab.get_by_role("link", name=name).click()
     expect(tab.locator(".card")).to_have_count(2)
@@ -158,7 +158,7 @@ def test_several_papers_are_chosen_listed_and_the_list_shared(
     stranger.goto(address)
     expect(stranger.locator(".card")).to_have_count(2)
     expect(stranger.locator("main form, [name=chosen]")).to_have_count(0)
-    tab.get_by_role("button", name="Withdraw it").click()
+    tab.get_by_role("button", name="Stop sharing").click()
     reply = stranger.goto(address)
     assert reply is not None
     assert reply.status == 404

@@ -37,7 +37,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             "ASSAY_ARXIV_SECONDS": "0",
         }
         with up(tmp_path, **settings) as house:
-            link = house.said(r"sign in, once, by +(\S+)")[1]
+            link = house.said(r"One-time sign-in link +(\S+)")[1]
             house.said(r"failed\. .* cannot be reached")  # so the sample day is there
             context = browser.new_context(base_url=house.address, viewport=DESKTOP, bypass_csp=True)  # type: ignore[arg-type]
             context.add_init_script(path=AXE)

@@ -122,11 +122,11 @@ def test_what_is_counted_or_argued_needs_no_measurement() -> None:
     count = Count(low=1.8, high=1.8, without=1.0, working="1.8 times fewer pairs")
     counted = claim(4.0, comparable=Comparable.NOT, answer=None, counted=lambda: count)
     judged = judge(counted, None)
-    assert (judged.word, judged.reason) == (Word.REFUTED, "counted: 1.8 times fewer pairs")
+    assert (judged.word, judged.reason) == (Word.REFUTED, "computed: 1.8 times fewer pairs")
     argued = claim(
         4.0, comparable=Comparable.NOT, reason="r", ruling="partly", argument="README.md#why"
     )
-    assert (judge(argued, None).word, judge(argued, None).reason) == (Word.PARTLY, "argued")
+    assert (judge(argued, None).word, judge(argued, None).reason) == (Word.PARTLY, "our reasoning")
 
 
 @pytest.mark.parametrize(

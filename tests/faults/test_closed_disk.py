@@ -77,7 +77,7 @@ def sign_in(house: House, link: str) -> tuple[int, str]:
 def test_a_closed_disk(tmp_path: Path, python: str) -> None:
     data = tmp_path / "data"
     with up(data, python=python) as house:
-        link = house.said(r"sign in, once, by +(\S+)")[1]
+        link = house.said(r"One-time sign-in link +(\S+)")[1]
         wait_for(lambda: house.get("readyz")[0] == 200, START_SECONDS, "a site that is ready")
         set_writable(data, False)
         try:
@@ -125,5 +125,5 @@ def sign_in_refused(house: House, link: str) -> bool:
         status, page = sign_in(house, link)
     except OSError:
         return False  # its web server is being started again
-    assert (status, "The disk cannot be written: nothing" in page) == (503, True), page
+    assert (status, "The disk cannot be written to, so nothing" in page) == (503, True), page
     return True

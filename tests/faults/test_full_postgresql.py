@@ -146,7 +146,7 @@ def test_a_full_disk(house: House) -> None:
         house.make_room()
     assert {answer.status_code for answer in refused} == {503}
     assert {answer["Content-Type"].partition(";")[0] for answer in refused} == BOTH
-    assert all("The disk is full: nothing was changed." in a.content.decode() for a in refused)
+    assert all("The disk is full, so nothing was changed." in a.content.decode() for a in refused)
     assert Run.objects.count() == runs + accepted
     assert "No space left" in house.rig.log("recorder"), "nothing of a worker's was refused"
     measured_once(ended(run))
@@ -165,7 +165,7 @@ def test_no_room_for_its_log(house: House) -> None:
         for page in PAGES:
             answer = asked("get", page)
             assert answer.status_code == 503, page
-            assert "The database does not answer: nothing was" in answer.content.decode()
+            assert "The database does not answer, so nothing was" in answer.content.decode()
         time.sleep(house.rig.lease)  # for the workers to meet it, too
     finally:
         house.make_room()

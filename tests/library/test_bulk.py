@@ -120,9 +120,9 @@ def test_nothing_chosen_unknown_or_of_nobody(client: Client, papers: list[Paper]
     assert client.post(CHOSEN, {"chosen": "2603.00001", "do": "list"}).status_code == 302
     assert "/sign-in/" in client.post(CHOSEN, {"do": "tag"})["Location"]
     client.force_login(factories.make_reader())
-    assert "Choose papers first" in send(client, [], do="tag", tags="x")
+    assert "Select papers first" in send(client, [], do="tag", tags="x")
     page = client.post(CHOSEN, {"chosen": ["9999.99999", "'; --"], "export": "bib"}, follow=True)
-    assert "Choose papers first" in page.content.decode()
+    assert "Select papers first" in page.content.decode()
     assert client.get(CHOSEN).status_code == 405
 
 
@@ -214,7 +214,7 @@ def test_only_its_owner_changes_a_list(client: Client, reader: User, other: User
             "now called “A”",
         ),
         ({"do": "rename", "name": "A"}, {"do": "share"}, "A", True, "now called “A”"),
-        ({"do": "share"}, {"do": "rename", "name": "B"}, "B", True, "Whoever has the address"),
+        ({"do": "share"}, {"do": "rename", "name": "B"}, "B", True, "Anyone with the address"),
         ({"do": "withdraw"}, {"do": "rename", "name": "B"}, "B", False, "is private again"),
     ],
 )

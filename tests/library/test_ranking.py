@@ -121,7 +121,7 @@ def test_a_day_without_anything_close_says_so(client: Client, reader: User) -> N
     assert all(one["also_mentioned"] for one in entries)
     assert {one["matches"][0]["closeness"] for one in entries} == {"further"}
     feed = client.get(f"/p/mine.json?key={mine.feed_key}").json()["items"]
-    assert [item["summary"] for item in feed] == ["Nothing close today. Nearest of the rest: 30"]
+    assert [item["summary"] for item in feed] == ["Nothing close today. Closest other papers: 30"]
 
 
 def test_a_saved_paper_is_no_news(client: Client, reader: User) -> None:

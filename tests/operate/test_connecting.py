@@ -120,7 +120,7 @@ def test_what_is_removed_is_gone_and_the_rest_stays(
     client: Client, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def removable() -> int:
-        return client.get(ADDRESS).content.decode().count("Remove what is saved here")
+        return client.get(ADDRESS).content.decode().count("Remove these settings")
 
     sent(client, "model", "keep", **of_model("http://one.example/v1"))
     assert removable() == 1

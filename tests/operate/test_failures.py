@@ -21,7 +21,7 @@ from workers.site.app import app
 
 pytestmark = pytest.mark.django_db(transaction=True)  # a task keeps connections as it will
 
-WORDS = "cannot be fetched or stored since"
+WORDS = "No new papers since"
 WHY = "Unicode normalization can only be performed if server encoding is UTF8"
 
 
@@ -156,7 +156,7 @@ def test_the_page_concerned_says_what_fails_and_since_when(client: Client, task:
     failures.record(task, DatabaseError(WHY), periodic=True)
     since = timezone.now() - timedelta(hours=3)
     Failure.objects.update(since=since)
-    assert f"since {since:%Y-%m-%d %H:%M} UTC: an error of Assay or its database" in page()
+    assert f"since {since:%Y-%m-%d %H:%M} UTC: an error in Assay or its database" in page()
     assert WHY not in page()
     failures.forget(task)
     assert "manage.py doctor" not in page()

@@ -62,7 +62,7 @@ def test_the_api_says_so(readers: list[User], request: pytest.FixtureRequest) ->
     refused = [answer for answer in answers if answer.status_code == 503]
     assert refused, {answer.status_code for answer in answers}
     assert refused[0]["Content-Type"] == "application/problem+json"
-    assert refused[0].json()["detail"] == "The disk is full: nothing was changed."
+    assert refused[0].json()["detail"] == "The disk is full, so nothing was changed."
     assert refused[0]["Retry-After"] == "60"
     assert Run.objects.count() == sum(answer.status_code == 202 for answer in answers)
     assert client.get("/api/v1/runs").status_code == 200
@@ -75,7 +75,7 @@ def test_pages_say_so(readers: list[User], request: pytest.FixtureRequest) -> No
     answers = [client.post(reverse("readers:use-link", args=[link])) for link in made]
     refused = [answer for answer in answers if answer.status_code == 503]
     assert refused, {answer.status_code for answer in answers}
-    assert "The disk is full: nothing was changed." in refused[0].content.decode()
+    assert "The disk is full, so nothing was changed." in refused[0].content.decode()
     for page in ("/", "/methods/", "/runs/"):
         assert Client().get(page).status_code == 200
     signed_in = sum(answer.status_code == 302 for answer in answers)
@@ -94,7 +94,7 @@ def test_a_database_that_may_only_be_read_says_so(readers: list[User]) -> None:
     finally:
         connection.cursor().execute("PRAGMA query_only=OFF")
     assert answer.status_code == 503
-    assert "The disk cannot be written: nothing was changed." in answer.content.decode()
+    assert "The disk cannot be written to, so nothing was changed." in answer.content.decode()
     assert client.post(reverse("readers:use-link", args=[link])).status_code == 302
 
 
@@ -109,9 +109,9 @@ def test_a_database_that_may_only_be_read_says_so(readers: list[User]) -> None:
         (
             InternalError,
             ReadOnlySqlTransaction("INSERT ist in einer Nur-Lese-Transaktion unzulässig"),
-            "The disk cannot be written",
+            "The disk cannot be written to",
         ),
-        (OperationalError, OSError("disk I/O error"), "The disk cannot be written"),
+        (OperationalError, OSError("disk I/O error"), "The disk cannot be written to"),
         (
             OperationalError,
             CannotConnectNow("Das Datenbanksystem startet"),
@@ -126,10 +126,10 @@ def test_whatever_language_the_database_speaks(
         raise kind(str(error)) from error
     except kind:
         answer = server_error(rf.get("/"))
-    assert (answer.status_code, answer.reason_phrase) == (503, f"{words}: nothing was changed")
+    assert (answer.status_code, answer.reason_phrase) == (503, f"{words}, so nothing was changed")
     page = answer.content.decode()
-    assert f"{words}: nothing was changed." in " ".join(page.split())
-    assert ("can still be read" in page) == words.startswith("The disk")
+    assert f"{words}, so nothing was changed." in " ".join(page.split())
+    assert ("You can still read everything" in page) == words.startswith("The disk")
 
 
 def test_what_is_our_own_fault_is_no_503(rf: RequestFactory) -> None:

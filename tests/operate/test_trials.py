@@ -172,7 +172,7 @@ def test_what_is_wrong_with_mail_is_said(
     [
         (smtplib.SMTPRecipientsRefused({}), "the server refused the recipient’s address ("),
         (smtplib.SMTPNotSupportedError("no AUTH"), "the server cannot do what was asked (no AUTH)"),
-        (smtplib.SMTPServerDisconnected("x"), "the server hung up: check the encryption"),
+        (smtplib.SMTPServerDisconnected("x"), "it closed the connection: check the encryption"),
         (OSError("of no kind"), "of no kind"),
     ],
     ids=lambda one: type(one).__name__,

@@ -243,7 +243,7 @@ def test_every_invented_detail_is_marked_or_dropped(
             assert "4 Results" in html
         else:
             assert '<mark class="unverified">' in html, invention
-            assert "it is the model’s reading" in html
+            assert "is the model’s reading" in html
             assert "unverified" in html.split(">")[0]
     if field != "section":
         assert EVERY not in page
@@ -415,7 +415,7 @@ def test_a_useless_answer_is_kept_off_cards_mail_and_feeds(
     assert summary.withheld
     assert not queries.shown_summaries().exists()  # what cards, mail and feeds are made of
     page = shown(client, paper)
-    assert "is not used on cards, in mail or in feeds: " + summary.withheld in page.replace(
+    assert "is not shown in lists, mail or feeds: " + summary.withheld in page.replace(
         "&#x27;", "'"
     )
     assert EVERY not in page.partition("<details>")[0]

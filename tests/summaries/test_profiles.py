@@ -90,8 +90,8 @@ def test_an_administrator_sees_what_is_known_of_the_server(
     capability.learn_prompt(server, 8_000)
     page = " ".join(client.get("/connections/").content.decode().split())
     assert "The server enforces a JSON schema." in page
-    assert "It says a context of 4,096 tokens." in page
-    assert "It reads questions of up to 8,000 characters whole." in page
+    assert "Its context is 4,096 tokens." in page
+    assert "It reads inputs of up to 8,000 characters in full." in page
     assert "At most 2 summaries are made at the same time." in page
 
 

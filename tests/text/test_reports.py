@@ -369,7 +369,7 @@ def test_what_broke_others_is_right_here(
 
 def test_a_version_that_does_not_exist_says_so(client: Client) -> None:
     made(1002)
-    said = "2601.01002 has no version 9: the latest that this site knows is version 1."
+    said = "2601.01002 has no version 9. The latest here is version 1."
     for address in (
         *("/papers/2601.01002v9/", "/search?q=https://arxiv.org/abs/2601.01002v9"),
         "/api/v1/papers/2601.01002v9",

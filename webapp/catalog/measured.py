@@ -64,7 +64,7 @@ class Measurement:
     @property
     def where(self) -> str:
         """What the numbers hold for: a class of hardware, or any."""
-        return "counted, the same on any machine" if self.counted else self.row.hardware
+        return "computed, the same on any machine" if self.counted else self.row.hardware
 
     @property
     def place(self) -> tuple[str, str, str]:

@@ -187,7 +187,7 @@ class PaperMethod:
         ours = [run.get_device_display(), gettext(figure.scope.stage), figure.shown_regime]
         theirs = [number.hardware, gettext(number.scope.stage), number.size_text] if number else []
         if not any(theirs):
-            return gettext("the paper’s stage and length are not known")
+            return gettext("the paper’s stage and length are unknown")
         words = {name: " ".join(filter(None, parts)) for name, parts in
                  (("theirs", theirs), ("ours", ours))}  # fmt: skip
         return gettext("%(theirs)s; here %(ours)s") % words

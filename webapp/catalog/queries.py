@@ -194,7 +194,7 @@ def papers_with(what: str) -> list[int]:
     Raises QueryError for anything else.
     """
     if what != "measured":
-        raise QueryError(gettext("A search knows “has:measured”, and no other “has:”."))
+        raise QueryError(gettext("The only “has:” is “has:measured”."))
     places = StandingMeasurement.objects.values_list("method", "benchmark").distinct()
     measured = set(places)
     ids = {

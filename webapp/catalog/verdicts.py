@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from methods.protocol import Flag, Point
 from methods.spec import MARGIN, Claim, Comparable, Count
 from webapp.runs import intervals
-from webapp.runs.texts import said
+from webapp.runs.texts import flag_label, said
 
 DOUBTS = 3  # about one point: from so many on it decides nothing
 PART = 0.5  # of the claimed gain: below, it is not reproduced; half of it is the least of a part
@@ -83,7 +83,7 @@ def judge(claim: Claim, point: Point | None) -> Verdict:
     if judged.word is Word.UNTESTABLE:
         return judged
     word = Word.INCONCLUSIVE if len(point.flags) >= DOUBTS else judged.word
-    doubts = _("in doubt: %(doubts)s") % {"doubts": ", ".join(map(_, point.flags))}
+    doubts = _("in doubt: %(doubts)s") % {"doubts": ", ".join(map(flag_label, point.flags))}
     return Verdict(word, f"{judged.reason}; {doubts}")
 
 
@@ -92,14 +92,14 @@ def _judged(claim: Claim, point: Point | None) -> Verdict:
     if claim.counted:
         return _counted(claim, claim.counted())
     if claim.ruling:
-        return Verdict(Word(claim.ruling), _("argued"))
+        return Verdict(Word(claim.ruling), _("our reasoning"))
     if claim.comparable is Comparable.NOT or claim.value is None:
         return Verdict(Word.UNTESTABLE, said(claim.reason) or _("the source gives no number"))
     measured = figure(claim, point)
     if point is None or measured is None:
         return Verdict(None, _("not measured here yet"))
     if Flag.FEW in point.flags:
-        return Verdict(None, _("too few samples to judge by"))
+        return Verdict(None, _("too few samples"))
     return _measured(claim, measured)
 
 
@@ -108,7 +108,7 @@ def _counted(claim: Claim, count: Count) -> Verdict:
     claimed = float(claim.value or 0.0) - count.without
     worst = min((end - count.without) / claimed for end in (count.low, count.high))
     word = _word(worst)
-    counted = _("counted: %(working)s") % {"working": said(count.working)}
+    counted = _("computed: %(working)s") % {"working": said(count.working)}
     return Verdict(Word.REFUTED if word is Word.NOT else word, counted)
 
 
@@ -116,18 +116,18 @@ def _measured(claim: Claim, measured: Figure) -> Verdict:
     """The verdict of an interval, by the claim's own margin."""
     holds = claim.holds(measured.low, measured.high)
     if holds:
-        return Verdict(Word.REPRODUCED, _("the whole measured interval reaches the claim"))
+        return Verdict(Word.REPRODUCED, _("measured at least as claimed"))
     if holds is None:
-        reason = _("the measured interval spans the claim and less than it")
+        reason = _("the interval includes the claim and values below it")
         return Verdict(Word.INCONCLUSIVE, reason)
     least, most = sorted(_share(claim, end) for end in (measured.low, measured.high))
     if most < PART:
-        reason = _("at most %(most)s of the claimed effect was measured")
+        reason = _("measured at most %(most)s of the claimed effect")
         return Verdict(Word.NOT, reason % {"most": f"{max(most, 0.0):.0%}"})
     if least < PART / 2:
-        reason = _("less than claimed was measured; how much of it is there was not resolved")
+        reason = _("measured less than claimed, too imprecisely to say how much less")
         return Verdict(Word.INCONCLUSIVE, reason)
-    reason = _("between %(least)s and %(most)s of the claimed effect was measured")
+    reason = _("measured %(least)s to %(most)s of the claimed effect")
     return Verdict(Word.PARTLY, reason % {"least": f"{least:.0%}", "most": f"{most:.0%}"})
 
 

@@ -25,7 +25,7 @@ SUPPORTED = "0.1.0"  # the first version whose databases can be upgraded
 ADVISORY_LOCK = 0x41535359  # "ASSY"
 REASONS = {
     "full": "The disk is full",
-    "closed": "The disk cannot be written",
+    "closed": "The disk cannot be written to",
     "away": "The database does not answer",
 }
 # SQLite's messages, and SQLSTATEs of PostgreSQL, whose messages are localised.

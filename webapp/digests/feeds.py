@@ -109,7 +109,7 @@ def _folded_item(site: Site, digest: Digest, parts: Parts) -> Item:
     """Return one item for the papers of a day that are folded."""
     headings = {
         gettext("Lower matches"): parts.lower,
-        gettext("Nearest of the rest"): parts.nearest,
+        gettext("Closest other papers"): parts.nearest,
     }
     counts = ", ".join(f"{name}: {len(papers)}" for name, papers in headings.items() if papers)
     if not parts.listed:

@@ -39,8 +39,7 @@ def check_version(paper: Paper, version: int | None) -> None:
     """Raise NotFoundError for a version that a paper does not have, as far as this site knows."""
     if version and version > paper.version:
         absent = gettext(
-            "%(paper)s has no version %(version)d: the latest that this site knows is version"
-            " %(latest)d."
+            "%(paper)s has no version %(version)d. The latest here is version %(latest)d."
         )
         names = {"paper": paper.arxiv_id, "version": version, "latest": paper.version}
         raise NotFoundError(absent % names)

@@ -36,14 +36,14 @@ class Profile(models.Model):
     """
 
     class Matching(models.TextChoices):
-        RARITY = "rarity", _("what a paper is about, rare keywords first")
-        TOKEN = "token", _("words and phrases, points as written")
-        SUBSTRING = "substring", _("substrings, exactly as the seed bot")
+        RARITY = "rarity", _("whole words and phrases, rare ones count more")
+        TOKEN = "token", _("whole words and phrases, your weights")
+        SUBSTRING = "substring", _("parts of words, as in arxiv_rss_bot")
 
     class Ranking(models.TextChoices):
-        RULES = "rules", _("the rules below")
-        BOTH = "both", _("the rules and what is learned from what I keep")
-        LEARNED = "learned", _("what is learned from what I keep")
+        RULES = "rules", _("keywords")
+        BOTH = "both", _("keywords and papers I saved")
+        LEARNED = "learned", _("papers I saved")
 
     class Language(models.TextChoices):
         ENGLISH = "en", "English"

@@ -33,7 +33,7 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         )
         wrapped = "\n".join(textwrap.fill(line, _WIDTH - 5) for line in lines)
         parts.append(f"{entry.rank:3}. {textwrap.indent(wrapped, ' ' * 5).lstrip()}")
-    headings = {"Lower matches": shown.lower, "Nearest of the rest": shown.nearest}
+    headings = {"Lower matches": shown.lower, "Closest other papers": shown.nearest}
     for heading, folded in headings.items():
         titles = (f"{_one_line(e.paper.marked_title)} ({_address(e)})" for e in folded)
         filled = [textwrap.fill(title, _WIDTH, subsequent_indent="     ") for title in titles]

@@ -47,7 +47,7 @@ def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
     """What was done, in words. Raises BulkError."""
     action = request.POST.get("do", "")
     if not papers:
-        raise BulkError(_("Choose papers first."))
+        raise BulkError(_("Select papers first."))
     counted = {"count": len(papers)}
     if action == "tag":
         tags = _tag(reader, papers, request.POST.get("tags", ""))

@@ -182,7 +182,7 @@ def _is(value: str, reader: User) -> list[int]:
     states = known | {"noted": known.pop("notes")}
     if value not in states:
         names = {"value": value, "states": "all, saved, unread, read, noted, left"}
-        raise QueryError(gettext("“is:%(value)s” is not known; is: has %(states)s.") % names)
+        raise QueryError(gettext("There is no “is:%(value)s”. Use one of %(states)s.") % names)
     return list(states[value])
 
 

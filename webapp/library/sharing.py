@@ -74,8 +74,8 @@ def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
     if action in {"share", "withdraw"}:
         key = new_feed_key() if action == "share" else ""
         write(share_key=key)
-        is_shared = _("Whoever has the address below can read “%(name)s”.")
-        is_private = _("“%(name)s” is private again: its address is gone.")
+        is_shared = _("Anyone with the address below can read “%(name)s”.")
+        is_private = _("“%(name)s” is private again. Its address no longer works.")
         messages.success(request, (is_shared if key else is_private) % said)
     elif action == "rename" and 0 < len(name) <= 80:
         try:

@@ -205,4 +205,4 @@ def _read_zotero(request: HttpRequest, reader: User) -> None:
         return
     ask(reader.pk)
     count = len(zotero_reading.liked(reader))
-    messages.success(request, _("Profiles that learn now learn from %d papers there.") % count)
+    messages.success(request, _("Feeds that learn now use %d papers from there.") % count)

@@ -60,10 +60,10 @@ class DeliveryForm(forms.Form):
         data = self.cleaned_data
         q = data.get("q", "").strip()
         if bool(data.get("profile")) == bool(q):
-            raise forms.ValidationError(gettext("Choose a profile or write a search, not both."))
+            raise forms.ValidationError(gettext("Choose a feed or write a search, not both."))
         others = self.mine.exclude(profile=data["profile"], q=q)
         if others.count() >= MAX_DELIVERIES:
-            most = gettext("The limit is %(most)d subscriptions: unsubscribe from one.")
+            most = gettext("The limit is %(most)d by mail. Unsubscribe from one first.")
             raise forms.ValidationError(most % {"most": MAX_DELIVERIES})
         return data
 

@@ -87,7 +87,7 @@ class ModelForm(_ConnectionForm):
     """An OpenAI-compatible server and its model."""
 
     title = gettext_lazy("A model for summaries")
-    without = gettext_lazy("Pages show the numbers that abstracts report, extracted by rules.")
+    without = gettext_lazy("Pages quote what abstracts report.")
     VARIABLES: ClassVar = {
         "base_url": "OPENAI_BASE_URL",
         "model": "ASSAY_SUMMARY_MODEL",
@@ -108,7 +108,7 @@ class ModelForm(_ConnectionForm):
         label="API key",
         widget=forms.PasswordInput(attrs=HIDDEN),
         help_text="Self-hosted servers often need none.",
-        error_messages={"invalid": gettext_lazy("A key has only plain characters and no blanks.")},
+        error_messages={"invalid": gettext_lazy("A key has only plain characters and no spaces.")},
     )
 
     @classmethod

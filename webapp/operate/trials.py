@@ -36,7 +36,7 @@ MAIL_ERRORS: dict[type[OSError], str] = {
     smtplib.SMTPSenderRefused: gettext_noop("the server refused the sender"),
     smtplib.SMTPRecipientsRefused: gettext_noop("the server refused the recipient’s address"),
     smtplib.SMTPNotSupportedError: gettext_noop("the server cannot do what was asked"),
-    smtplib.SMTPServerDisconnected: gettext_noop("the server hung up: check the encryption"),
+    smtplib.SMTPServerDisconnected: gettext_noop("it closed the connection: check the encryption"),
     ssl.SSLError: gettext_noop("the encrypted connection failed"),
     socket.gaierror: gettext_noop("there is no server with this name"),
     ConnectionRefusedError: gettext_noop("nothing answers at this port"),
@@ -72,8 +72,8 @@ def known_of_server() -> list[str]:
         "At most %(count)d summaries are made at the same time.",
         at_once,
     )
-    context = _("It says a context of %s tokens.")
-    prompt = _("It reads questions of up to %s characters whole.")
+    context = _("Its context is %s tokens.")
+    prompt = _("It reads inputs of up to %s characters in full.")
     return [
         _(GUARANTEES[Mode(known.mode)]),
         *([context % f"{known.context:,}"] if known.context else []),

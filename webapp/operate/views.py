@@ -77,7 +77,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     page = loader.get_template("500.html").render({"status": status, "trouble": trouble})
     if not trouble:
         return HttpResponse(page, status=status)
-    reason = f"{REASONS[trouble]}: nothing was changed"  # the log and the API show it
+    reason = f"{REASONS[trouble]}, so nothing was changed"  # the log and the API show it
     return HttpResponse(page, status=status, reason=reason, headers={"Retry-After": "60"})
 
 

@@ -34,7 +34,7 @@ def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
             wanted.setdefault(row.language, []).append(row.paper)
     waiting = sum(queue.again(papers, language, server) for language, papers in wanted.items())
     tasks.send("site.summaries", [], lost="the summaries wait for the next tick")
-    requested = gettext("%(count)d summaries are requested anew of %(model)s.")
+    requested = gettext("%(count)d summaries requested from %(model)s.")
     messages.success(request, requested % {"count": waiting, "model": server.model})
     return redirect("summaries:day", date)
 

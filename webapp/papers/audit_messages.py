@@ -19,11 +19,11 @@ KNOWN = (
     gettext_noop("arXiv still serves the batch of %(weekday)s %(date)s"),
     gettext_noop("arXiv announces nothing on a %(weekday)s"),
     gettext_noop("a valid feed without papers: a holiday, or a fault of the feed"),
-    gettext_noop("final once the API knows none on %(days)s days"),
+    gettext_noop("final after the API had none on %(days)s days"),
     gettext_noop("the feed is cut off before its end"),
     gettext_noop("the answer is neither RSS nor Atom"),
-    gettext_noop("the API knows no papers submitted for this day"),
-    gettext_noop("not asked for yet: nothing was fetched on that day"),
+    gettext_noop("the API has no papers submitted for this day"),
+    gettext_noop("not requested: nothing was fetched on that day"),
 )
 _SENTENCE_END = re.compile(r"(?<=\.) ")
 _SOURCE = re.compile(r"((?:RSS|Atom|API): )?(.*?)(\.?)", re.DOTALL)

@@ -108,7 +108,7 @@ def open_rows(category: str, days: Sequence[date], at: datetime) -> None:
             date=day,
             state=Listing.State.FAILED,
             source=Listing.Source.API,
-            reason="not asked for yet: nothing was fetched on that day",
+            reason="not requested: nothing was fetched on that day",
             polled_at=at,
             changed_at=at,
         )

@@ -155,7 +155,7 @@ class Poller:
                 reason = f"none of its entries can be read; the first: {batch.problems[0].reason}"
                 self._failed(category, day, source, reason)
             else:
-                reason = "the API knows no papers submitted for this day"
+                reason = "the API has no papers submitted for this day"
                 self._record(category, day, Listing.State.EMPTY, source, reason=reason)
 
     def store(self, batch: Batch, source: Listing.Source, *, replaces: bool = False) -> None:

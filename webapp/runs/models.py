@@ -49,7 +49,7 @@ class RunFailure(models.TextChoices):
     """Why a run failed. The first two are infrastructure failures: retried once, never charged."""
 
     WORKER_LOST = "worker_lost", "the worker was lost"
-    KILLED = "killed", "it was ended from outside"
+    KILLED = "killed", "it was killed"
 
     INPUT = "input", "the worker refused the parameters"
     CHECK = "check", "a correctness check missed its bound"
@@ -249,9 +249,9 @@ class StandingMeasurement(models.Model):
     class Rank(models.IntegerChoices):
         """How representative the requested settings are; a lower rank wins, whatever its date."""
 
-        PRESET = 0, "a preset as it is"
-        CHANGED = 1, "settings of its own"
-        SMOKE = 2, "a run that only shows that it works"
+        PRESET = 0, "preset"
+        CHANGED = 1, "changed settings"
+        SMOKE = 2, "smoke test"
 
     method = models.CharField(max_length=64)
     benchmark = models.CharField(max_length=64)

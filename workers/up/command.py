@@ -209,9 +209,9 @@ def _welcome(address: str) -> None:
 
     link = links.address(links.make_link(links.administrator()), address)
     print(
-        f"\n    {f'Assay {__version__} is at':<19}{address}\n"
-        f"    sign in, once, by  {link}\n"
-        f"    everything is in   {settings.DATA_DIR}\n"
+        f"\n    {f'Assay {__version__} is at':<23}{address}\n"
+        f"    One-time sign-in link  {link}\n"
+        f"    Data folder            {settings.DATA_DIR}\n"
         "    Ctrl-C stops it.\n",
         flush=True,
     )

@@ -31,7 +31,7 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
     assert "at 4096 tokens" in told["Headline"]
     assert told["Checks"] == "2 of 2 passed"
     assert "variation at" in told["Doubts"]
-    assert told["Doubts"].endswith("Measured in 7 processes: it ended when its time was up")
+    assert told["Doubts"].endswith("7 processes, stopped: time was up")
 
 
 def test_without_doubts_that_is_said() -> None:
@@ -112,13 +112,13 @@ def test_tables_of_many_series_are_folded(client, count: int, opened: bool) -> N
 
 def test_a_smoke_run_has_no_headline_and_folds_its_numbers(client) -> None:
     run = scenes.measured(preset="smoke")
-    assert "only shows that everything runs" in lines(run)["Headline"]
+    assert "only shows that everything works" in lines(run)["Headline"]
     html = client.get(f"/runs/{run.pk}/").content.decode()
     measured = html[html.index('id="measured"') :]
     assert "times as fast as" not in html[: html.index('id="measured"')]
-    assert measured.index("Numbers of the smallest sizes") < measured.index("<svg")
+    assert measured.index("Numbers of this test run") < measured.index("<svg")
     assert (
-        "Numbers of the smallest sizes"
+        "Numbers of this test run"
         not in client.get(f"/runs/{scenes.measured().pk}/").content.decode()
     )
 

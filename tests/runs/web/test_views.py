@@ -52,7 +52,7 @@ TOLD = {
     "timed_out": ["Timed out", "limit of 5 min", "the limit of 300 s was reached"],
     "cancelled": ["Cancelled before it started"],
     "worker_lost": ["the worker was lost, twice", "No device time was charged"],
-    "killed": ["something else ended it"],
+    "killed": ["it was killed"],
     "input": ["the worker refused the parameters", "61.0 GiB are needed"],
     "check": ["a correctness check missed its bound", "missed", "bf16", "&lt;="],
     "memory": ["it ran out of memory", "Choose a smaller preset"],

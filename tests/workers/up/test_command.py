@@ -37,7 +37,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert used > port
             assert f"Port {port} is taken: using {used}." in house.output
             assert house.get("healthz") == (200, "ok 0.1.0\n")
-            link = house.said(r"sign in, once, by +(\S+)")[1]
+            link = house.said(r"One-time sign-in link +(\S+)")[1]
             assert link.startswith(house.address + "sign-in/")
             # arXiv is out of reach: it says so, and shows the sample day, labelled.
             house.said(r"cs\.\w\w \S+: failed\. 127\.0\.0\.1:9 cannot be reached")

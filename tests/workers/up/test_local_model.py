@@ -1,4 +1,4 @@
-"""A model on this machine: started on a page, and stopped while something is measured."""
+"""A model on this machine: started on a page, and paused while a run measures."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_administrator_starts_and_stops_a_model_on_the_page(
     httpserver.expect_request(QUESTION).respond_with_data("{}")
     assert "Start it" in page_of(administrator)
     ask(administrator, f"  {loaded.path} ")
-    assert "waits to be started" in page_of(administrator)
+    assert "is waiting to start" in page_of(administrator)
     assert "hx-get" in page_of(administrator)
     up()
     wait_for(lambda: "is running and connected" in page_of(administrator), 20, "the model")
@@ -171,7 +171,7 @@ def test_an_administrator_starts_and_stops_a_model_on_the_page(
     assert connections.current().summary_model == "tiny"
     assert connections.current().openai_base_url == loaded.address
     run = queued(state=State.RUNNING)
-    wait_for(lambda: "stopped while something is measured" in page_of(administrator), 20, "a pause")
+    wait_for(lambda: "paused while a run measures" in page_of(administrator), 20, "a pause")
     assert loaded.alive() == 0
     Run.objects.filter(pk=run.pk).update(state=State.SUCCEEDED)
     wait_for(lambda: "is running and connected" in page_of(administrator), 20, "its return")

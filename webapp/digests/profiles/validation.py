@@ -79,7 +79,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
         if messages := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
             raise ValueError(" ".join(messages))
         if info.field_name == "keywords" and not value and info.data.get("ranking") != "learned":
-            raise ValueError(_("Write at least one, or choose a learned ranking."))
+            raise ValueError(_("Write at least one keyword, or choose “Learn from what I save”."))
         return value
 
     def rules(self, learned: Learned | None = None) -> Rules:

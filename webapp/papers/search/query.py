@@ -14,11 +14,11 @@ MAXTERMS = 16
 OR = "OR"
 DATES = frozenset({"after", "before", "year", "date"})
 CANNOT_JOIN = gettext_noop(
-    "OR joins two words of the same field, or two of method:, has:, is:, tag:, list: and note:, "
-    "and neither may be excluded."
+    "OR joins two words of the same field, or two of method:, has:, is:, tag:, list: and note:. "
+    "Neither can be excluded."
 )
 NO_FIELD = gettext_noop(
-    "A search has no field “%(field)s:”; words with a colon are searched for in quotes."
+    "There is no field “%(field)s:”. To search for words with a colon, put them in quotes."
 )
 MAX_QUERY = 400  # characters read
 FIELDS = {

@@ -1,18 +1,26 @@
 """The form of a benchmark on other apps' pages, and formats of measured numbers."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import template
+from django.utils.translation import gettext
 
 from assay_common.quantities import duration, number
 from methods import charts, registry
-from webapp.runs.texts import said
+from webapp.runs.texts import flag_label, said
 from webapp.runs.web import views
 from webapp.runs.web.present import x_text
 
 register = template.Library()
 for words in (charts.check_value, duration, charts.interval, number, said, x_text):
     register.filter(words.__name__, words)
+
+
+@register.filter
+def flags(names: Iterable[str]) -> str:
+    """Doubts about a measurement, separated by commas."""
+    return gettext(", ").join(map(flag_label, names))
 
 
 @register.inclusion_tag("runs/form.html", takes_context=True)

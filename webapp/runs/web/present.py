@@ -16,7 +16,7 @@ from methods.spec import Benchmark
 from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.models import Check, Device, Run, RunFailure, State
 from webapp.runs.queries import QueuePosition, benchmark_of, method_of
-from webapp.runs.texts import said
+from webapp.runs.texts import flag_label, said
 from webapp.runs.web.forms import written
 
 
@@ -124,7 +124,7 @@ TONES: dict[str, str] = {  # by state; all others are "waiting"
 }
 FAILURES = dict(RunFailure.choices) | {
     RunFailure.WORKER_LOST: "the worker was lost, twice",
-    RunFailure.KILLED: "something else ended it",
+    RunFailure.KILLED: "it was killed",
 }
 
 
@@ -173,13 +173,12 @@ def took(run: Run) -> str:
 
 
 STOPPED = {
-    "narrow": gettext_noop("it ended when every interval was narrow enough"),
-    "time": gettext_noop("it ended when its time was up"),
-    "most": gettext_noop("it ended after the maximum number of processes"),
+    "narrow": gettext_noop("stopped: precise enough"),
+    "time": gettext_noop("stopped: time was up"),
+    "most": gettext_noop("stopped: maximum number of processes"),
 }
 NOTHING = gettext_noop(
-    "none: this preset only shows that everything runs. Its numbers are of the smallest sizes and "
-    "too short to mean anything."
+    "none: this run only shows that everything works. Its sizes are too small to measure anything."
 )
 
 
@@ -293,12 +292,12 @@ def _doubts(run: Run, series: Sequence[Series]) -> str:
     counts = Counter(flag for point in points for flag in point.flags)
     each = gettext("%(flag)s at %(count)d of %(number)d points")
     parts = [
-        each % {"flag": gettext(flag), "count": count, "number": len(points)}
+        each % {"flag": flag_label(flag), "count": count, "number": len(points)}
         for flag, count in counts.most_common()
     ]
     result = run.result or {}
     line = "; ".join(parts) or gettext("none raised")
     if why := STOPPED.get(result.get("stopped", "")):
         words = {"number": result.get("processes"), "why": gettext(why)}
-        line += gettext(". Measured in %(number)s processes: %(why)s") % words
+        line += gettext(". %(number)s processes, %(why)s") % words
     return line
