@@ -257,10 +257,9 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
         reason = _without_secrets(form, describe(error)).rstrip(".")
         form.add_error(None, _("It does not work: %(error)s.") % {"error": reason})
         return False
-    for line in lines:
-        messages.success(request, _without_secrets(form, line))
     if not form.is_fixed:
-        messages.success(request, "Removed." if remove else "Saved.")
+        lines.append(_("Removed.") if remove else _("Saved."))
+    messages.success(request, _without_secrets(form, "\n".join(lines)))
     return True
 
 

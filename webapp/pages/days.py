@@ -72,7 +72,8 @@ def _render_digest(
     queries.load_texts([*shown, *lower, *parts.nearest])
     # Only the latest day says what is missing after it.
     shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
-    listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
+    fetched = Listing.objects.filter(**shown_days, category__in=digest.profile.categories)
+    listings = list(fetched.order_by("date", "category"))
     context = {
         "digest": digest,
         "date": digest.date,

@@ -76,6 +76,14 @@ def personal(context: RequestContext, name: str, paper: Any = None) -> SafeStrin
 
 
 @register.filter
+def marked_code(text: str) -> SafeString:
+    """A text in which what stands between backticks is code."""
+    parts = [escape(part) for part in text.split("`")]
+    parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
+    return mark_safe("".join(parts))  # noqa: S308 - each part is escaped
+
+
+@register.filter
 def points(value: float) -> str:
     """Points of a score: 1.5, 2, 0.25; never 1.50."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
