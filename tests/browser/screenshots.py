@@ -22,7 +22,7 @@ from tests.machine import CHROMIUM
 FOLDER = Path(__file__).resolve().parents[2] / "docs/screenshots"
 PAGES = {
     "today": "/",
-    "paper": "/papers/2511.22594/",
+    "paper": "/papers/2512.02700/",
     "method": "/methods/sparse_attention/",
     "run": "/runs/",  # the first run that the list links to
     "library": "/library/",
