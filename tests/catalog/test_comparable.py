@@ -113,8 +113,7 @@ def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper
         and one.scope.stage == "kernel"
     ]
     for field in (
-        "time a call",
-        point.word,
+        f"{point.word} per call",
         f"({point.interval})",
         "than Dense causal (SDPA)",
         "at 4096 tokens",
@@ -185,7 +184,7 @@ def test_a_chip_names_quantity_baseline_and_interval_or_shows_no_figure(
     assert [one["figure"] for one in figures[related.arxiv_id]] == [""]
     for chip in figures[LONGFORMER]:
         assert chip["figure"] == "" or re.fullmatch(
-            r"time a call [\d.]+× faster \([\d.]+–[\d.]+\) than Dense causal \(SDPA\) "
+            r"[\d.]+× faster per call \([\d.]+–[\d.]+\) than Dense causal \(SDPA\) "
             r"at \d+ tokens, AMD EPYC, 2 cores",
             chip["figure"],
         )

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.utils.translation import gettext, gettext_noop
+
 from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Point
@@ -20,8 +22,11 @@ from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.queries import benchmark_named
 from webapp.runs.texts import said
 from webapp.summaries.models import Claim
+from webapp.ui.language import current_language
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
+_TIMED = re.compile(r"time an? ([a-z]+)")
+_SIZES = {"better": gettext_noop("smaller"), "worse": gettext_noop("larger")}
 NEAR, AFTER = 80, 30  # characters before and after a number that say what it is of
 _QUANTITIES = {
     "operations": r"flops?\b|operations?\b|\bmacs?\b",
@@ -86,6 +91,17 @@ class Comparison:
         return label[:1].lower() + label[1:]
 
     @property
+    def gain(self) -> str:
+        """Its direction and quantity: "faster per call", "smaller", "better in right answers"."""
+        label = self.measurement.series.y.label.lower()
+        if label == "size" and self.word in _SIZES:
+            return gettext(_SIZES[self.word])
+        if current_language() == "en" and (timed := _TIMED.fullmatch(label)):
+            return f"{self.word} per {timed[1]}"
+        words = {"word": gettext(self.word), "quantity": self.quantity}
+        return gettext("%(word)s in %(quantity)s") % words
+
+    @property
     def shown_regime(self) -> str:
         """The regime in the language of the page."""
         return self.measurement.shown.x.at(self.point.x)
@@ -105,13 +121,12 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """As a chip says it: "time a call 3.5× faster (3.3–3.7) than dense at 4096 tokens, …"."""
+        """As a chip says it: "3.5× faster per call (3.3–3.7) than dense at 4096 tokens, …"."""
         ratio, where = f"{number(self.ratio, 3)}×", f"at {self.regime}, {self.hardware}"
         if self.word == "no difference shown":
             difference = f"({self.interval}), no difference from {self.comparator} shown"
-        else:
-            difference = f"{self.word} ({self.interval}) than {self.comparator}"
-        return f"{self.quantity} {ratio} {difference} {where}"
+            return f"{self.quantity} {ratio} {difference} {where}"
+        return f"{ratio} {self.gain} ({self.interval}) than {self.comparator} {where}"
 
 
 def comparisons(measurement: Measurement) -> Iterator[Comparison]:
