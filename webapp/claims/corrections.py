@@ -67,7 +67,7 @@ def corrected(paper: Paper, kind: Kind) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Change:
+class AppliedCorrection:
     """A correction that counts, as a page lists it."""
 
     kind: Kind
@@ -75,10 +75,10 @@ class Change:
     value: Any
 
 
-def changes(paper: Paper, *kinds: str) -> list[Change]:
+def changes(paper: Paper, *kinds: str) -> list[AppliedCorrection]:
     """Return the corrections of some kinds that count; needs no query."""
     return [
-        Change(kind, subject, value)
+        AppliedCorrection(kind, subject, value)
         for kind in map(Kind, kinds)
         for subject, value in corrected(paper, kind).items()
     ]

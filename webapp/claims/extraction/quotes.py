@@ -153,8 +153,8 @@ def quote_in(abstract: str, clause: str) -> Quote | None:
     end = _CLOSING.match(folded.text, end).end()  # type: ignore[union-attr]
     reported = [expression for expression, _ in outcomes(folded)]
     inside = [
-        [number_of(folded, one) for one in some if start <= one.start and one.end <= end]
-        for some in (reported, expressions(folded))
+        [number_of(folded, e) for e in found if start <= e.start and e.end <= end]
+        for found in (reported, expressions(folded))
     ]
     numbers = inside[0] or inside[1]
     return _quote(abstract, folded, start, end, numbers) if numbers else None

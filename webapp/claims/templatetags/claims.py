@@ -6,7 +6,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from webapp.claims import corrections
-from webapp.claims.corrections import Change
+from webapp.claims.corrections import AppliedCorrection
 from webapp.claims.extraction.quotes import Quote
 from webapp.claims.tables.grid import Cell
 from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
@@ -45,7 +45,7 @@ def with_numbers_marked(paper: Paper) -> SafeString:
 
 
 @register.simple_tag
-def corrections_of(paper: Paper, *kinds: str) -> list[Change]:
+def corrections_of(paper: Paper, *kinds: str) -> list[AppliedCorrection]:
     """Return the corrections of some kinds that count for a paper."""
     return corrections.changes(paper, *kinds)
 
