@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from lxml.html import HtmlElement, fragments_fromstring
 from pytest_httpserver import HTTPServer
 
 from tests.servers.openai import OpenAIServer
@@ -23,6 +24,8 @@ from webapp.summaries.client import Server
 from webapp.summaries.html_text import sections_of_html
 from webapp.summaries.models import Claim, Summary
 from webapp.summaries.paper_text import PaperText
+from webapp.summaries.render import render_summary
+from webapp.summaries.schema import PaperSummary
 from webapp.summaries.summarise import summarise
 from webapp.ui import markup
 
@@ -450,3 +453,49 @@ def test_a_short_good_answer_is_used(model: OpenAIServer, paper: Paper, language
     summarise(queue.ready()[0])
     summary = Summary.objects.get()
     assert (summary.state, summary.withheld, summary.unverified) == ("done", "", 0)
+
+
+PASSAGES = {
+    "Planning takes 215 ms instead of 840 ms.": LATENCY,
+    "Trained on 4 A100 GPUs with a batch size of 64.": "All models are trained on 4 A100 GPUs",
+    "AirNav": "Agent4Drone outperforms ToolPlanner by 12.4 points on AirNav.",
+    "Accuracy on the hard split rises from 41.5% to 52.75%.": "On the hard split, accuracy rises",
+}
+READINGS = ("Robots in kitchens profit, too.", "It needs no labels.", "A rule of thumb")
+
+
+def _statement(item: HtmlElement) -> str:
+    """Return the text of a line before its passage or mark."""
+    line = item.xpath("string(.)").partition("In the paper")[0].partition("The model’s reading")[0]
+    return " ".join(line.split())
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_each_sentence_names_its_passage_or_is_marked_as_the_models_reading(
+    paper: Paper, model: OpenAIServer, client: Client, language: str
+) -> None:
+    good: dict[str, Any] = answer(GOOD[:2])
+    good["contributions"]["advantages"] += READINGS
+    model.given = json.dumps(good)
+    summary = summarised(paper)
+    sections = [(part.title, part.text) for part in sections_of_html(HTML.encode())]
+    truth = PaperText(paper.title, ABSTRACT, sections)
+    given = PaperSummary.model_validate(good)
+    columns, _ = render_summary(given, truth, language)
+    lines = fragments_fromstring(columns["html"] if language == "zh" else summary.html)
+    items = [item for part in lines for item in part.iter("li")]
+    if language == "zh":
+        assert items
+        assert not any(item.xpath(".//details | .//small") for item in items)
+        return
+    by_text = {_statement(item): item for item in items}
+    for statement, beginning in PASSAGES.items():
+        [quote] = by_text[statement].xpath("./details/blockquote")
+        assert quote.text_content().startswith(beginning)
+        assert not by_text[statement].xpath("./small")
+    for statement in READINGS:
+        assert by_text[statement].xpath("./small")[0].text_content() == "The model’s reading"
+    assert all(len(item.xpath("./details | ./small")) == 1 for item in items)
+    page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
+    assert "Each number was found in the paper’s text. The sentences" not in page
+    assert page.count("<blockquote>") >= len(PASSAGES)

@@ -56,6 +56,12 @@ class PaperSummaryView:
         return bool(self.claims) or any(char.isdigit() for char in shown)
 
     @property
+    def names_passages(self) -> bool:
+        """Return whether each sentence says what it rests on: those of before 0.2 do not."""
+        shown = self.summary.html if self.summary else ""
+        return "<details>" in shown or "<small>" in shown
+
+    @property
     def waits_for(self) -> str:
         """What a waiting summary waits for: a time, its turn, or the worker that makes them."""
         if self.summary is None:

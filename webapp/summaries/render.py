@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 
@@ -18,10 +19,22 @@ from webapp.ui.markup import plain, sanitise, sanitise_blocks
 
 from .agreement import check_statement
 from .paper_text import PaperText
-from .passages import passage
+from .passages import Passages
 from .schema import PaperSummary, SummaryTable
 
 _HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-8"))
+
+
+LONGEST_PASSAGE = 600  # characters of a passage that are shown
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement of a summary as HTML, and what it rests on."""
+
+    html: str
+    passage: str = ""  # the paper's own sentence
+    is_reading: bool = False  # none was found: it is the model's reading
 
 
 @dataclass
@@ -50,16 +63,26 @@ class _Marking:
         )
         return html + says
 
-    def grounded(self, key: str, section: object) -> list[str]:
-        """Return the lines to show: of limitations only those that a passage of the paper has.
+    @cached_property
+    def passages(self) -> Passages:
+        return Passages(self.truth)
 
-        Models invent these ("Only English was tested"). The words of a Chinese line are in no
-        English paper, so there all are shown.
+    def lines(self, key: str, section: object) -> list[Line]:
+        """Return the lines to show, each with the passage of the paper that it rests on.
+
+        A limitation without one is not shown: models invent these ("Only English was tested").
+        The words of a Chinese line are in no English paper, so there none has a passage.
         """
-        lines: list[str] = getattr(section, key)
-        if key != "limitations" or self.language == "zh":
-            return lines
-        return [line for line in lines if passage(line, self.truth)]
+        statements: list[str] = getattr(section, key)
+        if self.language == "zh":
+            return [Line(self.line(statement)) for statement in statements]
+        shown = []
+        for statement in statements:
+            passage = self.passages.passage(plain(statement))
+            if passage or key != "limitations":
+                quote = plain(passage[:LONGEST_PASSAGE])
+                shown.append(Line(self.line(statement), quote, is_reading=not passage))
+        return shown
 
     def table(self, table: SummaryTable) -> dict[str, object]:
         width = len(table.columns)
@@ -88,7 +111,7 @@ def render_summary(
     for name in ("contributions", "experiments", "results", "conclusions"):
         section = getattr(summary, name)
         groups = [
-            (words[key], [marking.line(line) for line in marking.grounded(key, section)])
+            (words[key], marking.lines(key, section))
             for key in type(section).model_fields
             if key != "tables"
         ]
@@ -96,7 +119,8 @@ def render_summary(
         sections.append(
             {"title": words[name], "groups": [g for g in groups if g[1]], "tables": shown}
         )
-    html = render_to_string("summaries/content.html", {"sections": sections, "language": language})
+    context = {"sections": sections, "language": language, "headings": words}
+    html = render_to_string("summaries/content.html", context)
     columns = {
         "gist": plain_line(summary.gist, lambda number: _stands(number, truth)),
         "gist_html": marking.line(summary.gist),
