@@ -142,6 +142,35 @@ def formulas() -> None:
     factories.make_digest(factories.make_profile(), papers)
 
 
+HOSTILE = [
+    '\u202eevil\u2066 <svg onload=alert(1)></svg><script>document.title="owned"</script>',
+    r"$\href{javascript:alert(1)}{x}$ <math><mtext><img src=x onerror=alert(2)></mtext></math>",
+    "A" * 2_000,
+    "</title><script>alert(3)</script>\"'`{{7*7}}{% now %}",
+    "$" + r"\frac{1}{" * 60 + "x" + "}" * 60 + "$",
+    '<style>*{display:none}</style><a href="javascript:alert(4)">x</a>',
+    "Z\u0338\u0357" * 400,
+]
+
+
+def hostile() -> None:
+    """A day whose titles, abstracts and authors were written to break a page."""
+    from tests import factories
+
+    for category in factories.CATEGORIES:
+        factories.make_listing(category)
+    papers = [
+        factories.make_paper(
+            number,
+            title=text,
+            abstract=f"{text} We propose {text} that is 3.5 times faster.",
+            authors=[{"name": text[:300]}],
+        )
+        for number, text in enumerate(HOSTILE, start=1)
+    ]
+    factories.make_digest(factories.make_profile(), papers)
+
+
 def big(papers: int = 20_000, cards: int = 50) -> None:
     """20,000 papers, and a day of 50 cards with abstracts as long as arXiv lets them be on average.
 

@@ -15,11 +15,13 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
+from lxml.html import fromstring
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
 from tests.mail.conftest import Inbox
 from tests.processes import forked, wait_for
+from tests.scenes import HOSTILE
 from webapp.catalog.models import MethodLink
 from webapp.digests.build import build
 from webapp.digests.models import Profile
@@ -458,6 +460,24 @@ def test_an_author_and_a_method_are_alerts(inbox: Inbox, reader: User, q: str) -
     assert deliver.deliver_due() == 1
     assert "papers/2603.00007/" in inbox.mails[0].get_body(["plain"]).get_content()
     assert "papers/2603.00008/" not in inbox.mails[0].get_body(["plain"]).get_content()
+
+
+@pytest.mark.usefixtures("clock")
+def test_hostile_titles_are_text_in_a_mail(inbox: Inbox, reader: User) -> None:
+    papers = [
+        paper(number, title, announced_on=TUESDAY, abstract=f"We propose faster {title}")
+        for number, title in enumerate(HOSTILE, start=1)
+    ]
+    announce(TUESDAY, *papers)
+    asked(reader, q="faster")
+    assert deliver.deliver_due() == 1
+    text, html = (inbox.mails[0].get_body([kind]).get_content() for kind in ("plain", "html"))
+    assert not fromstring(html).xpath(
+        "//script | //style[contains(., 'display:none')] | //img | //svg | //*[@onload or @onerror]"
+    )
+    assert "javascript:" not in "".join(fromstring(html).xpath("//@href"))
+    assert "\u202e" not in text + html
+    assert "\n" not in inbox.mails[0]["Subject"]
 
 
 @pytest.mark.usefixtures("clock")
