@@ -154,7 +154,10 @@ HOSTILE = [
 
 
 def hostile() -> None:
-    """A day whose titles, abstracts and authors were written to break a page."""
+    """A day whose titles, abstracts and authors were written to break a page, as intake stores
+    them.
+    """
+    from assay_common.text import clean
     from tests import factories
 
     for category in factories.CATEGORIES:
@@ -166,7 +169,7 @@ def hostile() -> None:
             abstract=f"{text} We propose {text} that is 3.5 times faster.",
             authors=[{"name": text[:300]}],
         )
-        for number, text in enumerate(HOSTILE, start=1)
+        for number, text in enumerate(map(clean, HOSTILE), start=1)
     ]
     factories.make_digest(factories.make_profile(), papers)
 
@@ -216,7 +219,7 @@ def main(scene: str) -> None:
     from webapp.readers.links import make_link, reader_named
 
     bring_up_to_date()
-    scenes = (empty, unreachable, sample, full, formulas, big)
+    scenes = (empty, unreachable, sample, full, formulas, hostile, big)
     {one.__name__: one for one in scenes}[scene]()
     reader = reader_named(READER)
     for _ in range(4):
