@@ -16,7 +16,6 @@ import time
 import urllib.request
 from pathlib import Path
 
-import gguf
 import numpy as np
 import psutil
 
@@ -45,8 +44,9 @@ def main() -> int:
     """Print a line for each size."""
     parser = arguments(__doc__)
     parser.add_argument("--sizes", default=",".join(SHAPES), help="billions of parameters")
+    sizes = parser.parse_args().sizes.split(",")
     print("parameters  file  estimated  taken  reads      writes    a summary   15 papers")
-    for size in parser.parse_args().sizes.split(","):
+    for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = written(Path(folder) / f"{size}.gguf", SHAPES[size])
             model = ModelFile.read(path)
@@ -63,7 +63,9 @@ def main() -> int:
 
 
 def written(path: Path, shape: tuple[int, ...]) -> Path:
-    """A GGUF file of one of SHAPES with random weights."""
+    """Write a GGUF file of one of SHAPES with random weights."""
+    import gguf
+
     layers, width, inner, heads, key_heads = shape
     vocabulary = gguf.GGUFReader(find_model("smollm2")).fields
     writer = gguf.GGUFWriter(path, "llama", use_temp_file=True)

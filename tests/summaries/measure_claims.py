@@ -10,10 +10,10 @@ that ABSTRACTS lacks are left out.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,4 +74,8 @@ def main(path: Path, texts: Path) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     django.setup()
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("claims", type=Path, help="one of the files beside this one")
+    parser.add_argument("abstracts", type=Path, help="the abstracts they are of")
+    options = parser.parse_args()
+    main(options.claims, options.abstracts)
