@@ -37,7 +37,7 @@ class Hook(Generic[P, R]):
         self._answer = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the answering app gives."""
+        """The answer of the app that implements the hook."""
         return (self._answer or self._default)(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""How much one reader, or one address, may ask of what all share.
+"""Limits for one reader, or one address, on what all share.
 
 docs/security.md prints the table.
 

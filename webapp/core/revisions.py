@@ -142,7 +142,7 @@ def watch(*watches: Watch) -> None:
 
 
 def is_installed(database: BaseDatabaseWrapper = connection) -> bool:
-    """Whether the triggers that are there are those of the watches."""
+    """Return whether the triggers that are there are those of the watches."""
     return _installed(database) == set(_triggers(database))
 
 

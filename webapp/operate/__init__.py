@@ -1,1 +1,1 @@
-"""What an operator connects, watches and repairs: servers, health, doctor, backup."""
+"""Servers to connect, health, doctor and archives: the operator's side of a site."""

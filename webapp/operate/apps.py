@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class OperateConfig(AppConfig):
-    """What an operator connects, watches and repairs."""
+    """The operator's side of a site."""
 
     name = "webapp.operate"
     label = "health"  # as in the names of its tables, which older releases made

@@ -106,7 +106,7 @@ def _tasks() -> tuple[bool, str]:
 
 
 def _links() -> tuple[bool, str]:
-    """How far papers are linked to methods that have changed; they are shown meanwhile."""
+    """Progress of linking papers to methods that have changed; they are shown meanwhile."""
     if progress := relinking():
         done, total = progress
         return True, f"{done:,} of {total:,} papers are linked to methods that have changed"

@@ -41,7 +41,7 @@ CLOCKS_APART = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, and what to do about it."""
+    """A finding, and its remedy."""
 
     level: Level
     what: str

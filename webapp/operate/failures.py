@@ -1,4 +1,4 @@
-"""What fails in the background, until it succeeds again: kept for pages, `/readyz` and `doctor`."""
+"""Failures of tasks until they succeed again, for pages, `/readyz` and `doctor`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

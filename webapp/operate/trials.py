@@ -61,7 +61,7 @@ def try_model(connected: Settings) -> list[str]:
 
 
 def known_of_server() -> list[str]:
-    """What was learnt of the model's server that is connected, in sentences."""
+    """Return what the probe learnt of the model's server, in sentences."""
     server = Server.configured()
     known = capability.known(server) if server else None
     if server is None or known is None:

@@ -1,1 +1,1 @@
-"""What a model says of a paper: summaries and claims, each grounded or marked."""
+"""Summaries and claims of papers by a model, each grounded or marked."""

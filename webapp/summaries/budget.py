@@ -1,4 +1,4 @@
-"""What may be spent on models in a day: a number of requests, and of tokens."""
+"""The daily budget of requests and tokens for models."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How far a server holds its model to a structure, and how much it reads: learnt, and remembered.
+"""Capabilities of a server, probed and remembered: structured output and the longest prompt.
 
 A server may enforce a JSON schema, accept it and ignore it, refuse the field or one of the schema's
 keywords, or know nothing of it. So the probe asks for prose under the schema of summaries: only a
@@ -108,7 +108,7 @@ def forget(server: Server) -> None:
 
 
 def known(server: Server) -> ServerCapability | None:
-    """What was learnt of a server, or None before it was first asked."""
+    """Return what was learnt of a server, or None before it was first asked."""
     return _rows(server).first()
 
 
@@ -117,7 +117,7 @@ def _rows(server: Server) -> QuerySet[ServerCapability]:
 
 
 def _probed(server: Server, ask: Ask) -> ServerCapability:
-    """What is known of the server, which is probed the first time."""
+    """Return the capabilities of the server, which is probed the first time."""
     if row := known(server):
         return row
     profile = server.profile()

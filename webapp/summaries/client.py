@@ -108,7 +108,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class ServerProfile:
-    """What a server says of itself; None where it says nothing."""
+    """The figures that a server gives of itself; None where it gives none."""
 
     context: int | None = None  # tokens that prompt and answer share
     takes_bounds: bool = False  # lengths of texts and lists in a schema
@@ -117,7 +117,7 @@ class ServerProfile:
 
 @dataclass(frozen=True)
 class Server:
-    """Which model is asked, and where."""
+    """A model and the address of its server."""
 
     base_url: str
     model: str
@@ -185,12 +185,12 @@ class Server:
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine, beside the site."""
+        """Return whether it runs on this machine, beside the site."""
         host = urlsplit(self.base_url).hostname or ""
         return host in {"localhost", "::1"} or host.startswith("127.")
 
     def profile(self) -> ServerProfile:
-        """What it says of itself: llama.cpp `meta.n_ctx` and its slots, vLLM `max_model_len`.
+        """Return its context and slots: llama.cpp `meta.n_ctx`, vLLM `max_model_len`.
 
         Both take `max_tokens` and `temperature`, and vLLM takes many requests at once.
         """
@@ -215,7 +215,7 @@ class Server:
             return 1
 
     def _said(self, address: str) -> Any:
-        """What a GET is answered. Raises one of _SAYS_NOTHING."""
+        """Return the answer to a GET. Raises one of _SAYS_NOTHING."""
         import httpx2  # noqa: PLC0415 - openai's own HTTP client
 
         bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -539,7 +539,7 @@ def _status_error(
 
 
 def _fitting_share(message: str, body: object) -> float | None:
-    """How much of a prompt fits a model's context, by the error of a prompt that is too long.
+    """Return the share of a prompt that fits, by the error of one that is too long.
 
     OpenAI, vLLM and llama.cpp name both numbers of tokens, DashScope only the most that it takes.
     None for another error.

@@ -121,7 +121,7 @@ def _writer(tables: Mapping[HtmlElement, str]) -> Write:
 
 
 def _around(node: HtmlElement) -> tuple[str, str]:
-    """What marks where a section, heading, block or cell begins and ends."""
+    """Return the marks around a section, heading, block or cell."""
     css = node.get("class") or ""
     opening = _SECTION if _SECTION_CLASS.search(css) else ""
     if node.tag in _HEADINGS:

@@ -16,7 +16,7 @@ class FullText(models.Model):
         ABSTRACT = "abstract", "the abstract"
 
         def read(self, share: float) -> str:
-            """What was read of it: "the first 60 % of the full text (PDF)"."""
+            """Return the part that was read: "the first 60 % of the full text (PDF)"."""
             return self.label if share > 0.995 else f"the first {share:.0%} of {self.label}"
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="full_texts")
@@ -144,7 +144,7 @@ class Claim(models.Model):
 
 
 class ServerCapability(models.Model):
-    """How one model on one server can be held to a structure: found out once, and remembered."""
+    """The structured output that a model on a server honours, probed once."""
 
     class Mode(models.TextChoices):
         SCHEMA = "json_schema", "JSON schema"

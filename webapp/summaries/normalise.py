@@ -81,7 +81,7 @@ def tex_kept(source: str) -> str:
 
 
 def _is_tex(token: str, name: str, in_formula: bool) -> bool:
-    """Whether a backslash and what follows are TeX, and no escape of JSON."""
+    """Return whether a backslash and what follows are TeX, and no escape of JSON."""
     if not name:
         return token[0] == "\\" and token[1:2] not in {*'"\\/'} and token[1:2] != "u"
     if name[0] not in "bfnrt":
@@ -107,7 +107,7 @@ def _macros() -> frozenset[str]:
 
 
 def _after_reasoning(text: str) -> list[str]:
-    """What stands after the last mark that ends reasoning, or before one that is never closed."""
+    """Return the text after the last end of reasoning, or before one that never ends."""
     closed = [match.end() for match in _CLOSED.finditer(text)]
     if closed:
         # A mark before an object counts more than one that may be a word of the answer.

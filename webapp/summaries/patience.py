@@ -1,4 +1,4 @@
-"""How long an answer is waited for: as a whole, for its first word, and in each silence after it.
+"""Timeouts of an answer: as a whole, for its first word, and in each silence after it.
 
 A model on a processor reads for minutes before it writes, and then writes a word or two a second:
 neither is a silence. Any byte counts, also a comment that only keeps the connection open.

@@ -1,4 +1,4 @@
-"""Whether an answer that is valid says anything: else cards, mail and feeds do not show it.
+"""Quality of a valid answer: without it cards, mail and feeds do not show it.
 
 A small model fills the form with the form's own words, with the abstract, with one line over and
 over, with addresses, or in another language than it was asked for. Each check gives its reason,
@@ -91,7 +91,7 @@ def _lines(answer: PaperSummary) -> Iterator[str]:
 
 
 def _is_repetitive(lines: Sequence[str]) -> bool:
-    """Whether half of the lines repeat others, or half of the runs of words in one of them."""
+    """Return whether half of the lines, or of the word runs of one, are repeated."""
     counted = Counter(fold(line) for line in lines)
     repeated = sum(count - 1 for count in counted.values())
     if len(lines) > 3 and repeated >= REPEATED * len(lines):

@@ -1,4 +1,4 @@
-"""What pages and feeds read of summaries."""
+"""Reads of summaries for pages and feeds."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -41,17 +41,17 @@ class PaperSummaryView:
 
     @property
     def under_way(self) -> bool:
-        """Whether a summary waits or runs: the page asks again."""
+        """Return whether a summary waits or runs: the page asks again."""
         return self.summary is not None and self.summary.state in {State.WAITING, State.RUNNING}
 
     @property
     def claims_in_doubt(self) -> int:
-        """How many claims are not given whole by the text, or are said otherwise there."""
+        """Return the number of claims that the text does not give whole, or gives otherwise."""
         return sum(claim.in_doubt for claim in self.claims)
 
     @property
     def has_numbers(self) -> bool:
-        """Whether a done summary has any number that could have been looked up."""
+        """Return whether a done summary has any number that could have been looked up."""
         shown = f"{self.summary.gist} {self.summary.html}" if self.summary else ""
         return bool(self.claims) or any(char.isdigit() for char in shown)
 
@@ -63,7 +63,7 @@ class PaperSummaryView:
 
     @property
     def waits_for(self) -> str:
-        """What a waiting summary waits for: a time, its turn, or the worker that makes them."""
+        """Return what a waiting summary waits for: a time, its turn, or a worker."""
         if self.summary is None:
             return ""
         if self.summary.reason:
@@ -80,7 +80,7 @@ class PaperSummaryView:
 
     @property
     def read(self) -> str:
-        """What the model read: "the first 60 % of the full text (HTML)"."""
+        """Return the part that the model read: "the first 60 % of the full text (HTML)"."""
         if not self.summary or not self.summary.text_source:
             return ""
         return FullText.Source(self.summary.text_source).read(self.summary.text_share)
@@ -160,7 +160,7 @@ def details(summary: Summary, paper: Paper) -> str:
 
 @dataclass(frozen=True)
 class DaySummaries:
-    """How far the summaries of one day's papers are: the newest of each paper and language."""
+    """Progress of one day's summaries: the newest of each paper and language."""
 
     rows: list[Summary]
 
@@ -172,12 +172,12 @@ class DaySummaries:
 
     @property
     def ended(self) -> int:
-        """How many are done or have failed."""
+        """Return the number that are done or have failed."""
         return sum(row.state in {State.DONE, State.FAILED} for row in self.rows)
 
     @property
     def under_way(self) -> bool:
-        """Whether a summary waits or runs: the page asks again."""
+        """Return whether a summary waits or runs: the page asks again."""
         return self.ended < len(self.rows)
 
     @property

@@ -80,7 +80,7 @@ def ready() -> list[int]:
 
 
 def most_urgent(summary_id: int) -> int:
-    """What a reader waits for, where that may run now, in place of a summary that was sent.
+    """Return a summary that a reader waits for, if it may run now in place of another.
 
     Others were sent before it, and each takes a model minutes.
     """
@@ -196,7 +196,7 @@ def put_first(summaries: QuerySet[Summary]) -> int:
 
 
 def _anew() -> dict[str, object]:
-    """What is waiting once more, as if it had never been tried."""
+    """Return the values of a summary that waits as if it had never been tried."""
     never = {"attempt": 0, "not_before": None, "reason": "", "for_reader": False}
     return {"state": State.WAITING, "requested_at": timezone.now(), **never}
 

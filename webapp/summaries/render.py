@@ -94,7 +94,7 @@ class _Marking:
 
 
 def _stands(number: str, truth: PaperText) -> bool:
-    """Whether a number stands in the text: "128K" as written, "8B" also as the 8 of a name."""
+    """Return whether the text has a number: "128K", or "8B" as the 8 of a name."""
     return truth.holds_number(number) or truth.holds_number(number.rstrip("KMB"))
 
 

@@ -83,7 +83,7 @@ def _lower(value: Any) -> Any:
 
 
 def _direction(value: Any) -> Any:
-    """Which is better, as models write it: "Higher", "higher is better", "↑", null."""
+    """Return the direction as models write it: "Higher", "higher is better", "↑", null."""
     text = str(value or "").lower()
     higher = any(word in text for word in ("high", "up", "increas", "larg", "max", "↑"))
     lower = any(word in text for word in ("low", "down", "decreas", "small", "min", "↓"))
@@ -125,7 +125,7 @@ class SummaryTable(_Answer):
 
 
 class Contributions(_Answer):
-    """What the paper adds."""
+    """Contributions of the paper."""
 
     problem: Sentences = []
     method: Sentences = []
@@ -133,7 +133,7 @@ class Contributions(_Answer):
 
 
 class Experiments(_Answer):
-    """How it was tested."""
+    """Experiments."""
 
     data_sets: Sentences = []
     setup: Sentences = []
@@ -142,7 +142,7 @@ class Experiments(_Answer):
 
 
 class Results(_Answer):
-    """What came out."""
+    """Results."""
 
     key_numbers: Sentences = []
     against_baselines: Sentences = []
@@ -153,7 +153,7 @@ class Results(_Answer):
 
 
 class Conclusions(_Answer):
-    """What follows."""
+    """Conclusions."""
 
     findings: Sentences = []
     limitations: Sentences = []
@@ -180,7 +180,7 @@ class ClaimedNumber(_Answer):
 
 
 class RelatedMethod(_Answer):
-    """How the paper is related to a family of methods, with the words that show it."""
+    """A relation of the paper to a family of methods, with its quote."""
 
     method: Annotated[str, Field(min_length=1, max_length=64)]
     relation: Annotated[Literal["about", "uses", "mentions"], BeforeValidator(_lower)]

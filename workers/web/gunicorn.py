@@ -1,4 +1,4 @@
-"""How gunicorn serves the site: `gunicorn --config python:workers.web.gunicorn webapp.wsgi`."""
+"""Configuration of gunicorn: `gunicorn --config python:workers.web.gunicorn webapp.wsgi`."""
 
 import gc
 import os

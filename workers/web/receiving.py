@@ -63,7 +63,7 @@ def body_length(head: bytes) -> int:
 
 @dataclass
 class Incoming:
-    """What has been received of a request, and until when the rest may come."""
+    """The state of a request that is being received, with its deadline."""
 
     deadline: float  # time.monotonic()
     received: bytearray = field(default_factory=bytearray)

@@ -97,7 +97,7 @@ class _Reader:
 
 
 def _is_hidden(node: HtmlElement) -> bool:
-    """Whether an element only takes room, or holds what LaTeXML could not convert."""
+    """Return whether an element only takes room, or holds what LaTeXML could not convert."""
     is_invisible = "visibility:hidden" in (node.get("style") or "")
     return is_invisible or bool(_HIDDEN.search(node.get("class") or ""))
 

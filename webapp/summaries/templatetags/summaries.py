@@ -36,5 +36,5 @@ def detail(claim: Claim, name: str) -> SafeString:
 
 @register.filter
 def language_name(code: str) -> str:
-    """What speakers of a language call it."""
+    """Return the name of a language in itself."""
     return str(Summary.Language(code).label)
