@@ -1,4 +1,4 @@
-"""Which details of a claim the paper gives: metric, subject, baseline, setting, hardware, section.
+"""Details of a claim that the paper gives: metric, subject, baseline, setting, hardware.
 
 A model may set a true number beside a baseline, a batch size or a GPU that the paper never names.
 So each phrase of a detail is looked up: its names and numbers must stand around the claim's quote,
@@ -95,7 +95,7 @@ def phrases(detail: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Phrase:
-    """What must stand in the text for a phrase to be the paper's: patterns, and numbers."""
+    """Patterns and numbers that a text must have for a phrase to be the paper's."""
 
     names: tuple[re.Pattern[str], ...]
     words: tuple[re.Pattern[str], ...]
@@ -103,7 +103,7 @@ class _Phrase:
     is_chinese: bool  # and nothing of it can be looked up
 
     def stands(self, near: str, there: list[Number], *, in_table: bool, whole: bool) -> bool:
-        """Whether a part of the text has it: each name and number, and half of the words, or all.
+        """Return whether a text has each name and number, and half of the words, or all.
 
         A number must have one of the words beside it, except in a table, whose heads say it.
         """
@@ -172,7 +172,7 @@ class _Places:
         return places
 
     def _occurrences(self, wanted: _Phrase) -> Iterator[int]:
-        """Where the rarest part of a phrase stands in the whole text."""
+        """Yield the places of the rarest part of a phrase in the whole text."""
         if wanted.numbers:
             for number in self._text.occurrences(wanted.numbers[0].value):
                 yield number.start
@@ -202,7 +202,7 @@ def _read(phrase: str, text: PaperText) -> _Phrase:
 
 
 def _is_name(written: str, text: PaperText, *, is_first: bool) -> bool:
-    """Whether a word is a name: of letters and digits, or in capitals where words have none."""
+    """Return whether a word is a name: letters with digits, or unexpected capitals."""
     if any(c.isdigit() for c in written) or any(c.isupper() for c in written[1:]):
         return True
     if not written[0].isupper() or written.lower() in _SAYS_NOTHING:
@@ -235,14 +235,14 @@ def _begun(word: str) -> re.Pattern[str]:
 
 
 def metric_is_near(metric: str, context: str) -> bool:
-    """Whether at least half of the metric's words stand in the folded words around the number."""
+    """Return whether half of the metric's words stand around the number."""
     words = [w for w in re.findall(r"[^\W_]{2,}", fold(metric)) if w not in _UNSPECIFIC]
     near = sum(_stem(word) in context for word in words)
     return bool(words) and 2 * near >= len(words)
 
 
 def direction_is_near(direction: str, metric: str, context: str) -> bool:
-    """Whether "higher" or "lower is better" follows from the metric or from a verb beside it."""
+    """Return whether the direction follows from the metric or from a verb beside it."""
     if direction not in {"lower", "higher"}:
         return True  # "unknown" claims nothing
     metrics = _BEGINNINGS[f"{direction} is better"]
