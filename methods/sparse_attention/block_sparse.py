@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
 from ..kit.layout import like
@@ -125,10 +125,21 @@ def attend(  # noqa: PLR0917 - as the operator
         from . import flex  # noqa: PLC0415 - starts the compiler
 
         return flex.attend(q, k, v, read, scoring)
+    if not _recorded(q, k, v, scoring.sinks):  # the operator costs a decoded token a third more
+        found: tuple[Tensor, Tensor] = _module(backend, q).forward(q, k, v, read, scoring)
+        return found
     options = read.query_block, read.key_block, scoring.scale, scoring.cap, backend
     groups = read.ranges, read.blocks, read.origins, scoring.sinks, read.heads, read.strides
     out, lse = torch.ops.assay.attention(q, k, v, *groups, *options)
     return out, lse
+
+
+def _recorded(*tensors: Tensor | None) -> bool:
+    """Return whether autograd, a compiler or a transform of PyTorch must see the operator."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return True
+    trained = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    return trained or any(type(x) not in (Tensor, nn.Parameter, type(None)) for x in tensors)
 
 
 def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:

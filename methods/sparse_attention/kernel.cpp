@@ -309,7 +309,8 @@ void forward_row(const Head& head, int64_t row) {
     whole *= kept;
     for (int64_t t = 0; kept != 1 && t < d; ++t) sum[t] *= kept;
     most = higher;
-    for (int r = 0; r < keys; ++r) whole += s[r] = std::exp(s[r] - shift);
+    for (int r = 0; r < keys; r += W) store(s + r, exponential(load(s + r) - shift));
+    for (int r = 0; r < keys; ++r) whole += s[r];
     row_gather(s, head.v, j, keys, d, sum);
   });
   head.finish(row, most, whole, sum, 1);

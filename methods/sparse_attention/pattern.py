@@ -11,6 +11,7 @@ from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .config import GlobalGroup, Group
@@ -112,6 +113,5 @@ def ordered(blocks: Tensor) -> Tensor:
     if not blocks.shape[-1]:
         return blocks.new_full((*blocks.shape[:-1], 1), -1, dtype=torch.int32)
     ascending = blocks.int().sort(-1).values
-    repeated = torch.zeros_like(ascending, dtype=torch.bool)
-    repeated[..., 1:] = ascending[..., 1:] == ascending[..., :-1]
+    repeated = F.pad(ascending[..., 1:] == ascending[..., :-1], (1, 0))
     return ascending.masked_fill(repeated, -1)
