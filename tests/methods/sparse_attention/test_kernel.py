@@ -127,7 +127,7 @@ def test_a_look_into_the_future_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
         last[:-1] += int(isinstance(group, LocalGroup))
 
     broken(monkeypatch, longer)
-    assert {"kernel, stride", "kernel, pool"} <= set(failed(checks.causality))
+    assert "kernel" in failed(checks.causality)
     assert "n = 200, the future" in at_shape(200, 1)
 
 
