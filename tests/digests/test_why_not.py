@@ -22,7 +22,7 @@ ABSTRACT = "We study owls and their flight."
 def answers(client: Client, arxiv_id: str = "2603.00001") -> dict[str, str]:
     """The reason of each feed, by its name and day."""
     page = client.get(f"/papers/{arxiv_id}/why-not/").content.decode()
-    page = page.partition('<dl class="facts">')[2].partition("</dl>")[0]
+    page = page.partition("<h1>")[2].partition("</dl>")[0]
     found = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", page, re.DOTALL)
     plain = [[" ".join(re.sub(r"<[^>]+>", "", part).split()) for part in pair] for pair in found]
     return {name.partition(",")[0]: reason for name, reason in plain}

@@ -48,7 +48,7 @@ def _explain(paper: Paper, feed: Profile, dates: list[Date]) -> Explanation:
     if not dates:
         return Explanation(feed, None, _("It was in no announcement that this site has read."))
     date = entry.digest.date if entry else dates[0]
-    announced = next(one for one in announced_on(date) if one.paper == paper)
+    announced = next(found for found in announced_on(date) if found.paper == paper)
     try:
         rules = rules_of(feed)
     except ProfileError as error:
