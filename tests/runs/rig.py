@@ -44,6 +44,7 @@ class Rig:
         """The environment of every process of the site."""
         return {
             **os.environ,
+            "ASSAY_ENCODER": "off",  # to be unpacked it would fill a small disk
             "ASSAY_DATA": str(self.data),
             "ASSAY_SECRET_KEY": "a secret of the tests, long enough to sign with",
             "ASSAY_LEASE": str(self.lease),
