@@ -45,7 +45,7 @@ class ZoteroError(Exception):
     """Zotero refused a request or was not reached; the message says what to do."""
 
 
-class LibraryItem(BaseModel):
+class ZoteroRecord(BaseModel):
     """An item of a library; nothing is known of its data but that these have names."""
 
     key: str = Field(min_length=1, max_length=8)
@@ -69,7 +69,7 @@ class _Written(BaseModel):
 
 
 Shape = TypeVar("Shape")
-ITEMS, WRITTEN = TypeAdapter(list[LibraryItem]), TypeAdapter(_Written)
+ITEMS, WRITTEN = TypeAdapter(list[ZoteroRecord]), TypeAdapter(_Written)
 
 
 def parse(shape: TypeAdapter[Shape], answer: httpx.Response) -> Shape:

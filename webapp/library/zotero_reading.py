@@ -82,13 +82,13 @@ def read(reader: User) -> int:
     return len(papers) + len(gone)
 
 
-def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[zotero.LibraryItem], int]:
+def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[zotero.ZoteroRecord], int]:
     """The top-level items that changed, and the library's version.
 
     Read again where the library changes between two pages.
     """
     for _ in range(zotero.TRIES):
-        items: list[zotero.LibraryItem] = []
+        items: list[zotero.ZoteroRecord] = []
         version = None
         while len(items) < MAX_ITEMS:
             answer = server.read("/items/top", unless=since, since=since, start=len(items))
@@ -135,7 +135,7 @@ def _is_paper(data: dict[str, Any]) -> bool:
     return bool(data.get("title")) and not is_other and not data.get("deleted")
 
 
-def _item(reader: User, item: zotero.LibraryItem) -> ZoteroItem:
+def _item(reader: User, item: zotero.ZoteroRecord) -> ZoteroItem:
     added, data = None, item.data
     with suppress(ValueError):  # no such day
         added = parse_datetime(str(data.get("dateAdded") or ""))
