@@ -82,7 +82,9 @@ def read(reader: User) -> int:
     return len(papers) + len(gone)
 
 
-def _changed_since(server: zotero.ZoteroServer, since: int) -> tuple[list[zotero.ZoteroRecord], int]:
+def _changed_since(
+    server: zotero.ZoteroServer, since: int
+) -> tuple[list[zotero.ZoteroRecord], int]:
     """The top-level items that changed, and the library's version.
 
     Read again where the library changes between two pages.
