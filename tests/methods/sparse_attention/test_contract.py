@@ -292,7 +292,6 @@ def test_a_packed_sample_fails_in_a_compiled_model() -> None:
     ("family", "sizes"),
     [
         ("bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4}),
-        ("codegen", {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8}),
         ("mpt", {"d_model": 64, "n_layers": 2, "n_heads": 4}),
         ("stablelm", {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}),
     ],
