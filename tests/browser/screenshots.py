@@ -48,7 +48,9 @@ def take(tab: Tab, address: str, names: list[str], folder: Path) -> None:
                 tab.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
                 for width, height in SIZES.items():
                     tab.set_viewport_size({"width": width, "height": height})
-                    tab.goto(urljoin(address, path or "/"))
+                    answer = tab.goto(urljoin(address, path or "/"))
+                    if answer is None or not answer.ok:
+                        raise SystemExit(f"{path} cannot be shown: no picture was taken of it.")
                     tab.wait_for_load_state("networkidle")
                     picture = Image.open(io.BytesIO(tab.screenshot()))
                     small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
