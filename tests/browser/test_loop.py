@@ -224,7 +224,7 @@ def check_sentences(page: Page, title: str, claimed: str) -> None:
 
 def check_figure(page: Page) -> None:
     """A paper's page shows our figure with its interval and chart."""
-    ours = page.locator("#testable .ours")
+    ours = page.locator("#testable div.ours")
     expect(ours.locator("svg.assay-chart")).to_have_count(1)
     expect(ours.locator(".measured b.num")).to_contain_text("×")
     assert "no difference shown (" not in ours.inner_text()
