@@ -1,1 +1,1 @@
-"""What a paper reports: a grammar of numbers, quotes of abstracts, grounding, tables."""
+"""Numbers that papers report: their grammar, quotes of abstracts, grounding, and result tables."""

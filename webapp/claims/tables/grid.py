@@ -95,12 +95,12 @@ def grids_of(root: HtmlElement) -> Iterator[tuple[HtmlElement, Grid]]:
 
 
 def _has(node: HtmlElement, name: str) -> bool:
-    """Whether an element has a class; comments have none."""
+    """True if the element has the class; a comment never has one."""
     return isinstance(node.tag, str) and name in (node.get("class") or "").split()
 
 
 def _is_table(tabular: HtmlElement) -> bool:
-    """Whether a tabular is a table of its own: not lines of a cell, not only a layout."""
+    """True if a tabular is a table in its own right: neither the lines of a cell nor a layout."""
     if _is_layout(tabular):
         return False
     outer = next((node for node in tabular.iterancestors() if _has(node, "ltx_tabular")), None)
@@ -108,14 +108,14 @@ def _is_table(tabular: HtmlElement) -> bool:
 
 
 def _is_layout(tabular: HtmlElement) -> bool:
-    """Whether it only arranges tables: it holds one of several rows and columns."""
+    """True if a tabular only arranges tables: one inside it has several rows and columns."""
     return any(
         _has(inner, "ltx_tabular") and _is_wide(inner) for inner in tabular.iterdescendants()
     )
 
 
 def _is_wide(tabular: HtmlElement) -> bool:
-    """Whether it has at least two rows, one of them with at least two cells."""
+    """True if a tabular has at least two rows, one of them with at least two cells."""
     rows = [len(_cells(row)) for row in _rows(tabular)]
     return len(rows) > 1 and max(rows) > 1
 
@@ -177,7 +177,7 @@ def _places(cell: Cell) -> Iterator[tuple[int, int]]:
 
 
 def _rows_upwards(element: HtmlElement) -> int:
-    """How many rows above a cell it spans: a label at the bottom of its group, \\multirow{-3}."""
+    """Return the number of rows above a cell that it spans, as with \\multirow{-3}."""
     css = f"{element.get('class') or ''} ltx_rowspan_{element.get('rowspan') or ''} "
     stated = re.search(r"\bltx_rowspan_-(\d{1,2})\s", css)
     return int(stated[1]) - 1 if stated else 0
@@ -220,7 +220,7 @@ def _cell(element: HtmlElement, row: int, column: int, height: int, *, is_colour
 
 
 def _is_marked(cell: HtmlElement, *marks: str) -> bool:
-    """Whether something in a cell bears one of the classes, or its TeX one of the commands."""
+    """True if an element of the cell has one of the classes, or its TeX one of the commands."""
     for node in cell.iter():
         if not isinstance(node.tag, str):
             continue

@@ -40,7 +40,7 @@ class ClaimedCell:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a cell holds the claim; else the cell that says otherwise, or ""."""
+    """Verdict on a claim: confirmed by a cell, refuted by the cell in `otherwise`, or neither."""
 
     is_confirmed: bool = False
     otherwise: str = ""
@@ -55,7 +55,7 @@ class _Cell:
     value: Value
 
     def is_of_subject(self) -> bool:
-        """Whether its row or heads name the claim's subject, or may."""
+        """True if the row label or the heads name the claim's subject, or may stand for it."""
         subject = words(self.claim.subject)
         if not self.claim.subject.strip():
             return True
@@ -68,7 +68,7 @@ class _Cell:
         return bool(subject & self._words) and not self._is_other()
 
     def names_row(self) -> bool:
-        """Whether its row is the claim's subject, and no variant of it."""
+        """True if the row is the claim's subject itself rather than a variant of it."""
         if _is_own(self.claim.subject, self.shown.names):
             return self.shown.is_own(self.value)
         return words(self.value.row_label[-1]) == words(self.claim.subject)
@@ -95,7 +95,7 @@ class _Cell:
         return (*value.row_label, *value.head_path)
 
     def _is_other(self) -> bool:
-        """Whether another row names the subject whole, and this one does not."""
+        """True if another row names the whole subject and this one does not."""
         subject = words(self.claim.subject)
         innermost = [words(text) for text in self._names(self.value)]
         return not any(name and name <= subject for name in innermost) and any(
@@ -121,7 +121,7 @@ class _Cell:
                     yield other
 
     def is_refuted(self) -> bool:
-        """Whether the subject, or what the claim is about, has another number beside this one."""
+        """True if another number beside this one fits the claim better, by subject or heads."""
         if not self.is_of_subject():
             return self._is_about() and any(map(self._is_subject_s, self._beside()))
         about = words(self.claim.about)
@@ -142,7 +142,7 @@ class _Cell:
         return any(name and name <= subject for name in map(words, self._names(other)))
 
     def _is_about(self) -> bool:
-        """Whether the claim may be about this cell: it is quoted, or its words are the claim's."""
+        """True if the claim may refer to this cell: it quotes the row or shares its words."""
         quoted = words(self.claim.quote)
         if "|" in self.claim.quote:
             return True
@@ -161,7 +161,7 @@ class _Cell:
 
 
 def judge(claim: ClaimedCell, tables: Sequence[ShownTable]) -> Judgement:
-    """What the tables of a paper say of a claim; nothing where no sure cell holds its number."""
+    """Check a claim against a paper's tables; empty if no certain cell holds its number."""
     cells = [
         _Cell(claim, shown, value)
         for shown in tables

@@ -21,7 +21,7 @@ class Metric:
 
 @cache
 def is_benchmark(text: str) -> bool:
-    """Whether a text is the name of a well-known benchmark, decorations apart."""
+    """True if a text is the name of a well-known benchmark, decorations aside."""
     return undecorated(text).casefold() in _BENCHMARKS
 
 
@@ -36,13 +36,13 @@ def metric(text: str) -> Metric | None:
 
 
 def direction(head_path: Sequence[str]) -> str:
-    """Which way is better under heads: "higher" or "lower" by arrow or metric, "" if unknown."""
+    """Return the better direction under column heads, "higher" or "lower", or "" if unknown."""
     arrows = {better for sign, better in _ARROWS.items() if any(sign in text for text in head_path)}
     return _only(arrows or {m.better for text in head_path if (m := metric(text))})
 
 
 def direction_of_caption(caption: str) -> str:
-    """Which way is better of all values of a table, where its first sentence tells; else ""."""
+    """Return the better direction for a whole table, by its caption's first sentence, or ""."""
     first = re.split(r"(?<=[^.]{3})\.\s", caption)[0]
     arrows = {better for sign, better in _ARROWS.items() if sign in first}
     named = {_metrics()[name].better for name in _in_caption(first, tuple(_metrics()))}

@@ -1,4 +1,4 @@
-"""Which rows and columns are of the paper's own method, and which are only beside the methods."""
+"""Recognition of the paper's own method in row labels and heads, and of columns without results."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,7 @@ _COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "
 
 
 def proposed_names(title: str, abstract: str) -> list[str]:
-    """What a paper calls its own method.
+    """Return the names that a paper gives its own method, at most four.
 
     The title, where it is a name or has one before a colon or dash; what the abstract says that it
     proposes: a name in capitals, or any between "we introduce" and a comma or bracket; and a name
@@ -128,7 +128,7 @@ def _partition(title: str) -> tuple[str, str, str]:
 
 
 def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether a row label (or head path) is of the paper's own method.
+    """True if a row label or head path names the paper's own method.
 
     "w/o X" is its ablation and "our X baseline" another's method; "+ X" and "A + X" are its own.
     """
@@ -149,15 +149,15 @@ def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def is_own_head(head_path: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether the heads over a column, groups and all, are of the paper's own method."""
+    """True if a head above a column, group heads included, names the paper's own method."""
     return any(is_own([text], names) for text in head_path)
 
 
 def is_difference(texts: Sequence[str]) -> bool:
-    """Whether a label or head path says a difference: "Δ", "Improvement"; "Diff-3B" is a model."""
+    """True if a label or head path is of a difference: "Δ", "Improvement"; "Diff-3B" is a model."""
     return any(_DIFFERENCE.fullmatch(text.strip()) for text in texts)
 
 
 def is_attribute(head_path: Sequence[str]) -> bool:
-    """Whether heads tell what was varied or given, not what came out."""
+    """True if the innermost head names a setting, such as a size or a step count, not a result."""
     return any(_ATTRIBUTE.fullmatch(undecorated(text)) for text in head_path[-1:])

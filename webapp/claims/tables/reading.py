@@ -1,4 +1,4 @@
-"""What a table says: its head, its row labels, and each number with both.
+"""Structure of a table: its head, its row labels, and each number under both.
 
 Values are safe and names are hard: a value stands under "row label × head path", in the table's own
 words, and is given a metric or a data set only where one of them names it (`names`).
@@ -100,7 +100,7 @@ class Table:
 
     @cached_property
     def head_rows(self) -> int:
-        """How many rows are the head.
+        """Number of rows in the head.
 
         What spans down from the first row belongs to it, and so do rows without numbers below a
         head that spans columns. Where the rules of the table agree, they decide: a head ends at the
@@ -135,11 +135,11 @@ class Table:
         return bool(own) and len(own) >= self.grid.width / 2 and all(c.has_line_above for c in own)
 
     def is_block(self, row: int) -> bool:
-        """Whether a row only names the rows that follow: it says one thing."""
+        """True if the row holds a single label, which names the block of rows below it."""
         return bool(self._block_name(row))
 
     def _block_name(self, row: int) -> str:
-        """What a block's row says; a dash before it says nothing, one behind it is a value."""
+        """Return a block's label, or ""; a dash before it is skipped, one after it is a value."""
         cells = self.grid.distinct(row)
         while len(cells) > 1 and cells[0].text in _DASHES and cells[0].column == 0:
             cells = cells[1:]
@@ -150,7 +150,7 @@ class Table:
         return cells[0].text if cells[0].columns > 1 or is_first else ""
 
     def _looks_like_values(self, row: int, ruled: int | None) -> bool:
-        """Whether a row holds values: numbers behind its first cell, and no rule says otherwise."""
+        """True if a row is mostly numbers, counted after its first column unless above a rule."""
         if ruled is not None and row < ruled:
             cells = self.grid.distinct(row)
             is_numeric = sum(self._is_number(cell) for cell in cells) > len(cells) / 2
@@ -160,12 +160,12 @@ class Table:
         return bool(filled) and sum(map(self._is_number, filled)) >= len(filled) / 2
 
     def _is_whole_head(self) -> bool:
-        """Whether the first row alone heads every column, by words, under a line of its own."""
+        """True if every column has a head of its own in the first row, and none is a number."""
         cells = self.grid.distinct(0)
         return len(cells) == self.grid.width and not any(self._is_number(cell) for cell in cells)
 
     def _continues(self, row: int) -> bool:
-        """Whether a row without a rule over it divides what the row above it spans."""
+        """True if a row without numbers subdivides the spanning heads of the row above it."""
         above = self.grid.distinct(row - 1)
         return any(cell.columns > 1 and cell.row == row - 1 for cell in above) and not any(
             self._is_number(cell) for cell in self.grid.distinct(row)
@@ -227,15 +227,15 @@ class Table:
         return bool(cells) and numbers <= len(cells) / 2
 
     def _is_whole(self, column: int) -> bool:
-        """Whether a column holds whole numbers only: horizons, sizes, shots."""
+        """True if a column holds only whole numbers: horizons, sizes, shots."""
         return all(re.fullmatch(r"\d[\d,]*[KMBk]?", cell.text) for cell in self._body(column))
 
     def _counts(self, column: int) -> bool:
-        """Whether a column numbers the rows: 1, 2, 3."""
+        """True if a column numbers the rows: 1, 2, 3."""
         return [cell.text for cell in self._body(column)][:3] == ["1", "2", "3"]
 
     def _tells_apart(self, start: int, column: int) -> bool:
-        """Whether whole numbers tell rows apart that the columns before them, from `start`, do not.
+        """True if a column of whole numbers separates rows that the columns from `start` do not.
 
         A column that says the same of all rows of one label is no part of it, but a value.
         """
@@ -244,7 +244,7 @@ class Table:
         )
 
     def _labels(self, start: int, end: int) -> set[tuple[int | str, ...]]:
-        """What the columns from `start` to `end` call the rows, each with its block."""
+        """Return the rows' distinct labels in columns `start` to `end`, each with its block."""
         labels: set[tuple[int | str, ...]] = set()
         block = 0
         for row in range(self.head_rows, len(self.grid.rows)):
@@ -263,7 +263,7 @@ class Table:
 
     @property
     def stub_heads(self) -> tuple[str, ...]:
-        """What stands over the row labels: "Method", "Dataset"; the innermost of each column."""
+        """Innermost head of each column of row labels: "Method", "Dataset"."""
         return tuple(text for c in self.stubs[0] for text in self.head_path(c)[-1:])
 
     @cached_property
@@ -316,7 +316,7 @@ class Table:
                 yield Value(cell, *read, block + label.texts, head[column], block, is_sure)
 
     def _is_second_head(self, row: int) -> bool:
-        """Whether a row further down heads those below it: words under a line, no number."""
+        """True if a row in the body is another head: no numbers, and a rule or repeated heads."""
         cells = self.grid.distinct(row)
         if len(cells) < 3 or any(self._is_number(cell) for cell in cells):
             return False

@@ -120,7 +120,7 @@ class ShownTable:
 
     @property
     def cell_id(self) -> str:
-        """What the ids of its cells on the page begin with; row and column follow."""
+        """Prefix of the ids of the table's cells on the page; row and column follow."""
         return f"table-{self.stored.position + 1}"
 
     @property
@@ -147,12 +147,12 @@ class ShownTable:
 
     @property
     def left_out(self) -> int:
-        """How many rows are not shown."""
+        """Number of rows that are not shown."""
         return max(0, len(self.table.grid.rows) - self.table.head_rows - MAX_ROWS)
 
     @property
     def own_found(self) -> bool:
-        """Whether a row is of the paper's own method."""
+        """True if a row belongs to the paper's own method."""
         return any(row.is_own for row in self.rows)
 
     @cached_property
@@ -184,20 +184,20 @@ class ShownTable:
 
     @property
     def has_own(self) -> bool:
-        """Whether a row or column is of the paper's own method."""
+        """True if a row or column belongs to the paper's own method."""
         return self.own_found or bool(self.own_columns)
 
     def is_label(self, cell: Cell) -> bool:
-        """Whether a cell is the innermost label of its row, and may be broken into lines."""
+        """True if a cell is the innermost label of its row, which may wrap."""
         return cell.column == self.table.stubs[0].stop - 1
 
     def is_best(self, cell: Cell) -> bool:
-        """Whether a cell holds the best value of its column."""
+        """True if a cell holds the best value of its column."""
         return (cell.row, cell.column) in self.best
 
     @cached_property
     def own_columns(self) -> set[int]:
-        """Where methods stand over columns: the columns of the paper's own."""
+        """Columns of the paper's own method, in a table whose column heads are methods."""
         if self.corrected_own:
             heads = (v for v in self.table.values if _joined(v.head_path) in self.corrected_own)
             return {value.cell.column for value in heads}
@@ -209,21 +209,21 @@ class ShownTable:
 
     @property
     def is_result(self) -> bool:
-        """Whether it reports results: numbers, and no caption or heads that say otherwise."""
+        """True if the table reports results: enough values, few settings, nothing against it."""
         values = self.table.values
         given = sum(is_attribute(value.head_path) for value in values)
         return len(values) >= 4 and not self._says(_NO_RESULT) and given * 2 < len(values)
 
     @property
     def is_variation(self) -> bool:
-        """Whether it compares variants of one method: an ablation, or a sweep over numbers."""
+        """True if the table compares variants of one method: an ablation or a numeric sweep."""
         labels = [label[-1] for label in self._compared if label]
         numbers = sum(bool(_SETTING.fullmatch(label)) for label in labels)
         return self._says(_ABLATION) or (len(labels) > 1 and numbers * 2 > len(labels))
 
     @property
     def _marks_best(self) -> bool:
-        """Whether bold figures tell the best among the others, at least in every second row."""
+        """True if bold marks best values: most rows are partly bold, or several columns have it."""
         rows: dict[int, list[bool]] = defaultdict(list)
         for value in self.table.values:
             rows[value.cell.row].append(value.cell.is_bold)
@@ -236,7 +236,7 @@ class ShownTable:
 
     @cached_property
     def _compared(self) -> set[tuple[str, ...]]:
-        """What the table compares: the labels of its rows, or the heads where methods stand."""
+        """Row labels that the table compares, or outermost heads if methods head its columns."""
         if self.own_columns and not self.own_found:
             return {value.head_path[:1] for value in self.table.values}
         return {value.row_label[len(value.block) :] for value in self.table.values}
