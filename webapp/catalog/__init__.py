@@ -1,1 +1,1 @@
-"""Which methods we carry, which papers concern them, and claims beside measurements."""
+"""Methods that the site carries, the papers linked to them, and claims beside measurements."""

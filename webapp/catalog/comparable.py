@@ -54,7 +54,7 @@ _SIZE = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*)([km])?(?![\d.]*\d|[a-z%×])", re
 
 @dataclass(frozen=True)
 class Scope:
-    """What a number is of; "" is what is not known."""
+    """Scope of a number; an unknown part is ""."""
 
     mechanism: str  # of a method: "sparse_attention/longformer"
     quantity: str
@@ -62,7 +62,7 @@ class Scope:
     stage: str
 
     def meets(self, other: "Scope") -> bool:
-        """Whether all of it is known, and the same for both numbers."""
+        """True if every part is known and the same for both numbers."""
         known = all((self.mechanism, self.quantity, self.relation, self.stage))
         return known and self == other
 
@@ -108,7 +108,7 @@ class Comparison:
 
     @property
     def hardware(self) -> str:
-        """What the figure holds for."""
+        """Hardware that the figure holds for."""
         of = self.measurement
         return "the same on any machine" if of.counted else of.row.hardware
 
@@ -189,7 +189,7 @@ def _weight(comparison: Comparison) -> tuple[bool, bool, bool, float]:
 
 
 def is_ours(comparison: Comparison) -> bool:
-    """Whether it is of the variant that a series calls ours: the first."""
+    """True if the figure belongs to the first variant that its series marks as ours."""
     ours = (variant.name for variant in comparison.measurement.series.variants if variant.ours)
     return comparison.point.variant == next(ours, None)
 
@@ -229,7 +229,7 @@ class ReportedNumber:
 
     @property
     def scope(self) -> Scope:
-        """What it is of, as far as its words say so."""
+        """Scope of the claim, as far as its text states it."""
         claim = self.claim
         if isinstance(claim, Reported):
             return Scope(self.mechanism, claim.quantity, "ratio", claim.stage)

@@ -1,4 +1,4 @@
-"""How a paper is related to a method: identifiers, phrases and a linear model, with the evidence.
+"""Relation of a paper to a method, by identifiers, phrases and a linear model, with evidence.
 
 No database: `manage.py link_papers --input` and the site ask the same function.
 """
@@ -40,7 +40,7 @@ class RelationAnswer:
     quote: str
 
     def log_odds(self, truth: GroundTruth) -> float:
-        """What it adds to the log-odds; 0 where its quote is not in the text."""
+        """Return the answer's contribution to the log-odds; 0 if its quote is not in the text."""
         if not truth.holds_quote(self.quote):
             return 0.0
         return ANSWERED if self.relation == "about" else -ANSWERED

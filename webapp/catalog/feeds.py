@@ -39,7 +39,7 @@ def papers(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
 
 @require_safe
 def measurements(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
-    """What stands measured of a method, the last measured first."""
+    """Return the feed of a method's current measurements, newest first."""
 
     def items(site: Site) -> list[Item]:
         latest = nlargest(ITEMS, Carried(method).standing, key=attrgetter("row.measured_at"))

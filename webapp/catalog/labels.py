@@ -11,7 +11,7 @@ Folded = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
 def is_trained_on(identifier: str) -> bool:
-    """Whether a paper belongs to the training part, by its identifier's last digit: 0 to 2."""
+    """True if a paper belongs to the training split: the last digit of its identifier is 0 to 2."""
     return identifier[-1:] in {"0", "1", "2"}
 
 
@@ -37,7 +37,7 @@ class Label(BaseModel):
 
     @property
     def about(self) -> bool:
-        """Whether the paper is about the method."""
+        """True if the paper is about the method."""
         return self.relation in {"about", "source"}
 
 

@@ -1,4 +1,4 @@
-"""What answers a method's claims: its standing measurements, one for each class of hardware."""
+"""Current measurements that answer a method's claims, one for each class of hardware."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Measurement:
 
     @property
     def counted(self) -> bool:
-        """Whether it is a count, which no machine makes larger or smaller: no peak of memory."""
+        """True if the values are counts, the same on every machine; peak memory is not one."""
         points = self.series.points
         if "peak" in f"{self.series.title} {self.series.y.label}".lower():
             return False
@@ -63,12 +63,12 @@ class Measurement:
 
     @property
     def where(self) -> str:
-        """What the numbers hold for: a class of hardware, or any."""
+        """Description of the hardware that the numbers hold for."""
         return "computed, the same on any machine" if self.counted else self.row.hardware
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What one measurement answers for: a benchmark's series on a class of hardware."""
+        """Key of the measurement: benchmark, series and class of hardware."""
         return self.row.benchmark, self.row.name, self.row.hardware
 
 
@@ -91,7 +91,7 @@ class Answered:
 
     @property
     def reasoning(self) -> str:
-        """Where the method's documents argue the answer: `?file=README.md#recall-of-needles`."""
+        """Link to the argument in the method's documents: `?file=README.md#recall-of-needles`."""
         document, _, heading = self.claim.argument.partition("#")
         return f"?{urlencode({'file': document})}#{heading}"
 

@@ -31,7 +31,7 @@ _SHARED = re.compile(
 
 
 def _is_a_name(words: str) -> bool:
-    """Whether words are more than those that many mechanisms share."""
+    """True if a phrase has a word that is not common to many mechanisms."""
     return any(not _SHARED.fullmatch(word) for word in re.findall(r"\w+", words))
 
 

@@ -1,4 +1,4 @@
-"""Which papers are related to which methods, each link with its evidence and any decision on it."""
+"""Links between papers and methods, each with its evidence and any decision on it."""
 
 from django.db import models
 from django.db.models import Q

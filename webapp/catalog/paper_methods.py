@@ -1,4 +1,4 @@
-"""Whether a paper can be tested here: its method and mechanism, our figure of it, the run to start.
+"""Test of a paper on this site: its method and mechanism, our figure for it, and the run to start.
 
 Three answers. Comparable: a number that the paper reports meets a figure of ours. Measured: its
 mechanism is implemented, and our own figure stands apart, with the reason why the two are not

@@ -95,7 +95,7 @@ def sentences(title: str, abstract: str) -> list[PaperSentence]:
 
 
 def summary(named: list[Found]) -> tuple[float, ...]:
-    """What the phrases say in the title, of the own work, elsewhere and against the family."""
+    """Return the total weights of phrases in the title, on own work, elsewhere, and against."""
     by_place = {"title": 0.0, "own work": 0.0, "abstract": 0.0, "against": 0.0}
     for phrase in named:
         by_place[phrase.place if phrase.weight > 0 else "against"] += abs(phrase.weight)

@@ -1,4 +1,4 @@
-"""What the pages of methods and papers read."""
+"""Queries for the pages of methods and papers."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Carried:
 
     @property
     def verdicts(self) -> list[tuple[Word, int]]:
-        """How many claims have each verdict, in the order of `Word`; a claim counts once."""
+        """Number of claims with each verdict, in the order of `Word`; a claim counts once."""
         words = {answered.claim.id: answered.verdict.word for answered in reversed(self.answers)}
         counts = Counter(words.values())
         return [(word, counts[word]) for word in Word if counts[word]]
@@ -68,13 +68,13 @@ class Carried:
         return best(comparison for comparison in self.of(mechanism) if comparison.scope.stage)
 
     def of(self, mechanism: Mechanism) -> list[Comparison]:
-        """What was measured of one mechanism."""
+        """Return the comparisons of one mechanism."""
         name = f"{self.method.slug}/{mechanism.slug}"
         return [comparison for comparison in self.comparisons if comparison.scope.mechanism == name]
 
     @cached_property
     def quick(self) -> list[Measurement]:
-        """What quick runs measured of the present versions, newest first."""
+        """Measurements by quick runs of the current benchmark versions, newest first."""
         versions = {benchmark.slug: benchmark.version for benchmark in self.method.benchmarks}
         return [
             measurement
@@ -94,7 +94,7 @@ class Carried:
         return [(run, headline(run, series[run.pk])) for run in latest]
 
     def figures_of(self, mechanism: Mechanism) -> list[Comparison]:
-        """What was measured of one mechanism, in quick runs as well."""
+        """Return the comparisons of one mechanism, quick runs included."""
         name = f"{self.method.slug}/{mechanism.slug}"
         current = {id(measurement) for measurement in self.measurements}
         quick = [run for run in self.quick if id(run) not in current]
@@ -158,7 +158,7 @@ def all_carried() -> list[Carried]:
 
 
 def paper_counts() -> dict[str, int]:
-    """How many papers are about each method."""
+    """Return the number of papers about each method."""
     links = MethodLink.objects.filter(MethodLink.counting()).values("method")
     return dict(links.annotate(count=Count("id")).values_list("method", "count"))
 

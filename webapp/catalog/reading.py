@@ -55,7 +55,7 @@ class File:
 
 
 def _trace(folder: Path) -> Trace | None:
-    """What is kept in a method's folder; none where the file is damaged: the page does without."""
+    """Return the trace in a method's folder, or None if the file is damaged."""
     try:
         return Trace.load(folder)
     except ProtocolError as error:

@@ -138,7 +138,7 @@ def _word(share: float) -> Word:
 
 
 def _share(claim: Claim, measured: float) -> float:
-    """How much of the claimed effect a measured number shows; 1 is all of it.
+    """Return the share of the claimed effect that a measured number reaches; 1 is all of it.
 
     A ratio's effect is what it has above 1; a value's is the value itself.
     """

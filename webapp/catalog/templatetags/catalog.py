@@ -81,5 +81,5 @@ def phrases(link: MethodLink) -> list[str]:
 
 @register.filter
 def counted(figure: Figure) -> str:
-    """What was counted, or the two ends that all counts lie between."""
+    """Return the count, or the range of the counts if they differ."""
     return "–".join(dict.fromkeys(number(end, 3) for end in (figure.low, figure.high)))
