@@ -1,1 +1,1 @@
-"""What a reader wants: profiles, scores, digests and feeds."""
+"""Profiles of readers, and the scores, digests and feeds built from them."""

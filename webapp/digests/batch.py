@@ -50,12 +50,12 @@ class Day:
         ]
 
     def considered(self, rules: Rules) -> int:
-        """How many of them the rules look at."""
+        """Return the number of candidates that the rules admit."""
         return sum(many for kind, many in self._kinds.items() if rules.admits(*kind))
 
     @cached_property
     def _kinds(self) -> Counter[tuple[tuple[str, ...], str]]:
-        """How many papers were announced in the same categories, in the same way."""
+        """Number of candidates by categories and announce type."""
         return Counter((paper.categories, paper.announce_type) for paper in self.candidates)
 
     @cached_property
@@ -83,13 +83,13 @@ class Day:
 
     @cached_property
     def is_sample(self) -> bool:
-        """Whether these are the sample's papers."""
+        """True if the papers come from the sample."""
         return any(announced.paper.is_sample for announced in self.announced)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What of a profile its digests depend on: a hash, and whether a learned model is in it."""
+    """Hash of a profile's inputs to its digests, and whether a learned model is among them."""
 
     digest: str
     is_learned: bool
@@ -158,7 +158,7 @@ def few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
 
 
 def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
-    """Which of the day's papers are in an earlier digest of these profiles, by profile.
+    """Return the day's papers that an earlier digest already showed, by profile.
 
     Only papers that an earlier day announced are looked up, few of a day's: every profile's digest
     of the day itself has the others.

@@ -227,7 +227,7 @@ class _Draft:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many papers were considered, matched, and liked by the reader."""
+        """Number of papers considered, matched, and liked by the reader."""
         learned = self.rules.learned
         liked = learned.liked if learned and not learned.keyword_closeness else 0
         return self.day.considered(self.rules), self.matched + len(self.further), liked
@@ -324,7 +324,7 @@ def _add_chips(entries: Sequence[dict[str, Any]]) -> None:
 
 
 def _content(entry: dict[str, Any]) -> str:
-    """What an entry shows of its paper, regardless of its rank."""
+    """Return an entry's visible content as text, rank excluded."""
     entry["json"] = _json(entry["matches"])
     shown = [entry[name] for name in PLAIN if name != "rank"]
     return repr((shown, entry["json"], _json(entry["chips"]), entry["marks"].get("text")))

@@ -1,4 +1,4 @@
-"""What entries of digests show of summaries and methods, without rebuilding the digests.
+"""Gists and method chips of digest entries, refreshed without rebuilding the digests.
 
 A gist is one sentence of a paper's summary, a chip a method with its best figure.
 """

@@ -141,7 +141,7 @@ def _link(site: Site, entry: DigestEntry) -> str:
 
 @require_safe
 def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
-    """What was announced in a category: the last days, or that of `?date=`."""
+    """Return the feed of a category's announcements: the last days, or the day in `?date=`."""
     wanted = request.GET.get("date", "")
     try:
         date = Date.fromisoformat(wanted) if wanted else None

@@ -46,7 +46,7 @@ class Filters:
 
     @property
     def narrowed(self) -> bool:
-        """Whether some papers may be left out."""
+        """True if a filter is set, so papers may be left out."""
         return any(getattr(self, name) for name in FACETS)
 
     def apply(self, entries: Iterable[DigestEntry]) -> list[DigestEntry]:

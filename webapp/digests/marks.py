@@ -69,6 +69,6 @@ def with_marks(html: str, marks: Iterable[Mark]) -> str:
 
 
 def _places(piece: str, html: str) -> list[int]:
-    """Where a piece begins, neither in a tag nor in a character reference."""
+    """Return the offsets of a piece in HTML, outside tags and character references."""
     pattern = rf"(?={re.escape(piece)})|<[^<>]*>|&\#?\w+;"
     return [place.start() for place in re.finditer(pattern, html) if not place[0]]

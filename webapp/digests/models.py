@@ -96,12 +96,12 @@ class Profile(models.Model):
 
     @property
     def is_private(self) -> bool:
-        """Whether its owner alone may see it."""
+        """True if only its owner may see it."""
         return self.owner_id is not None and not self.is_published
 
     @property
     def feed_query(self) -> str:
-        """What follows the addresses of its feeds: their secret, if it is private."""
+        """Query string of its feeds' addresses: the secret key of a private profile."""
         return f"?key={self.feed_key}" if self.is_private else ""
 
 
@@ -184,12 +184,12 @@ class DigestEntry(models.Model):
 
     @property
     def sentence(self) -> str:
-        """What a row says of the paper, as plain text: the gist, else a sentence of its own."""
+        """Plain-text line about the paper: its gist, or else a sentence of its abstract."""
         return self.gist or plain(what_it_did(self.paper.abstract))
 
     @property
     def quote(self) -> Quote | None:
-        """What the paper reports, in its own words."""
+        """Headline result of the paper, quoted from its abstract."""
         return headline_of(self.paper)
 
     @cached_property
@@ -234,7 +234,7 @@ class Chips(models.Model):
 
 
 class LearnedModel(models.Model):
-    """What a reader likes, learned from the papers they keep or reject: of all, a list or a tag."""
+    """Linear model of a reader's taste, from papers kept and rejected: all, a list's or a tag's."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="learned_models")
     source = models.CharField(max_length=60, blank=True)  # as `Profile.learn_from`

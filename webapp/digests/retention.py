@@ -96,9 +96,9 @@ def pack(digests: Collection[int]) -> None:
 
 
 def bytes_a_year() -> tuple[int, int] | None:
-    """What a year of digests takes on disk, by those that are stored: in all, and for a profile.
+    """Estimate the disk space of a year of digests from those stored: in total and per profile.
 
-    None where SQLite was built without the table that tells it (dbstat).
+    None if SQLite was built without the dbstat table.
     """
     stored = Digest.objects.aggregate(digests=Count("pk"), profiles=Count("profile", distinct=True))
     if not (digests := stored["digests"]):

@@ -36,7 +36,7 @@ class DayChange:
 
     @property
     def is_same(self) -> bool:
-        """Whether both have the same papers in the same order."""
+        """True if both have the same papers in the same order."""
         return not (self.added or self.dropped or self.moved)
 
 

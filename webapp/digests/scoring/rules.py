@@ -26,7 +26,7 @@ Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 
 @pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Keyword:
-    """What to find and the points for it. `frequency`: in how many of 1,000 recent papers it is."""
+    """A search term and its points. `frequency`: papers out of 1,000 recent ones that have it."""
 
     keyword: str
     weight: Points = 1.0
@@ -42,7 +42,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a profile looks for. No categories or no announce types: all of them."""
+    """Selection rules of a profile; no categories or no announce types means all of them."""
 
     keywords: tuple[Keyword, ...]
     exclude: tuple[str, ...] = ()
@@ -57,11 +57,11 @@ class Rules:
 
     @property
     def admits_all(self) -> bool:
-        """Whether every paper is considered."""
+        """True if every paper is considered."""
         return not (self.announce_types or self.categories)
 
     def admits(self, categories: Iterable[str], announce_type: str) -> bool:
-        """Whether a paper announced like this is considered at all."""
+        """True if a paper with these categories and this announce type is considered at all."""
         return (not self.announce_types or announce_type in self.announce_types) and (
             not self.categories or not set(self.categories).isdisjoint(categories)
         )
@@ -99,7 +99,7 @@ class Match(TypedDict):
 
 
 class Standing(IntEnum):
-    """How a paper stands to what a profile seeks, best first."""
+    """Relation of a paper to a profile, best first."""
 
     ABOUT = 0
     BELOW = 1  # it is about it, below the minimum score

@@ -83,7 +83,7 @@ class _Read:
         self._kind_of.append(self._kinds.setdefault(admitted, len(self._kinds)))
 
     def considered(self, rule: int) -> Flags:
-        """Whether a rule admits and does not exclude each."""
+        """Return a flag for each paper: the rule admits and does not exclude it."""
         import numpy as np  # noqa: PLC0415 - 0.3 s
 
         flags = np.array([rule in admitted for admitted in self._kinds], bool)[self._kind_of]
@@ -92,7 +92,7 @@ class _Read:
 
 
 class _ByRule(NamedTuple):
-    """What a candidate's text says, by rule."""
+    """Matches of a candidate's text, by rule."""
 
     points: dict[int, int]
     about: set[int]  # rules with a keyword in a weighty place
@@ -190,7 +190,7 @@ class Scorer:
     def _close(
         self, rule: int, read: _Read, odds: Floats, matching: list[Kept], spare: int | None
     ) -> list[Kept]:
-        """What a rule that learns keeps: what it matches, and the closest."""
+        """Return the papers that a learning rule keeps: its matches and the closest others."""
         known, size = self._learned[rule], self.rules[rule].size
         matches_by_place = {paper.at: paper for paper in matching}
         considered = read.considered(rule)
@@ -304,14 +304,14 @@ class Scorer:
             yield unlike | {"near": refused[0], "near_id": refused[1]}
 
     def _asks(self, keyword: Keyword, rules: Rules) -> _Asked:
-        """What a keyword of these rules asks for, and what it earns."""
+        """Return the search term of a keyword with the points it earns under these rules."""
         has_sign = _has_sign(keyword, rules)
         rarity = rarity_of(keyword.frequency) if rules.by_rarity and not has_sign else ""
         sought = self._sought(keyword.keyword, rules)
         return _Asked(keyword.keyword, sought, _keyword_points(keyword, rules), has_sign, rarity)
 
     def _sought(self, keyword: str, rules: Rules) -> Sought:
-        """What `keyword` asks for; all rules with the same term share its number."""
+        """Return the author in `keyword`, or its term's number, which all rules share."""
         if author := author_of(keyword):
             return author
         parsed = term(keyword, substring=rules.substring)
@@ -326,7 +326,7 @@ class Scorer:
         return frozenset(rule for rule, r in rules if r.admits(categories, announce_type))
 
     def _found_in(self, candidate: Candidate) -> tuple[Collection[Sought], Collection[Sought]]:
-        """What is sought that the title has, and what any field has."""
+        """Return the terms and authors found in the title, and those found in any field."""
         in_title: set[Sought] = set()
         anywhere: set[Sought] = set()
         paper = _paper(candidate)
@@ -340,7 +340,7 @@ class Scorer:
         return in_title, anywhere
 
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
-        """What the keywords of a candidate say, by rule."""
+        """Add up the points of the keywords in a candidate, by rule."""
         paper = _paper(candidate)
         points: dict[int, int] = {}
         moved: dict[int, int] = {}  # by keywords with a sign
@@ -373,14 +373,14 @@ class Scorer:
 
 
 class _ClosenessPoints(NamedTuple):
-    """What a paper earns by what it is close to."""
+    """Points of a paper for its closeness to a learned model."""
 
     closeness: float
     refusal: float  # 0 or less
 
 
 class _Points(NamedTuple):
-    """What a keyword earns outside the title, in it, and mentioned once, in millionths."""
+    """Points of a keyword outside the title, in it, and for a single mention, in millionths."""
 
     outside: int
     title: int
@@ -443,7 +443,7 @@ def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "
 
 
 def _has_sign(keyword: Keyword, rules: Rules) -> bool:
-    """Whether a keyword only moves papers with another one; the seed bot has no such thing."""
+    """True if a keyword has a sign, and so only shifts papers that another keyword matches."""
     return keyword.keyword.lstrip().startswith(SIGNS) and not rules.substring
 
 

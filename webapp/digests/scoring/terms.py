@@ -68,7 +68,7 @@ class PatternError(ValueError):
 
 
 class Kind(StrEnum):
-    """How a term is written, and how a text is folded for it."""
+    """Syntax of a term, which decides how text is folded to match it."""
 
     WORDS = "words"
     REGEX = "regex"

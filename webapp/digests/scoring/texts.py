@@ -43,7 +43,7 @@ class FoldedText:
     # A sequence of tokens is looked for faster than a pattern is matched, and a token faster still.
 
     def __contains__(self, term: Term) -> bool:
-        """Whether it contains the term."""
+        """True if the text contains the term."""
         if term.exact and term.anchors:
             return not term.anchors.isdisjoint(self.tokens)
         if term.sequence and term.sequence not in self._joined:
@@ -51,7 +51,7 @@ class FoldedText:
         return term.pattern.search(self.folded(term.kind)) is not None
 
     def repeats(self, term: Term) -> bool:
-        """Whether it contains the term twice."""
+        """True if the text contains the term at least twice."""
         if term.exact and term.anchors:
             once = term.anchors & self.tokens  # a word and its plural are two
             return len(once) > 1 or not self._repeated.isdisjoint(once)
