@@ -72,7 +72,7 @@ class Name:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was lost of a person's name and it has nothing that names do not have."""
+        """True if a last name was read and no character is left that names do not have."""
         text = f"{self.given}{self.particle}{self.family}{self.suffix}{self.literal}"
         return bool(self.last) and not re.search(r"[\\{}$^_<>|]", text)
 
@@ -109,8 +109,10 @@ def parse_name(text: str) -> Name:
 
 
 def _family_from(words: list[str]) -> int:
-    """Where the family name begins: at the first particle in lower case, else at the last word and
-    the particles in capitals before it.
+    """Return the index at which the family name begins.
+
+    It is that of the first particle in lower case, else of the last word and the particles in
+    capitals before it.
     """
     for at in range(1, len(words) - 1):
         if words[at].lower() in PARTICLES and not words[at][0].isupper():

@@ -65,7 +65,7 @@ class _Reader:
                 yield piece
 
     def _begin(self, node: HtmlElement) -> Line:
-        """What stands for an element, or before its content, which is put on the stack."""
+        """Return the text that replaces or opens an element, and put its content on the stack."""
         tail = node.tail or ""
         if _ERROR.search(node.get("class") or ""):
             tail = without_arguments(node.text or "", tail)

@@ -104,7 +104,7 @@ class SearchResults:
 
     @property
     def is_unspaced(self) -> bool:
-        """Whether it asks in Chinese or Japanese, as hardly any paper is written."""
+        """True if the query is in Chinese or Japanese, in which hardly any paper is written."""
         terms = self.query.terms if self.query else ()
         return any(UNSPACED.search(word) for term in terms for word in term.words)
 
@@ -160,7 +160,7 @@ def search(
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked beside the text."""
+    """Options of a search beside its text."""
 
     category: str | None
     since: date | None
@@ -374,7 +374,7 @@ def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
 
 
 def _answerable(query: Query) -> bool:
-    """Whether something is asked for that is not also excluded."""
+    """True if the query asks for something that it does not also exclude."""
     wanted = {term for term in query.terms if not term.exclude}
     unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
     named = query.only is not None or any(not named.exclude for named in query.named)
@@ -387,7 +387,7 @@ def _is_rankable(term: QueryTerm) -> bool:
 
 
 def _is_free(term: QueryTerm) -> bool:
-    """Whether its words are words of a question, and no phrase, field or alternatives."""
+    """True if a term is plain words: no phrase, no field, no alternatives."""
     return _is_rankable(term) and not (term.quoted or term.column or term.others)
 
 

@@ -52,7 +52,7 @@ def marked(papers: Iterable[Paper], terms: Sequence[QueryTerm]) -> list[MarkedPa
 def _spans(
     text: str, patterns: Iterable[tuple[int, re.Pattern[str]]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Where the patterns of folded words match `text`: (start, end, number)."""
+    """Yield the matches of patterns of folded words in `text`: (start, end, number)."""
     whole, places = folding.folded(text)
     found = [
         (places[match.start()], places[match.end() - 1] + 1, SPELLED.get(match[0], match[0]))

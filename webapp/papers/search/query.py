@@ -71,7 +71,7 @@ class QueryTerm:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it says nothing of a paper: "how", "please", outside quotes."""
+        """True if the term says nothing about a paper: "how", "please", outside quotes."""
         return not (self.quoted or self.column or self.others) and IDLE.issuperset(self.words)
 
     def spellings(self) -> list[tuple[str, ...]]:
@@ -219,7 +219,7 @@ def _joined(
 
 
 def _is_text(name: str, value: str) -> bool:
-    """Whether a colon is part of what is sought: an address, a name such as `std::vector`, or a
+    """True if a colon is part of the search text: an address, a name such as `std::vector`, or a
     title pasted without its blank (`WhAI:Probing`): no field has capital letters.
     """
     is_address = value.startswith(("/", ":")) or name.lower() in {"arxiv", "doi", "https", "http"}

@@ -1,4 +1,4 @@
-"""How much a word of a query tells: nothing for "with", little for "model", much for "lantern".
+"""Weight of a query's words: none for "with", little for "model", much for "lantern".
 
 `frequencies.json` holds in how many of a sample of papers each stem stands. It is a file, so that
 a search finds the same on every database; `python -m benchmarks.word_frequencies` writes it.
