@@ -1,1 +1,1 @@
-"""What we measured: runs, their events and results, and the workers that measure."""
+"""Measurement runs, their events and results, and the workers that execute them."""

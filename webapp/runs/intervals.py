@@ -64,10 +64,10 @@ def of_processes(ratios: Sequence[float]) -> tuple[float, float, float] | None:
 
 
 def between(point: Point, other: Point) -> tuple[float, float, float] | None:
-    """How many times as large a point is as another at its x, with the interval.
+    """Return the ratio of two points at the same x, with its interval: (ratio, low, high).
 
-    Run by run where both tell their runs; else the interval is that of the ends, which is wider.
-    None where that is no number: zeros, a single value below them, an overflow.
+    Paired by run if both list runs; otherwise from the ends of their intervals, which is wider.
+    None if the ratio is undefined, as with zeros, or overflows.
     """
     try:
         if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
@@ -117,6 +117,6 @@ def _controls(
 
 
 def _is_better(series: Series, ratio: tuple[float, float, float]) -> bool:
-    """Whether the whole interval of the ratio lies on the better side of 1."""
+    """True if the whole interval of the ratio lies on the better side of 1."""
     _, low, high = ratio
     return low > 1 if series.direction == "higher" else high < 1

@@ -58,7 +58,7 @@ class RunFailure(models.TextChoices):
 
     @property
     def ours(self) -> bool:
-        """Whether the infrastructure failed, rather than the benchmark."""
+        """True if the infrastructure failed rather than the benchmark."""
         return self in {self.WORKER_LOST, self.KILLED}
 
 
@@ -181,7 +181,7 @@ class Run(models.Model):
 
     @property
     def ended(self) -> bool:
-        """Whether the run is in a final state."""
+        """True if the run is in a final state."""
         return self.state in ENDED
 
     @property
@@ -247,7 +247,7 @@ class StandingMeasurement(models.Model):
     """
 
     class Rank(models.IntegerChoices):
-        """How representative the requested settings are; a lower rank wins, whatever its date."""
+        """Representativeness of the requested settings; a lower rank wins, whatever its date."""
 
         PRESET = 0, "preset"
         CHANGED = 1, "changed settings"
@@ -275,7 +275,7 @@ class StandingMeasurement(models.Model):
 
     @property
     def quick(self) -> bool:
-        """Whether a quick run measured it."""
+        """True if a quick run measured it."""
         return bool(self.subset)
 
     @property

@@ -59,7 +59,7 @@ def method_of(run: Run) -> Method | None:
 
 
 def may_cancel(visitor: Visitor, run: Run) -> bool:
-    """Whether a visitor may cancel a run: its reader and staff may."""
+    """True if a visitor may cancel a run: its reader and staff may."""
     return visitor.is_authenticated and (visitor.is_staff or visitor.pk == run.reader_id)
 
 
@@ -108,7 +108,7 @@ def queue_position(run: Run) -> QueuePosition | None:
 
 
 def behind_own(run: Run, where: QueuePosition | None) -> bool:
-    """Whether the next run waits only because another of its reader is with a worker."""
+    """True if the run is next in the queue and waits only for another run of its reader."""
     if not where or where.ahead or not where.workers or not run.reader_id:
         return False
     return Run.objects.filter(reader=run.reader_id, state__in=WITH_WORKER).exists()

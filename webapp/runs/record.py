@@ -92,7 +92,7 @@ def store_checks(run: Run, checks: Iterable[protocol.CheckResult]) -> None:
 
 
 def _is_of_this_attempt(run: Run, event: protocol.Event) -> bool:
-    """Whether the event belongs to the current attempt; if not, its sender is told to stop."""
+    """True if the event belongs to the current attempt; otherwise tell its sender to stop."""
     reason = ""
     if event.token != run.token:
         reason = "the attempt was given up"
@@ -281,7 +281,7 @@ def record_heartbeat(message: object) -> bool:
 
 
 def _is_newer(worker: Worker, beat: protocol.Heartbeat) -> bool:
-    """Whether a heartbeat is the newest so far, by its counter: clocks may be wrong."""
+    """True if a heartbeat is the newest so far, by its counter: clocks may be wrong."""
     if worker.boot == beat.boot:
         return beat.beat > worker.beat
     return beat.boot not in worker.retired_boots

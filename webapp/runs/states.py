@@ -20,7 +20,7 @@ ATTEMPTS = 2  # the first, and a retry after an infrastructure failure
 
 
 class Writer(StrEnum):
-    """Who asks for a transition."""
+    """Component that requests a transition."""
 
     VIEW = "view"
     DISPATCHER = "dispatcher"

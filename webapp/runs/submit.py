@@ -139,7 +139,7 @@ def seconds_left(reader: User) -> int:
 
 
 def may_run(reader: User, method: str) -> bool:
-    """Whether `reader` may run `method`: anyone may, unless it is restricted to groups."""
+    """True if `reader` may run `method`: anyone may, unless it is restricted to groups."""
     kept = MethodAccess.objects.filter(method=method).first()
     if kept is None or reader.is_superuser:
         return True

@@ -91,7 +91,7 @@ def _time_out(run: Run) -> None:
 
 
 def _was_listening(now: datetime, sent_at: datetime) -> bool:
-    """Whether all events that have arrived are stored, so that deadlines can be trusted.
+    """True if all events that have arrived are stored, so that deadlines can be trusted.
 
     They cannot on the first check, after a pause, behind a backlog of messages, or after the clock
     was set back.

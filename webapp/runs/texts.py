@@ -1,4 +1,4 @@
-"""What methods say of themselves in other languages: `texts.zh.toml` beside a method's spec."""
+"""Translations of methods' texts, from `texts.zh.toml` beside a method's spec."""
 
 import re
 import tomllib

@@ -27,7 +27,7 @@ Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # the row
 
 
 class RunStatus(ModelSchema):
-    """Where a run stands. States are queued, dispatched, running, cancelling; and, ended:
+    """Status of a run. States are queued, dispatched, running, cancelling; and, ended:
     succeeded, failed, timed_out, cancelled."""
 
     url: str = Field(alias="get_absolute_url", description="The run's page.")

@@ -109,7 +109,7 @@ class RunForm(forms.Form):
 
     @property
     def opened(self) -> bool:
-        """Whether to unfold the parameters: one has an error or a value."""
+        """True if the parameters start unfolded: one has an error or a value."""
         given = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
         return bool(self.errors) or given
 

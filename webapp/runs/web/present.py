@@ -163,7 +163,7 @@ def look_of(run: Run, where: QueuePosition | None) -> dict[str, str]:
 
 
 def took(run: Run) -> str:
-    """How long it ran, as `41 s`; "" if it never started or has not ended."""
+    """Return a run's duration, as `41 s`; "" if it never started or has not ended."""
     if run.started_at is None or run.finished_at is None:
         return ""
     return duration((run.finished_at - run.started_at).total_seconds())

@@ -65,7 +65,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
 
 
 def _usual(run: Run) -> str:
-    """How long such runs usually take, for one that has not ended."""
+    """Return the usual duration of such runs, or "" if the run has ended or none is known."""
     if run.ended:
         return ""
     seconds = estimates(run.method, run.benchmark).get((run.preset, run.device))
@@ -136,7 +136,7 @@ CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two polls, as a run gets older
 
 
 class Seen(NamedTuple):
-    """How far a page has followed a run."""
+    """Progress of a run as a page last showed it."""
 
     standing: str  # state, attempt, place in the queue: if it changes, so does the whole page
     progress: int
@@ -147,7 +147,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What a page has seen, by its query; nothing if the text is invalid."""
+        """Parse the query of a poll; invalid text means that nothing was seen."""
         try:
             standing, progress, last_event = text.rsplit(".", 2)
             return cls(standing, int(progress), int(last_event))
@@ -156,7 +156,7 @@ class Seen(NamedTuple):
 
 
 def seen_now(run: Run) -> Seen:
-    """How far the run has come, including its place in the queue."""
+    """Return the run's present progress, its place in the queue included."""
     last = Event.objects.filter(run=run, token=run.token).aggregate(last=Max("pk"))["last"] or 0
     where = queue_position(run)
     waits = f"{where.ahead}-{where.workers}" if where else ""
@@ -164,7 +164,7 @@ def seen_now(run: Run) -> Seen:
 
 
 def log_after(run: Run, last_event: int) -> str:
-    """What the current attempt logged after `last_event`, in order of arrival."""
+    """Return the current attempt's log after `last_event`, in order of arrival."""
     pieces = run.events.filter(token=run.token, kind="log", pk__gt=last_event).order_by("pk")
     return "".join(body["text"] for body in pieces.values_list("body", flat=True))
 
