@@ -62,7 +62,7 @@ _UP, _DOWN = _group("rises", "better"), _group("falls", "worse")
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether a paper gives a claim, and else the passage or cell that says otherwise, or ""."""
+    """Result of checking a claim in a paper; `otherwise` is a passage or cell against it, or ""."""
 
     is_found: bool
     otherwise: str = ""

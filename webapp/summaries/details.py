@@ -77,7 +77,7 @@ def section_of(claimed: ClaimedNumber, text: PaperText) -> str:
 
 
 def _same_section(named: str, title: str) -> bool:
-    """Whether a model's name of a section is that of a title: its words, or its number."""
+    """True if a model's reference to a section fits a title, by its words or its number."""
     if not named:
         return False
     number = re.search(r"(?<![\w.])[a-z]?\d+(?:\.\d+)*(?![\w])", named)
