@@ -158,7 +158,7 @@ api.add_router("/library", reading.library_router)
 
 
 def _place(path: tuple[object, ...]) -> str:
-    """Where in a request something is wrong: without the parameter of ours that holds a body."""
+    """Return the dotted path of an invalid field, without the view's own name for the body."""
     return ".".join(map(str, path[2:] or path[1:]))
 
 

@@ -383,7 +383,7 @@ def _state(run: Answer) -> Answer:
 
 
 def _results(run: Answer) -> Answer:
-    """What a run measured: each check that failed, and the points that decide."""
+    """Summarize a run's results: its failed checks, and the last points of each series."""
     failed = [check["name"] for check in run["checks"] if not check.get("passed")]
     checks = f"{len(run['checks']) - len(failed)} of {len(run['checks'])} passed"
     measured = [

@@ -27,5 +27,5 @@ class Token(models.Model):
 
     @property
     def has_expired(self) -> bool:
-        """Whether it is refused by now."""
+        """True if the token has expired."""
         return self.expires_at is not None and self.expires_at <= timezone.now()

@@ -50,7 +50,7 @@ class ParameterSchema(Schema):
 
 
 class BenchmarkSchema(Schema):
-    """What can be measured."""
+    """A benchmark of a method."""
 
     slug: str
     title: str
@@ -120,7 +120,7 @@ class PaperPage(Schema):
 
     @staticmethod
     def resolve_next(results: SearchResults) -> int | None:
-        """Where there are more."""
+        """Return the number of the next page, or None on the last."""
         return results.page + 1 if results.has_next else None
 
 
@@ -151,7 +151,7 @@ class NumberSchema(Schema):
 
 
 class QuoteSchema(Schema):
-    """What the abstract reports: a clause of it, and the numbers in it."""
+    """A clause of the abstract that reports results, and the numbers in it."""
 
     quote: str = Field(alias="text")
     numbers: list[NumberSchema]
@@ -287,7 +287,7 @@ class ListPage(Schema):
 
 
 class ProfileSchema(Schema):
-    """What somebody follows."""
+    """A profile: the categories and keywords that a reader follows."""
 
     slug: str
     name: str

@@ -107,9 +107,9 @@ class Bearer(HttpBearer):
 
 
 def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
-    """Who asks for something public: the reader of a token with the scope, else a visitor.
+    """Return the reader behind a request for public data, or an anonymous visitor.
 
-    A token without the scope takes nothing away. Raises ProblemError for one that is void.
+    A token that lacks the scope counts as none. Raises ProblemError for an invalid token.
     """
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":

@@ -82,9 +82,9 @@ def once(
 
 
 def pending(work: str, key: object = None) -> dict[str, list[Wait]]:
-    """What waits for `work`, by its keys, or for one of them; one query.
+    """Return the pending rows of `work` by key, or those of one key, in one query.
 
-    The key "" stands for everything: the triggers were away.
+    The key "" means that all of it is due, because the triggers were missing for a while.
     """
     condition, value = ("LIKE", f"{work}:%") if key is None else ("=", f"{work}:{key}")
     statement = f"SELECT scope, slot, token FROM {PENDING} WHERE scope {condition} %s"  # noqa: S608
@@ -132,7 +132,7 @@ class Watch:
 
     @property
     def table_raised(self) -> str:
-        """Where its scopes are raised."""
+        """Table in which the trigger raises its scopes."""
         return PENDING if self.work else TABLE
 
 

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class LearningConfig(AppConfig):
-    """What is learned from texts, and the vectors of papers."""
+    """Models learned from texts, and the vectors of papers."""
 
     name = "webapp.learning"
 

@@ -108,7 +108,7 @@ _folders: dict[str, Path] = {}
 
 
 def _folder(chosen: str) -> Path | None:
-    """Where the weights of an encoder lie, by its folder or its name on the hub; None if nowhere.
+    """Return the folder with an encoder's weights, given a path or a name on the hub, or None.
 
     Nothing is downloaded. Also None where the packages that read them are missing. What is missing
     is looked for again: `up` installs it while the site is serving.

@@ -1,4 +1,4 @@
-"""What is kept beside a paper to compare it with others."""
+"""Vectors and term postings that compare papers with each other."""
 
 from django.db import models
 
@@ -17,7 +17,7 @@ class PaperVector(models.Model):
 
 
 class TermPostings(models.Model):
-    """Which papers of a block have a term among their strongest, the heaviest first.
+    """Papers of a block that have a term among their strongest, the heaviest first.
 
     `values` holds each paper's place in its block, uint16 [papers], and then its weight,
     uint8 [papers].

@@ -1,4 +1,4 @@
-"""Which papers share a paper's heaviest terms: an inverted index of TF-IDF vectors.
+"""Inverted index of TF-IDF vectors: the papers that share a paper's heaviest terms.
 
 Each paper stands under its TERMS strongest terms only, and each term's papers are stored by weight
 (static pruning and impact order: Manning, Raghavan and Schütze, "Introduction to Information

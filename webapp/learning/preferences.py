@@ -164,7 +164,7 @@ class Learned:
     keyword_closeness: float = 0.0
 
     def __repr__(self) -> str:
-        """What digests depend on; the weights would take longer to write than a day to score."""
+        """Return the fingerprint alone: writing out the weights takes longer than scoring a day."""
         return f"Learned({self.fingerprint})"
 
     @cached_property
@@ -215,7 +215,7 @@ class Learned:
 
     @cached_property
     def refuses(self) -> bool:
-        """Whether a paper is known that is not for the reader."""
+        """True if the examples include a paper that the reader rejected."""
         return not all(liked for _, _, liked in self.examples["papers"])
 
     def log_odds(self, papers: Vectors) -> Floats:

@@ -1,4 +1,4 @@
-"""What a reader does to several papers of the library at once."""
+"""Bulk actions on papers of a reader's library."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def bulk(request: HttpRequest, reader: User) -> HttpResponse:
 
 @transaction.atomic
 def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
-    """What was done, in words. Raises BulkError."""
+    """Apply the chosen action and return the message about it. Raises BulkError."""
     action = request.POST.get("do", "")
     if not papers:
         raise BulkError(_("Select papers first."))

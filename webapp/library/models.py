@@ -69,7 +69,7 @@ class ReadingList(models.Model):
 
 
 class ZoteroReading(models.Model):
-    """What a reader learns from in their Zotero library, and how far it was read."""
+    """State of a reader's Zotero library: the collections to learn from, and the version read."""
 
     reader = models.OneToOneField(User, on_delete=models.CASCADE, related_name="zotero_reading")
     version = models.PositiveBigIntegerField(default=0)  # of the library, as it was read

@@ -1,4 +1,4 @@
-"""What a reader pastes to say what they read: words, papers, authors, sentences, references.
+"""Interpretation of pasted interests: words, papers, authors, sentences, references.
 
     understand("LLM agents, RAG\n2603.12201\nZ. Zhang")
 

@@ -137,7 +137,7 @@ def _object_in(line: str) -> list[Any]:
 
 
 def _csl(item: dict[str, Any]) -> Reference:
-    """What an item says; Crossref names a preprint among a paper's relations."""
+    """Return the reference of a CSL item; Crossref names a preprint among a paper's relations."""
     if isinstance(item.get("data"), dict):  # Zotero's API gives the item within
         item = item["data"]
     relation = item.get("relation")

@@ -144,7 +144,7 @@ def import_(request: HttpRequest, reader: User) -> HttpResponse:
 
 
 def _ask_for(request: HttpRequest, reader: User, identifiers: list[str]) -> bool | None:
-    """Whether arXiv is asked for papers; None where a message says that a limit is reached."""
+    """Request papers from arXiv; False if none are or the broker is down, None at the limit."""
     try:
         return bool(identifiers) and ask_for(reader, identifiers)
     except LimitReachedError as error:

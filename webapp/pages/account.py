@@ -15,7 +15,7 @@ from webapp.ui.pages import for_readers
 
 @for_readers("GET", "HEAD", "POST")
 def account(request: HttpRequest, reader: User) -> HttpResponse:
-    """What can be done with an account; deleting it asks for its name."""
+    """Show the account page; delete the account if its name is typed to confirm."""
     if request.method == "POST":
         if request.POST.get("delete", "").strip() != reader.username:
             messages.error(request, _("Nothing was deleted: type your name to confirm."))

@@ -33,6 +33,6 @@ class PagesConfig(AppConfig):
 
 
 def is_complete(database: BaseDatabaseWrapper) -> bool:
-    """Whether every migration is applied."""
+    """True if every migration is applied."""
     executor = MigrationExecutor(database)
     return not executor.migration_plan(executor.loader.graph.leaf_nodes())

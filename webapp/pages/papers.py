@@ -122,7 +122,7 @@ def _search_page(request: HttpRequest) -> HttpResponse:
 
 
 def _absent_version(q: str, papers: Sequence[Paper]) -> str:
-    """What to say where a version is sought that its paper does not have; "" elsewhere."""
+    """Return an error message if the query asks for a version that its paper lacks, else ""."""
     with suppress(ValueError):
         identifier, version = parse_identifier(q)
         try:

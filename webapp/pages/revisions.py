@@ -1,4 +1,4 @@
-"""Which table raises which scope: all that a kept page shows is here.
+"""Scopes that each table raises. They cover everything that a cached page shows.
 
 papers            any paper, version or announcement
 paper:7           what is kept beside the paper with key 7: texts, summaries, claims

@@ -55,7 +55,7 @@ def _context(request: HttpRequest, run: Run) -> dict[str, Any]:
 @require_safe
 @cache_control(no_store=True)
 def live(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What is new since a page last polled (`?seen=`)."""
+    """Return the part of a run's page that changed since its last poll (`?seen=`)."""
     if not request.headers.get("HX-Request"):
         return redirect("runs:run", pk)
     # The result is large, and polls, which come every second, do not show it.

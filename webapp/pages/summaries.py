@@ -1,4 +1,4 @@
-"""How far the summaries of a day are."""
+"""Progress of a day's summaries."""
 
 from datetime import date as Date
 
@@ -41,7 +41,7 @@ def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
 
 @require_safe
 def day(request: HttpRequest, date: Date) -> HttpResponse:
-    """How far the summaries of a day's papers are; its live part alone for htmx."""
+    """Show the progress of a day's summaries; htmx gets the live part alone."""
     batch = queries.of_day(date)
     page = Paginator(batch.rows, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     server = Server.configured()

@@ -19,10 +19,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
     only_reads = False  # set before the first query: nothing is written, not even the log's files
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Where `only_reads` is set, the file's address says so; no file reads as an empty one.
+        """Open the file read-only if `only_reads` is set; a missing file reads as empty.
 
-        A file without a write-ahead log is open nowhere else, and so is read as one that does not
-        change: for any other reader SQLite makes an empty log, and leaves it there.
+        A file without a write-ahead log is open nowhere else, so it is opened as immutable:
+        otherwise SQLite would create an empty log and leave it behind.
         """
         params = super().get_connection_params()
         if self.only_reads:
