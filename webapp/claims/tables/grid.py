@@ -65,11 +65,11 @@ class Grid:
 
     @property
     def width(self) -> int:
-        """The number of columns."""
+        """Number of columns."""
         return len(self.rows[0]) if self.rows else 0
 
     def distinct(self, row: int) -> list[Cell]:
-        """The cells of a row that say something, each once, from left to right."""
+        """Return the non-empty cells of a row, each once, from left to right."""
         cells: list[Cell] = []
         for cell in self.rows[row]:
             if cell is not None and cell.text and (not cells or cells[-1] is not cell):
@@ -129,7 +129,7 @@ def _cells(row: HtmlElement) -> list[HtmlElement]:
 
 
 def _nearest(node: HtmlElement, names: tuple[str, ...]) -> Iterator[HtmlElement]:
-    """Descendants of a class that stand in no other such table, row or cell."""
+    """Yield descendants of a class that are in no other such table, row or cell between."""
     pending = list(node)[::-1]
     while pending:
         child = pending.pop()
@@ -140,9 +140,9 @@ def _nearest(node: HtmlElement, names: tuple[str, ...]) -> Iterator[HtmlElement]
 
 
 def _grid(tabular: HtmlElement) -> Grid | None:
-    """The grid of a tabular, or None where it has fewer than two rows or columns, or far too many.
+    """Return the grid of a tabular; None if it has under two rows or columns, or far too many.
 
-    Spans are filled in; a cell takes the first free place of its row.
+    Spans are filled in; a cell takes the first free position in its row.
     """
     rows = _rows(tabular)
     taken: dict[tuple[int, int], Cell] = {}
@@ -170,7 +170,7 @@ def _grid(tabular: HtmlElement) -> Grid | None:
 
 
 def _places(cell: Cell) -> Iterator[tuple[int, int]]:
-    """The places of a grid at which a cell stands."""
+    """Yield the grid positions that a cell covers."""
     for row in range(cell.row, cell.row + cell.rows):
         for column in range(cell.column, cell.column + cell.columns):
             yield row, column
@@ -184,7 +184,7 @@ def _rows_upwards(element: HtmlElement) -> int:
 
 
 def _grown_upwards(cell: Cell, rows: int, taken: dict[tuple[int, int], Cell]) -> Cell:
-    """A cell with the empty cells above it that its negative span takes in."""
+    """Return a cell extended over the empty cells above it that its negative span covers."""
     top = cell
     while rows > 0 and (above := taken.get((top.row - 1, cell.column))) and not above.text:
         top, rows = above, rows - above.rows
@@ -244,9 +244,9 @@ def _colours_row(node: HtmlElement) -> bool:
 
 
 def cell_line(element: HtmlElement) -> Line:
-    """The words of an element in one line, formulas as text, and the notes that are raised in it.
+    """Return an element's text on one line, with formulas as text and its raised notes.
 
-    Citations are left out unless they are all there is.
+    Citations are left out unless they are the whole content.
     """
     line = _line(element, leave_out=True)
     return line if line.text else _line(element, leave_out=False)
@@ -265,13 +265,13 @@ def _line(element: HtmlElement, *, leave_out: bool) -> Line:
 
 
 def _around(node: HtmlElement) -> tuple[str, str]:
-    """A blank before a line or cell that a cell holds."""
+    """Return a space in place of a line or cell inside a cell."""
     css = (node.get("class") or "").split()
     return (" " if node.tag == "br" or "ltx_tr" in css or "ltx_td" in css else ""), ""
 
 
 def _caption(tabular: HtmlElement) -> tuple[str, str]:
-    """The caption nearest to a table, a panel's before its figure's, and the table's number."""
+    """Return the caption nearest to a table, a panel's before its figure's, and its number."""
     caption = number = ""
     for node in tabular.iterancestors():
         if not (node.tag == "figure" or _has(node, "ltx_table") or _has(node, "ltx_figure")):

@@ -1,7 +1,7 @@
-"""A number that somebody claims, held against the cells of a paper's tables.
+"""Check of a claimed number against the cells of a paper's tables.
 
-A cell with that number whose row and heads are sure decides whose number it is and what of. The
-claim is refuted where the number stands only in rows of others, or under other heads, and its own
+A cell that holds the number under a certain row and head decides what the number belongs to. The
+claim is refuted if the number stands only in other rows or under other heads, and the claim's own
 row and column hold another number.
 """
 
@@ -30,7 +30,7 @@ _CHANGE = re.compile(
 
 @dataclass(frozen=True)
 class ClaimedCell:
-    """A claimed number: whose it is, what of, and the words that are quoted for it."""
+    """A claimed number, with its subject, its topic, and the quoted text."""
 
     value: Decimal
     subject: str
@@ -74,7 +74,7 @@ class _Cell:
         return words(self.value.row_label[-1]) == words(self.claim.subject)
 
     def gives(self) -> bool:
-        """Return whether its row and heads are all that the claim says, and nothing else is."""
+        """True if the row and heads of the cell state the whole claim, and no other cell does."""
         subject, about = words(self.claim.subject), words(self.claim.about)
         said = subject | about
         if not subject and not self.claim.subject.strip():
@@ -113,7 +113,7 @@ class _Cell:
         return (*value.row_label[-1:], *value.head_path)
 
     def _beside(self) -> Iterator[Value]:
-        """The other values of its column and of its row."""
+        """Yield the other values in its column and row."""
         for other in self.shown.table.values:
             if other.is_sure and other.cell != self.value.cell and other.value != self.value.value:
                 in_column = other.cell.column == self.value.cell.column
@@ -185,9 +185,9 @@ def gives_cell(claim: ClaimedCell, tables: Sequence[ShownTable]) -> bool:
 
 
 def lost_to(winner: str, loser: str, about: str, tables: Sequence[ShownTable]) -> str:
-    """The cell by which `winner` loses wherever the tables compare it with `loser`, or "".
+    """Return a cell that shows `loser` ahead of `winner` in every comparison, or "".
 
-    Where the heads of some columns are in `about`, those columns are compared.
+    If heads of some columns are in `about`, only those columns are compared.
     """
     pairs = [
         pair
@@ -210,7 +210,7 @@ def _heads(value: Value) -> frozenset[str]:
 
 
 def _compared(shown: ShownTable, first: str, second: str) -> Iterator[tuple[_Cell, _Cell]]:
-    """The values of two methods in the same columns of a table, where each names one row."""
+    """Yield the values of two methods in the same columns, if each names a single row."""
     rows: list[dict[int, _Cell]] = []
     for name in (first, second):
         claim = ClaimedCell(Decimal(0), name, "", "")
@@ -225,7 +225,7 @@ def _compared(shown: ShownTable, first: str, second: str) -> Iterator[tuple[_Cel
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a label, head or claim that tell one thing from another."""
+    """Return the distinctive words of a label, head or claim."""
     return frozenset(_WORD.findall(text.casefold())) - _COMMON
 
 

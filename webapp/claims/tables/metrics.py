@@ -1,4 +1,4 @@
-"""Metrics and benchmarks by the names that tables give them, and which way is better."""
+"""Metrics and benchmarks by their names in tables, and the better direction of each."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _DECORATION = re.compile(r"\s*(?:[↑↓†‡*]|\(\s*[↑↓%]\s*\)|\((?:%|ms|s
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by its usual name, and which way is better."""
+    """A metric by its usual name, with its better direction."""
 
     name: str
     better: str
@@ -64,7 +64,7 @@ def _metrics() -> dict[str, Metric]:
 
 
 def undecorated(text: str) -> str:
-    """A head without arrows, units in brackets and marks."""
+    """Return a head without arrows, units in brackets and marks."""
     return " ".join(_DECORATION.sub(" ", text).split())
 
 
@@ -82,5 +82,5 @@ def _in_caption(caption: str, names: Sequence[str]) -> set[str]:
 
 
 def _only(names: set[str]) -> str:
-    """The only member of a set, or ""."""
+    """Return the only member of a set, or ""."""
     return next(iter(names)) if len(names) == 1 else ""

@@ -65,9 +65,10 @@ _COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "
 def proposed_names(title: str, abstract: str) -> list[str]:
     """Return the names that a paper gives its own method, at most four.
 
-    The title, where it is a name or has one before a colon or dash; what the abstract says that it
-    proposes: a name in capitals, or any between "we introduce" and a comma or bracket; and a name
-    of the title that the abstract says to achieve something. Data sets and benchmarks are none.
+    They are the title, if it is a name or has one before a colon or dash; what the abstract says
+    that it proposes, either in capitals or between "we introduce" and a comma or bracket; and a
+    name in the title that the abstract says achieves something. Data sets and benchmarks are
+    excluded.
     """
     names: list[str] = []
     head, separator, rest = _partition(title)
@@ -100,7 +101,7 @@ def _may_be_a_method(name: str, abstract: str) -> bool:
 def names_in_tables(
     names: Sequence[str], labels: Iterable[str], captions: Iterable[str]
 ) -> list[str]:
-    """The names of the own method with those that the paper's tables and captions add.
+    """Return the names of the paper's own method, with those that tables and captions add.
 
     A label "X (ours)" names it in every table, and so does "RG = ReasoningGuard" in a caption.
     """
@@ -120,7 +121,7 @@ _STANDS_FOR = re.compile(
 
 
 def _partition(title: str) -> tuple[str, str, str]:
-    """A title at its first colon or dash between spaces."""
+    """Split a title at its first colon, or dash between spaces."""
     match = re.search(r":\s|\s[-–—]+\s", title)
     if match is None:
         return title, "", ""

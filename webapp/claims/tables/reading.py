@@ -102,9 +102,9 @@ class Table:
     def head_rows(self) -> int:
         """Number of rows in the head.
 
-        What spans down from the first row belongs to it, and so do rows without numbers below a
-        head that spans columns. Where the rules of the table agree, they decide: a head ends at the
-        first line drawn through the whole row.
+        It includes the rows that cells of the first row span, and rows without numbers below a head
+        that spans columns. Consistent rules decide first: the head ends at the first line drawn
+        across the whole row.
         """
         rows = self.grid.rows
         limit = min(len(rows) - 1, MAX_HEAD_ROWS)
@@ -121,9 +121,9 @@ class Table:
         return head
 
     def _first_rule(self, limit: int) -> int | None:
-        """The first row after the first under a line over (nearly) all its cells.
+        """Return the first row, after the top one, with a line over nearly all of its cells.
 
-        None where most rows have one: such lines divide nothing.
+        None if most rows have one, since such lines separate nothing.
         """
         lines = [self._is_ruled(row) for row in range(1, len(self.grid.rows))]
         if sum(lines) > max(2, 0.6 * len(lines)):
@@ -181,10 +181,10 @@ class Table:
 
     @cached_property
     def stubs(self) -> tuple[range, ...]:
-        """The columns that label the rows; several ranges where tables stand side by side.
+        """Columns that label the rows; several ranges if tables stand side by side.
 
-        The first columns do, as far as they hold words, or count the rows, or tell rows of one name
-        apart by whole numbers. A column that repeats the first head begins a table of its own.
+        They are the first columns that hold words, number the rows, or distinguish rows of the same
+        name by whole numbers. A column that repeats the first head begins another table.
         """
         starts = [0]
         first = self.head_path(0)[-1:]
@@ -213,7 +213,7 @@ class Table:
         return column
 
     def _body(self, column: int) -> list[Cell]:
-        """The cells of a column below the head that say something, blocks left out."""
+        """Return the cells of a column below the head that have text, blocks excluded."""
         rows = range(self.head_rows, len(self.grid.rows))
         cells = [self.grid.rows[row][column] for row in rows if not self.is_block(row)]
         return [cell for cell in cells if cell is not None and cell.text.lower() not in _NOTHING]
@@ -237,7 +237,7 @@ class Table:
     def _tells_apart(self, start: int, column: int) -> bool:
         """True if a column of whole numbers separates rows that the columns from `start` do not.
 
-        A column that says the same of all rows of one label is no part of it, but a value.
+        A column that is constant over the rows of one label holds values, not labels.
         """
         return self._is_whole(column) and len(self._labels(start, column)) < len(
             self._labels(start, column + 1)
@@ -255,7 +255,7 @@ class Table:
 
     @cached_property
     def _beside_blocks(self) -> set[int]:
-        """The few rows of values that begin with a dash as the rows of blocks do."""
+        """Rows of values that begin with a dash as blocks' rows do, if under half do."""
         rows = [row for row in range(self.head_rows, len(self.grid.rows)) if not self.is_block(row)]
         firsts = [(row, self.grid.rows[row][0]) for row in rows]
         dashed = {row for row, cell in firsts if cell is not None and cell.text in _DASHES}
@@ -268,7 +268,7 @@ class Table:
 
     @cached_property
     def values(self) -> list[Value]:
-        """Every number of the body that is one value, in reading order; a spanning cell once."""
+        """Every single number of the body in reading order; a spanning cell counts once."""
         return list(self._values())
 
     def _values(self) -> Iterator[Value]:
@@ -326,7 +326,7 @@ class Table:
         return len(filled) == len(cells) and (repeats or self._is_ruled(row))
 
     def head_path(self, column: int) -> tuple[str, ...]:
-        """The heads over a column, from the top; a cell that spans rows once."""
+        """Return the heads over a column, from the top; a cell that spans rows counts once."""
         path: list[str] = []
         for row in range(self.head_rows):
             cell = self.grid.rows[row][column]
@@ -335,7 +335,7 @@ class Table:
         return tuple(text for i, text in enumerate(path) if i == 0 or text != path[i - 1])
 
     def _labelled(self, row: int) -> Iterator[tuple[range, "_Label"]]:
-        """The columns of a row that hold values, with the label of their part of the row."""
+        """Yield a row's ranges of value columns, each with the row's label in its part."""
         ends = [stub.start for stub in self.stubs[1:]] + [self.grid.width]
         for stub, end in zip(self.stubs, ends, strict=True):
             cells = [*self.grid.rows[row][stub.start : stub.stop]]
@@ -347,11 +347,11 @@ class Table:
             yield range(stub.stop, end), _Label(label, is_sure)
 
     def _group_of(self, row: int, column: int) -> tuple[Cell | None, bool]:
-        """The label of the group that a row belongs to, and whether that is sure.
+        """Return the label of a row's group, and whether it is certain.
 
-        Its own first cell's, or the nearest above it. Where the first row of the group has none,
-        the only label between two rules stands in the middle of its rows. A label written over two
-        rows, "Chat &" and "Search" below it, is one.
+        It is the label in the row's own first cell, or the nearest one above. If the group's first
+        row has none, the only label between two rules applies to all its rows. A label written over
+        two rows, "Chat &" and "Search" below it, is one.
         """
         own = self.grid.rows[row][column]
         rows = self._between(row, self._is_ruled)
@@ -377,12 +377,12 @@ class Table:
         return label, True
 
     def _texts(self, rows: range, column: int) -> dict[int, Cell]:
-        """The cells of a column that say something, by their rows."""
+        """Return the non-empty cells of a column, by row."""
         cells = ((row, self.grid.rows[row][column]) for row in rows)
         return {row: cell for row, cell in cells if cell is not None and cell.text}
 
     def _between(self, row: int, ends: Callable[[int], bool]) -> range:
-        """The rows around one, from a row that `ends` is true of to before the next."""
+        """Return the rows around a row, from one for which `ends` is true to before the next."""
         first, last = row, row + 1
         while first > self.head_rows and not ends(first) and not self.is_block(first - 1):
             first -= 1
@@ -391,7 +391,7 @@ class Table:
         return range(first, last)
 
     def markdown(self) -> str:
-        """The table as rows of Markdown under one row of heads, spanning cells filled in."""
+        """Return the table in Markdown under a single row of heads, spanning cells filled in."""
         paths = [" / ".join(self.head_path(column)) for column in range(self.grid.width)]
         lines = [_row(paths), _row(["---"] * self.grid.width)]
         for row in range(self.head_rows, len(self.grid.rows)):

@@ -1,4 +1,4 @@
-"""The tables of a paper as its page shows them: the main results first, the own row marked."""
+"""Tables of a paper as its page shows them: main results first, the paper's own row marked."""
 
 import re
 from collections import defaultdict
@@ -43,7 +43,7 @@ _SETTING = re.compile(
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row of the body: its cells in order, each once, and whether it is the paper's own."""
+    """A row of the body: its distinct cells in order, and whether it is the paper's own."""
 
     cells: list[Cell]
     is_own: bool
@@ -52,7 +52,7 @@ class ShownRow:
 
 @dataclass(frozen=True)
 class ShownTable:
-    """One stored table with what a page says of it."""
+    """A stored table with everything that a page shows of it."""
 
     stored: PaperTable
     table: Table
@@ -63,24 +63,24 @@ class ShownTable:
 
     @property
     def title(self) -> str:
-        """The paper's name for it: "Table 3"."""
+        """Title of the table in the paper: "Table 3"."""
         return self.stored.number
 
     @property
     def key(self) -> str:
-        """The subject of its corrections."""
+        """Key under which corrections refer to the table."""
         return self.stored.number or f"#{self.stored.position + 1}"
 
     @cached_property
     def labels(self) -> list[str]:
-        """The labels of rows and the heads of columns, one of which may be the paper's own."""
+        """Labels of rows and heads of columns, one of which may be the paper's own."""
         rows = [_joined(value.row_label) for value in self.table.values]
         columns = [_joined(value.head_path) for value in self.table.values]
         return [*filter(None, dict.fromkeys([*rows, *columns]))]
 
     @property
     def own_label(self) -> str:
-        """The label of the paper's own row or column, "" for none."""
+        """Label of the paper's own row or column, or ""."""
         labels = (
             _joined(value.row_label if value.cell.row in self._own_rows else value.head_path)
             for value in self.table.values
@@ -89,7 +89,7 @@ class ShownTable:
         return next(labels, "")
 
     def is_own(self, value: Value) -> bool:
-        """Return whether a value stands in the row or column of the paper's own method."""
+        """True if a value stands in the row or column of the paper's own method."""
         return value.cell.row in self._own_rows or value.cell.column in self.own_columns
 
     @cached_property
@@ -103,7 +103,7 @@ class ShownTable:
 
     @cached_property
     def _highlighted(self) -> set[int]:
-        """The few rows that the paper colours whole and that hold its best values."""
+        """Rows, at most a few, that the paper colours whole and that hold its best values."""
         rows: dict[int, list[Cell]] = defaultdict(list)
         for value in self.table.values:
             if not is_difference(value.row_label) and value.is_sure:
@@ -157,10 +157,10 @@ class ShownTable:
 
     @cached_property
     def best(self) -> frozenset[tuple[int, int]]:
-        """The places of the best values of each column and block.
+        """Positions of the best values of each column and block.
 
-        Only where an arrow or the metric over them tells which way is better, and where no value
-        lies far outside of the others and the figures that the paper sets in bold agree.
+        A column has one only if an arrow or metric above it gives the better direction, no value
+        lies far outside the others, and the paper's bold figures agree.
         """
         columns: dict[tuple[int, tuple[str, ...] | None], list[Value]] = defaultdict(list)
         bold = {value.cell.column for value in self.table.values if value.cell.is_bold}
@@ -243,7 +243,7 @@ class ShownTable:
 
     @property
     def weight(self) -> tuple[bool, bool, bool, bool, bool, int, int]:
-        """The main table has the greatest: the own method among the most others, not varied."""
+        """Rank as the main table: highest if the own method is compared with many others."""
         is_appendix = bool(re.match(r"A\d", self.stored.anchor))
         return (
             self.is_result and not self.is_variation,
@@ -261,7 +261,7 @@ def _joined(label: Sequence[str]) -> str:
 
 
 def _best(values: Sequence[Value], better: str) -> list[Cell]:
-    """The cells of the best of a column's values, or none where that is not sure."""
+    """Return the cells with the best of a column's values, or none if that is uncertain."""
     if not better or len(values) < 2:
         return []
     sizes = sorted(abs(value.value) for value in values if value.value)
@@ -287,7 +287,7 @@ class ShownTables:
 
 
 def tables_of(paper: Paper) -> ShownTables:
-    """The tables of the newest version that was read; the main results apart from the others."""
+    """Return the tables of the newest version that was read, main results apart from the rest."""
     reading = TableReading.objects.filter(paper=paper).order_by("-version").first()
     if reading is None:
         return ShownTables(None, None, [])
@@ -306,7 +306,7 @@ def tables_of(paper: Paper) -> ShownTables:
 def shown_tables(
     title: str, abstract: str, rows: Iterable[PaperTable], page: str = ""
 ) -> list[ShownTable]:
-    """Return stored tables as the rules read them; `page` is their paper's on arXiv."""
+    """Return stored tables in the form that the rules read; `page` is the paper's on arXiv."""
     stored = [(row, Table(unpacked(row))) for row in rows]
     names = own_names(title, abstract, [table for _, table in stored])
     return [
@@ -316,13 +316,13 @@ def shown_tables(
 
 
 def own_names(title: str, abstract: str, tables: Sequence[Table]) -> list[str]:
-    """The names of a paper's own method in its title, its abstract and its tables."""
+    """Return the names of a paper's own method in its title, abstract and tables."""
     labels = (text for table in tables for value in table.values for text in value.row_label)
     captions = (table.grid.caption for table in tables)
     return names_in_tables(proposed_names(title, abstract), labels, captions)
 
 
 def main_of(tables: Sequence[ShownTable]) -> ShownTable | None:
-    """The table of the main results, or None where no table holds results."""
+    """Return the table of the main results, or None if no table reports results."""
     results = [table for table in tables if table.is_result]
     return max(results, key=lambda table: table.weight, default=None)
