@@ -69,7 +69,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured ratio to a baseline, with all that a reader must know beside it."""
+    """A measured ratio to a baseline, with the conditions that it holds under."""
 
     scope: Scope
     comparator: str  # the baseline's label
@@ -86,13 +86,13 @@ class Comparison:
 
     @property
     def quantity(self) -> str:
-        """In words: what its series says that it is of."""
+        """Description of the quantity, from its series."""
         label = said(self.measurement.series.y.label)
         return label[:1].lower() + label[1:]
 
     @property
     def gain(self) -> str:
-        """Its direction and quantity: "faster per call", "smaller", "better in right answers"."""
+        """Direction and quantity: "faster per call", "smaller", "better in right answers"."""
         label = self.measurement.series.y.label.lower()
         if label == "size" and self.word in _SIZES:
             return gettext(_SIZES[self.word])
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def interval(self) -> str:
-        """Its 95 % interval; what was counted is exact."""
+        """The 95 % interval; a count is exact."""
         if self.low == self.high:
             return "exact"
         return f"{number(self.low, 3)}–{number(self.high, 3)}"
@@ -130,7 +130,7 @@ class Comparison:
 
 
 def comparisons(measurement: Measurement) -> Iterator[Comparison]:
-    """Every ratio of a measurement, each with its mechanism and what is in doubt."""
+    """Return every ratio of a measurement, each with its mechanism and any doubts about it."""
     series, row = measurement.series, measurement.row
     method = registry.get(row.method)
     benchmark = benchmark_named(row.method, row.benchmark)  # an old one may be gone
@@ -196,7 +196,7 @@ def is_ours(comparison: Comparison) -> bool:
 
 @dataclass(frozen=True)
 class ReportedNumber:
-    """A number that a person or a model read in a paper, of a mechanism that the paper proposes."""
+    """A number that a person or a model read in a paper, for the mechanism it proposes."""
 
     claim: Claim | Reported
     mechanism: str
@@ -214,13 +214,13 @@ class ReportedNumber:
 
     @property
     def size_text(self) -> str:
-        """The largest length that it is said to hold at: `96K`."""
+        """Largest length that it holds at: `96K`."""
         size = int(max(self.sizes, default=0))
         return f"{size // 1024}K" if size and size % 1024 == 0 else str(size or "")
 
     @cached_property
     def _near(self) -> str:
-        """The words of the quote around the number."""
+        """Words of the quote around the number."""
         value = re.escape(str(self.claim.value).split(" ")[0].split("-")[0])
         match = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", self.claim.quote)
         if match is None:
@@ -243,7 +243,7 @@ class ReportedNumber:
 
     @property
     def sizes(self) -> set[float]:
-        """The lengths and sizes that it is said to hold at."""
+        """Lengths and sizes that it holds at."""
         if isinstance(self.claim, Reported):
             return {self.claim.size} if self.claim.size else set()
         scale = {"": 1, "k": 1024, "m": 1024 * 1024}
@@ -251,7 +251,7 @@ class ReportedNumber:
         return {float(n.replace(",", "")) * scale[unit.lower()] for n, unit in written}
 
     def _is_against(self, comparison: Comparison) -> bool:
-        """Return whether it names no baseline, or that of a comparison."""
+        """True if it names no baseline, or the baseline of a comparison."""
         if isinstance(self.claim, Reported):
             return self.claim.baseline in {"", comparison.measurement.series.baseline}
         named, label = self.claim.baseline, comparison.comparator
@@ -259,9 +259,10 @@ class ReportedNumber:
         return not named or is_same or bool(_DENSE.search(named) and _DENSE.search(label))
 
     def matches(self, measured: Iterable[Comparison]) -> list[Comparison]:
-        """The comparisons that may stand beside it: of the same, at the size that it names.
+        """Return the comparisons that may stand beside it: same scope, at the size it names.
 
-        Never the largest over sizes: where none is named, only a series of a single one answers.
+        The largest over all sizes is never used: if no size is named, only series with one size
+        qualify.
         """
         same = [
             comparison
@@ -273,14 +274,14 @@ class ReportedNumber:
         return same
 
     def beside(self, measured: Iterable[Comparison]) -> Comparison | None:
-        """The first of these."""
+        """Return the first of the comparisons that may stand beside it, or None."""
         return next(iter(self.matches(measured)), None)
 
 
 def _only(kinds: dict[str, str], text: str) -> str:
-    """The one kind that a text names, or "" where it names none or several.
+    """Return the only kind that a text names, or "" if it names none or several.
 
-    A cache takes memory: a text that names both is of the cache.
+    A cache takes up memory, so a text that names both refers to the cache.
     """
     named = [name for name, words in kinds.items() if re.search(words, text, re.IGNORECASE)]
     if named == ["cache", "memory"]:

@@ -1,4 +1,4 @@
-"""Labels: which papers are about which methods, as people judged, and how well links agree."""
+"""Labels that people gave to papers and methods, and the agreement of links with them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated

@@ -26,7 +26,7 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Measurement:
-    """A standing measurement with its series as the run measured it."""
+    """A current measurement with its series as the run measured it."""
 
     row: StandingMeasurement
     series: Series
@@ -52,7 +52,7 @@ class Measurement:
 
     @property
     def above_limit(self) -> list[str]:
-        """Why points that lie above every limit of the chart are in doubt; [] where none does."""
+        """Doubts about points that lie above every limit of the chart; [] if there are none."""
         beyond = [
             point
             for point in self.series.points
@@ -74,7 +74,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Answered:
-    """A claim beside what was measured for it on one class of hardware."""
+    """A claim with its measurement on one class of hardware."""
 
     claim: Claim
     verdict: Verdict
@@ -83,7 +83,7 @@ class Answered:
 
     @property
     def unit(self) -> str:
-        """The unit of its figure."""
+        """Unit of its figure."""
         if self.measurement is None:
             return "×" if self.claim.unit == "times" else self.claim.unit
         wanted = self.claim.answer
@@ -97,7 +97,7 @@ class Answered:
 
 
 def standing(method: Method) -> list[Measurement]:
-    """Every standing measurement, also of earlier versions of a benchmark, newest first."""
+    """Return every current measurement, earlier benchmark versions included, newest first."""
     related = "series__run__reader", "series__run__environment"
     stored = StandingMeasurement.objects.filter(method=method.slug).select_related(*related)
     rows = list(stored.defer("series__data").order_by("rank", "-measured_at", "series_id"))
@@ -106,9 +106,9 @@ def standing(method: Method) -> list[Measurement]:
 
 
 def current(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Of each series on each class of hardware the one that counts most.
+    """Return the measurement that counts most for each series and class of hardware.
 
-    A smoke run shows that everything runs: it is too short to answer anything.
+    A smoke run only shows that everything runs: it is too short to answer a claim.
     """
     smoke = StandingMeasurement.Rank.SMOKE
     measurements = [measurement for measurement in measurements if measurement.row.rank != smoke]
@@ -120,7 +120,7 @@ def current(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _series(stored: list[StoredSeries]) -> dict[int, Series]:
-    """The parsed series by primary key; one query for those that were not read yet."""
+    """Return the parsed series by primary key; one query for those that are not cached."""
     with _lock:
         known = {row.pk: _parsed.get((row.run_id, row.pk)) for row in stored}
     missing = [key for key, series in known.items() if series is None]
@@ -133,7 +133,7 @@ def _series(stored: list[StoredSeries]) -> dict[int, Series]:
 
 
 def answer(method: Method, measurements: Sequence[Measurement]) -> list[Answered]:
-    """Every claim of the source with its verdict, once for each hardware that answers it."""
+    """Return every claim of the source with its verdict on each hardware that answers it."""
     return [
         Answered(claim, judge(claim, point), figure(claim, point), measurement)
         for claim in method.claims
@@ -142,7 +142,7 @@ def answer(method: Method, measurements: Sequence[Measurement]) -> list[Answered
 
 
 def doubts_of(series: Series, point: Point) -> tuple[str, ...]:
-    """Why a ratio is in doubt: its flags, and where its interval lies above every limit."""
+    """Return the doubts about a ratio: its flags, and an interval beyond every limit."""
     flags = tuple(map(str, point.flags))
     return (*flags, ABOVE) if point.ratio and point.ratio.low > series.most(point) else flags
 
@@ -169,7 +169,7 @@ def _points(
 
 
 def _against(point: Point, others: list[Point]) -> list[Point]:
-    """The point with its ratio to another variant's at the same x; none where that has none."""
+    """Return the point with its ratio to another variant's at the same x, or None."""
     other = next((its for its in others if its.x == point.x), None)
     ratios = intervals.between(point, other) if other else None
     if ratios is None:

@@ -1,8 +1,8 @@
-"""The phrases of a family in a paper: each with its place, its weight, and what stands against it.
+"""Phrases of a family in a paper, each with its place, its weight and the evidence against it.
 
-A phrase is written as in a spec: blanks and hyphens are alike, `(a|b)` chooses, `[may be]`, `*`
-ends a stem, `~` stands for up to four words, the last word may be a plural, and `a & b` are two
-phrases of one sentence in any order.
+A phrase is written as in a spec: spaces and hyphens are alike, `(a|b)` is a choice, `[may be]` is
+optional, `*` ends a stem, `~` stands for up to four words, the last word may be a plural, and `a &
+b` are two phrases of one sentence in any order.
 """
 
 import re
@@ -49,7 +49,7 @@ def pattern(written: str) -> re2._Regexp:
 
 
 def find(family: Family, title: str, abstract: str) -> list[Found]:
-    """Each phrase of the family once, at its weightiest place, the weightiest first."""
+    """Return each phrase of the family once, at its weightiest place, the weightiest first."""
     against = {phrase: -weight for phrase, weight in family.against.items()}
     return _weighed([*family.phrases.items(), *against.items()], title, abstract)
 
@@ -84,7 +84,7 @@ def _places(parts: list[str], weight: float, text: list[PaperSentence]) -> Itera
 
 
 def sentences(title: str, abstract: str) -> list[PaperSentence]:
-    """The title and the abstract's sentences, marked where authors say what they do."""
+    """Split a paper into its title and sentences, marking those about the authors' own work."""
     return [
         PaperSentence(title, "title"),
         *(

@@ -33,17 +33,17 @@ class Carried:
 
     @cached_property
     def standing(self) -> list[Measurement]:
-        """The measurements that stand for every series, by hardware and version."""
+        """Current measurements of every series, by hardware and version."""
         return standing(self.method)
 
     @cached_property
     def measurements(self) -> list[Measurement]:
-        """The ones of these that are current."""
+        """Current measurements among these."""
         return current(self.standing)
 
     @cached_property
     def answers(self) -> list[Answered]:
-        """Every claim beside what was measured for it."""
+        """Every claim with its measurements."""
         return answer(self.method, self.measurements)
 
     @property
@@ -55,16 +55,16 @@ class Carried:
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        """Every ratio that was measured, for all variants."""
+        """Every measured ratio, for all variants."""
         return [comparison for of in self.measurements for comparison in comparisons(of)]
 
     @cached_property
     def best(self) -> Comparison | None:
-        """The best figure of ours, for the method's own pages."""
+        """Best figure of ours, for the method's own pages."""
         return best(filter(is_ours, self.comparisons))
 
     def best_of(self, mechanism: Mechanism) -> Comparison | None:
-        """The best figure of one mechanism, for the paper that proposes it."""
+        """Return the best figure of one mechanism, for the paper that proposes it."""
         return best(comparison for comparison in self.of(mechanism) if comparison.scope.stage)
 
     def of(self, mechanism: Mechanism) -> list[Comparison]:
@@ -146,7 +146,7 @@ class Carried:
 
 
 def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
-    """As in a chip: time, then what a benchmark is about, then the largest ratio."""
+    """Sort key of chips: time, then the benchmark's own quantity, then the largest ratio."""
     ratios = [p.ratio for p in measurement.series.points if p.ratio]
     faster = any(r.verdict == "faster" for r in ratios)
     return faster, measurement.row.headline, max((r.value for r in ratios), default=0.0)

@@ -1,7 +1,7 @@
-"""A method's code as a page shows it: highlighted, with equations and recorded shapes beside it.
+"""A method's code as a page shows it: highlighted, with equations and recorded shapes.
 
-What was recorded lies beside the method, in a file that `python -m methods read METHOD --write`
-made: nothing of the method is run here. A file whose source has changed since is shown without.
+The recording lies beside the method, in a file that `python -m methods read METHOD --write` made:
+no code of the method is run here. A file whose source has changed since is shown without it.
 """
 
 import logging
@@ -29,7 +29,7 @@ LEVELS = {"code": "Code", "equations": "Equations", "shapes": "Shapes"}
 
 @dataclass(frozen=True)
 class SourceLine:
-    """One line: its number, its tokens as HTML, what it bound."""
+    """A line of source: its number, its tokens as HTML, and the values it bound."""
 
     number: int
     html: str
@@ -38,7 +38,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Part:
-    """Lines that belong together: a block with its equations, or what stands between two."""
+    """Consecutive lines: a block with its equations, or the lines between two blocks."""
 
     rows: tuple[SourceLine, ...]
     block: Block | None = None
@@ -143,7 +143,7 @@ def _equations(folder: Path, _written: int) -> tuple[tuple[Equation, str, str], 
 
 
 def _parts(blocks: Iterable[Block], rows: list[SourceLine]) -> Iterator[Part]:
-    """The file cut at the blocks that have equations; a block within one belongs to it."""
+    """Split the file at blocks that have equations; a nested block belongs to the outer one."""
     done = 0
     for block in blocks:
         if not block.equations or block.first <= done:
@@ -157,7 +157,7 @@ def _parts(blocks: Iterable[Block], rows: list[SourceLine]) -> Iterator[Part]:
 
 
 def _highlighted(source: str) -> list[str]:
-    """The lines of Python source, each a piece of HTML that is whole by itself."""
+    """Return the lines of Python source, each as well-formed HTML."""
     made: str = highlight(
         source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="py-")
     )
