@@ -35,7 +35,7 @@ class Day:
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
-        """As scoring reads them."""
+        """Candidates as the scorer reads them."""
         return [
             Candidate(
                 announced.paper.arxiv_id,
@@ -67,7 +67,7 @@ class Day:
 
     @cached_property
     def seen(self) -> Mapping[int, str]:
-        """A hash of all that a digest shows or scores of each paper, by its key."""
+        """Hash of everything that a digest shows or scores of each paper, by primary key."""
         hashes = {}
         for announced, candidate in zip(self.announced, self.candidates, strict=True):
             paper, version = announced.paper, announced.version
@@ -77,7 +77,7 @@ class Day:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same of all papers."""
+        """Hash of all papers' hashes."""
         whole = (ENTRY_FORMAT, self.is_sample, *self.seen.values())
         return sha256(repr(whole).encode()).hexdigest()
 
@@ -136,7 +136,7 @@ def fingerprints(day: Day, profiles: Mapping[int, Setting]) -> dict[int, str]:
 
 
 def unchanged(date: Date, inputs: Mapping[int, str]) -> dict[int, int]:
-    """The digests of `date` that were built from these inputs, by profile; one query."""
+    """Return the digests of `date` that were built from these inputs, by profile; one query."""
     digests = Digest.objects.filter(date=date, **few("profile__in", inputs))
     rows = digests.values_list("profile_id", "pk", "inputs").iterator()
     return {profile: key for profile, key, built_from in rows if inputs.get(profile) == built_from}
@@ -153,15 +153,15 @@ def _read(date: Date, _revision: Token) -> Day:
 
 
 def few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
-    """A filter by keys, unless there are so many that reading all costs less."""
+    """Return a filter by keys, or none if there are so many that reading all costs less."""
     return {lookup: list(keys)} if len(keys) <= FEW else {}
 
 
 def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
     """Return the day's papers that an earlier digest already showed, by profile.
 
-    Only papers that an earlier day announced are looked up, few of a day's: every profile's digest
-    of the day itself has the others.
+    Only papers that were announced on an earlier day as well are looked up, a small part of a
+    day's: the others can only be in digests of the day itself.
     """
     earlier = DigestEntry.objects.filter(
         digest__date__lt=day.date,

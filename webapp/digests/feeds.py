@@ -213,7 +213,7 @@ def _search_source(request: HttpRequest) -> FeedSource:
 
 
 def _as_entry(found: MarkedPaper) -> DigestEntry:
-    """A result of a search, with its words marked, as an entry that is not stored."""
+    """Return a search result as an unsaved entry, its matched words marked."""
     entry = DigestEntry(paper=found.paper, announce_type="new")
     entry.abstract_html = found.abstract_html
     return entry
@@ -297,5 +297,5 @@ def paper_item(
 
 
 def _without_duplicates(items: Iterable[Item]) -> list[Item]:
-    """The items without later ones of the same id."""
+    """Return the items without later ones that repeat an id."""
     return list({item.id: item for item in reversed(list(items))}.values())[::-1]

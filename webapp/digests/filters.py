@@ -26,7 +26,7 @@ MAX_VALUE = MAX_REGEX + 2  # characters, of the longest keyword with its slashes
 
 @dataclass(frozen=True)
 class Filters:
-    """One reader's choice; an empty field lets everything through."""
+    """A reader's choice of filters and order; an empty field filters nothing."""
 
     category: str = ""
     type: str = ""
@@ -36,7 +36,7 @@ class Filters:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Filters:
-        """The choice in a query string; unknown values of `order` and `view` are ignored."""
+        """Parse the filters in a query string; unknown values of `order` and `view` are ignored."""
         given = {field.name: query.get(field.name, "")[:MAX_VALUE] for field in fields(cls)}
         if given["order"] not in ORDERS:
             given["order"] = "score"
@@ -50,7 +50,7 @@ class Filters:
         return any(getattr(self, name) for name in FACETS)
 
     def apply(self, entries: Iterable[DigestEntry]) -> list[DigestEntry]:
-        """The entries this choice lets through, in its order."""
+        """Return the entries that pass the filters, in the chosen order."""
         kept = [
             entry
             for entry in entries

@@ -21,7 +21,7 @@ _MARK = re.compile(r'<mark data-k="([\d ]+)">(.*?)</mark>', re.DOTALL)
 
 @lru_cache(4_000)  # the papers of a day are in many digests
 def version_of(title: str, abstract: str) -> str:
-    """A short hash of a paper's text, which tells whether an entry shows another than before."""
+    """Return a short hash of a paper's text, by which an entry knows that its own is outdated."""
     return sha256(f"{title}\n{abstract}".encode(errors="replace")).hexdigest()[:8]
 
 
@@ -50,12 +50,12 @@ def marks_of(html: str) -> list[Mark]:
 
 
 def without_marks(html: str) -> str:
-    """The HTML without its marks."""
+    """Remove the marks from HTML."""
     return _MARK.sub(r"\2", html)
 
 
 def with_marks(html: str, marks: Iterable[Mark]) -> str:
-    """The HTML of a paper with these marks."""
+    """Insert marks into a paper's HTML."""
     found = []
     for piece, number, keys in marks:
         for start in _places(piece, html)[number : number + 1]:

@@ -170,14 +170,14 @@ class DigestEntry(models.Model):
 
     @property
     def matched_keywords(self) -> set[str]:
-        """The keywords that the paper has."""
+        """Keywords that match the paper."""
         if self.keywords is not None:
             return set(self.keywords)
         return {match["keyword"] for match in self.matches}
 
     @property
     def is_nearest(self) -> bool:
-        """Return whether it is folded without a keyword: the nearest of the rest."""
+        """True if the entry is folded and has no keyword: it is among the nearest of the rest."""
         return self.also_mentioned and all(
             keyword.startswith(LEARNED) for keyword in self.matched_keywords
         )
@@ -210,10 +210,10 @@ class DigestEntry(models.Model):
 
 
 class FurtherMatches(models.Model):
-    """The papers that matched beyond a digest's size, in order; apart, to keep digests small.
+    """Papers that matched beyond a digest's size, in order; apart, to keep digests small.
 
-    Of a reader's digest from weeks past, which has no entries any more: the papers of the digest
-    itself (`retention.pack_old`).
+    For a reader's digest of past weeks, which has no entries any more, they include the papers of
+    the digest itself (`retention.pack_old`).
     """
 
     digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")

@@ -1,9 +1,9 @@
-"""Packs the digests of weeks past, deletes those of days long past, says what a year of them takes.
+"""Retention of digests: old ones are packed, very old ones deleted, and their size estimated.
 
-A digest is looked into for a month: which papers it has shown, why a paper was in it, what matched
-beyond its size. After that it is a page of the archive, and so readers' digests, of which a large
-site has thousands a day, then stand in one compressed row each, a seventh of what they took. The
-site's own stay whole.
+Readers look into a digest for a month: the papers it showed, the reasons for each, the matches
+beyond its size. After that it is a page of the archive. A large site has thousands of readers'
+digests a day, so old ones are stored as one compressed row each, at a seventh of the size. The
+site's own digests are not packed.
 """
 
 from collections import defaultdict
@@ -36,9 +36,9 @@ _SIZE = {
 
 
 def delete_old() -> int:
-    """Delete digests ASSAY_DIGESTS_KEPT_DAYS older than the latest; how many. Papers stay.
+    """Delete digests ASSAY_DIGESTS_KEPT_DAYS older than the latest, and return their number.
 
-    Idempotent; whoever is stopped goes on with the next batch.
+    Papers stay. Idempotent; after an interruption the next call continues.
     """
     latest = Digest.objects.aggregate(latest=Max("date"))["latest"]
     if not settings.DIGESTS_KEPT_DAYS or latest is None:
@@ -53,9 +53,10 @@ def delete_old() -> int:
 
 
 def pack_old() -> int:
-    """Pack readers' digests WHOLE_DAYS older than the latest; how many. No page loses an entry.
+    """Pack readers' digests WHOLE_DAYS older than the latest, and return their number.
 
-    Idempotent, a short transaction for TOGETHER digests; whoever is stopped goes on with the next.
+    No page loses an entry. Idempotent, with a short transaction for every TOGETHER digests; after
+    an interruption the next call continues.
     """
     latest = Digest.objects.aggregate(latest=Max("date"))["latest"]
     if latest is None:

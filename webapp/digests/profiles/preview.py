@@ -64,7 +64,7 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 def _ranked(
     day: Day, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> tuple[dict[int, DigestEntry], int]:
-    """The papers of the list, by primary key, and the number of those behind it."""
+    """Return the papers of the list by primary key, and the number of further ones."""
     ranked, _further = rank_unseen(day, rules, kept, shown)
     shown.update(day.announced[paper.at].paper.pk for paper in ranked)
     entries = [

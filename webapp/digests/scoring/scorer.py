@@ -69,7 +69,7 @@ MOST_POINTS = 15.0  # of keywords that add to closeness, where that decides
 
 
 class _Read:
-    """The candidates that rules which learn have to choose from."""
+    """Candidates from which learning rules choose."""
 
     def __init__(self) -> None:
         self.texts: list[tuple[str, str]] = []  # titles and abstracts
@@ -321,7 +321,7 @@ class Scorer:
         return number
 
     def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
-        """The rules that consider a paper announced like this."""
+        """Return the rules that admit these categories and this announce type."""
         rules = enumerate(self.rules)
         return frozenset(rule for rule, r in rules if r.admits(categories, announce_type))
 
@@ -388,14 +388,14 @@ class _Points(NamedTuple):
     by_place: bool  # a single mention earns a part
 
     def at(self, place: Place) -> int:
-        """In a place."""
+        """Return the points in a place."""
         if place == "title":
             return self.title
         return self.mention if place == "mention" else self.outside
 
 
 class _Asked(NamedTuple):
-    """A keyword of some rules."""
+    """A keyword's search term, with its points under some rules."""
 
     keyword: str
     sought: Sought
@@ -405,7 +405,7 @@ class _Asked(NamedTuple):
 
 
 class _Paper:
-    """A candidate's title and abstract, asked for the places of keywords."""
+    """Title and abstract of a candidate, searched for the places of keywords."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.title, self.abstract = FoldedText(candidate.title), FoldedText(candidate.abstract)
@@ -416,7 +416,7 @@ class _Paper:
         return FoldedText(proposing_sentence(self.abstract.plain))
 
     def place(self, sought: Term) -> Place:
-        """The weightiest place of a term that the title lacks."""
+        """Return the weightiest place of a term that is not in the title."""
         if (known := self._places.get((sought.kind, sought.source))) is None:
             repeated: Place = "repeated" if self.abstract.repeats(sought) else "mention"
             known = "proposal" if sought in self._proposal else repeated
@@ -448,7 +448,7 @@ def _has_sign(keyword: Keyword, rules: Rules) -> bool:
 
 
 def _keyword_points(keyword: Keyword, rules: Rules) -> _Points:
-    """The points of a keyword outside the title, and in it."""
+    """Return a keyword's points outside the title, in it, and for a single mention."""
     weight, bonus = keyword.weight, keyword.title_bonus
     has_sign = _has_sign(keyword, rules)
     as_written = bool(author_of(keyword.keyword)) or has_sign

@@ -76,7 +76,7 @@ class Kind(StrEnum):
 
 
 def normalise(text: str) -> str:
-    """`text` in composed form (NFC) and encodable; scores and marks refer to this form."""
+    """Return `text` in NFC and encodable; scores and marks refer to this form."""
     if text.isascii():
         return text
     clean = text.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates
@@ -84,10 +84,7 @@ def normalise(text: str) -> str:
 
 
 def fold(text: str, kind: Kind = Kind.WORDS) -> str:
-    """`text` (normalised) as terms of this kind see it: words as search folds them.
-
-    Regular expressions ignore case themselves; the seed bot knows nothing of accents.
-    """
+    """Fold normalised text for terms of this kind, words as in the search."""
     if kind is Kind.REGEX:
         return text
     return text.lower() if kind is Kind.SUBSTRING else folding.fold(text)
@@ -140,7 +137,7 @@ class Term:
 
 
 def options(kind: Kind) -> re2.Options:
-    """RE2's options for terms of this kind."""
+    """Return RE2's options for terms of this kind."""
     chosen = re2.Options()
     chosen.case_sensitive = kind is not Kind.REGEX
     chosen.dot_nl = True
@@ -209,7 +206,7 @@ def _regex(keyword: str) -> Term:
 
 
 def _any_of(terms: list[Term]) -> Term:
-    """One term for several synonyms."""
+    """Return one term for several synonyms."""
     anchors = [synonym.anchors for synonym in terms]
     return Term(
         Kind.WORDS,
@@ -267,7 +264,7 @@ def _sequence(pieces: list[re.Match[str]]) -> str:
 
 
 def _forms(word: str) -> list[str]:
-    """A word with its English plurals."""
+    """Return a word with its English plurals."""
     forms = [word, word + "s"]
     if word.endswith(_SIBILANTS):
         forms.append(word + "es")
@@ -281,10 +278,10 @@ def _plural(word: str) -> str:
 
 
 def _anchors(pieces: list[re.Match[str]]) -> frozenset[str]:
-    """Tokens of which every text with the phrase has one; empty if there are none such.
+    """Return tokens of which every text with the phrase has one; empty if there are none.
 
-    They are the first word of the longest run without blanks, with its plurals if it is the last.
-    Runs with a hyphen or a star do not count: the text's token may be longer.
+    They are the first word of the longest run without spaces, with its plurals if it is the last.
+    Runs with a hyphen or an asterisk do not count, because the token in the text may be longer.
     """
     runs = [list(run) for blank, run in groupby(pieces, lambda p: bool(p["blank"])) if not blank]
     plain = [

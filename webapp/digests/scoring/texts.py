@@ -1,4 +1,4 @@
-"""A text as terms are sought in it: folded and split into tokens once, for all of them."""
+"""Text in the form that terms are matched against: folded and tokenized once for all of them."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ _ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 
 
 class FoldedText:
-    """A title, an abstract or a sentence; `term in text` is whether it contains the term."""
+    """A title, an abstract or a sentence; `term in text` is true if it contains the term."""
 
     def __init__(self, text: str) -> None:
         self.plain = normalise(text)
@@ -20,7 +20,7 @@ class FoldedText:
         return fold(self.plain)
 
     def folded(self, kind: Kind) -> str:
-        """As terms of this kind see it."""
+        """Return the text folded for terms of this kind."""
         return self._words if kind is Kind.WORDS else fold(self.plain, kind)
 
     @cached_property
@@ -29,7 +29,7 @@ class FoldedText:
 
     @cached_property
     def tokens(self) -> frozenset[str]:
-        """Its tokens."""
+        """Tokens of the text."""
         return frozenset(self._sequence)
 
     @cached_property
