@@ -1,7 +1,7 @@
-"""Names of authors as reference managers take them apart: given, particle, family, suffix.
+"""Authors' names in the parts that reference managers use: given, particle, family, suffix.
 
-arXiv names an author in one line, given names first; BibTeX, RIS, CSL and Zotero want the family
-name apart. A name that has none, of a team or of one word, is kept whole.
+arXiv gives a name on one line, given names first; BibTeX, RIS, CSL and Zotero need the family name
+apart. A name without one, of a team or a single word, is kept whole.
 """
 
 import re
@@ -78,7 +78,7 @@ class Name:
 
 
 def unicode_name(text: str) -> str:
-    """A name or an affiliation as arXiv's feeds write it, in TeX, as Unicode."""
+    """Convert a name or affiliation from the TeX of arXiv's feeds to Unicode."""
     if not any(sign in text for sign in ("\\", "{", "~", "--")):
         return text
     plain = without_tex(without_tex(re.sub(r"(?<!\\)~|\\[,;: ]", " ", text)))  # two on a letter
@@ -87,7 +87,7 @@ def unicode_name(text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def parse_name(text: str) -> Name:
-    """The parts of a name, as arXiv writes it or inverted (`Cole, Ada, III`). Never fails."""
+    """Parse a name as arXiv writes it, or inverted (`Cole, Ada, III`). Never fails."""
     words = text.replace("~", " ").split()
     text = " ".join(words)
     if len(words) < 2 or _TEAM.search(text):
@@ -125,7 +125,7 @@ def _family_from(words: list[str]) -> int:
 
 
 def _with_particle(words: list[str]) -> tuple[str, str]:
-    """A family name as its particle, in lower case, and the rest."""
+    """Split a family name into its particle, in lower case, and the rest."""
     at = 0
     while at < len(words) - 1 and words[at] in PARTICLES:
         at += 1
@@ -146,13 +146,13 @@ class ComparableName:
 
     @property
     def key(self) -> str:
-        """Its last letters, which every name that it matches has too."""
+        """Its last letters, which every name that it matches shares."""
         return self.letters[-_KEY_LENGTH:]
 
     def matches(self, author: "ComparableName") -> bool:
-        """Return whether an author is meant by this name.
+        """True if this name may refer to the author.
 
-        A surname alone means everybody of that name. An initial stands for a given name, and
+        A surname alone refers to everybody of that name. An initial stands for a given name, and
         initials after the first name may be missing: `Jane Doe` is `Jane F. Doe`.
         """
         if self.letters in {author.letters, *author.surnames}:
@@ -173,7 +173,7 @@ class ComparableName:
 
 @lru_cache(maxsize=8192)
 def comparable_name(text: str) -> ComparableName:
-    """Return a name as names are compared everywhere."""
+    """Return a name in the form in which names are compared."""
     name = parse_name(text)
     last = _comparable_words(name.last)
     given = _comparable_words(name.given)
@@ -182,7 +182,7 @@ def comparable_name(text: str) -> ComparableName:
 
 
 def wrote(name: str, authors: Iterable[str]) -> bool:
-    """Return whether a name means one of the authors."""
+    """True if a name matches one of the authors."""
     sought = comparable_name(name)
     return any(sought.matches(comparable_name(author)) for author in authors)
 

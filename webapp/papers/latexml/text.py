@@ -22,18 +22,18 @@ Around = Callable[[HtmlElement], tuple[str, str]]
 
 
 def parse(body: bytes) -> HtmlElement:
-    """The elements of an HTML page; raises ParserError or ValueError where there are none."""
+    """Parse an HTML page. Raises ParserError or ValueError if it has no elements."""
     return html.document_fromstring(body, parser=html.HTMLParser(encoding="utf-8"))
 
 
 def read(root: HtmlElement, write: Write, around: Around) -> Iterator[Line]:
-    """The text of an element in pieces; what is raised or lowered in it is one piece."""
+    """Yield the text of an element in pieces; a superscript or subscript is one piece."""
     return _Reader(root, write, around).pieces()
 
 
 @dataclass(frozen=True)
 class _End:
-    """The end of an element, on the stack of what is still to be read."""
+    """End of an element, on the stack of nodes to be read."""
 
     closing: str = ""
     script: str = ""  # "sup" or "sub"
@@ -41,7 +41,7 @@ class _End:
 
 
 class _Reader:
-    """A stack of elements, texts and ends: recursion would end at Python's depth."""
+    """Depth-first reader with a stack of its own, because recursion would end at Python's limit."""
 
     def __init__(self, root: HtmlElement, write: Write, around: Around) -> None:
         self._root, self._write, self._around = root, write, around
@@ -97,13 +97,13 @@ class _Reader:
 
 
 def _is_hidden(node: HtmlElement) -> bool:
-    """Return whether an element only takes room, or holds what LaTeXML could not convert."""
+    """True if an element only takes up space, or holds what LaTeXML could not convert."""
     is_invisible = "visibility:hidden" in (node.get("style") or "")
     return is_invisible or bool(_HIDDEN.search(node.get("class") or ""))
 
 
 def _script(node: HtmlElement) -> str:
-    """ "sup" or "sub" where an element is raised or lowered, else ""."""
+    """Return "sup" or "sub" for a superscript or subscript, else ""."""
     if node.tag in {"sup", "sub"}:
         return str(node.tag)
     match = _SCRIPT.search(node.get("class") or "")

@@ -238,7 +238,7 @@ def _matches(query: Query, page: int, order: Order) -> list[int]:
 
 
 def _like(paper: Paper, page: int, order: Order) -> SearchResults:
-    """Return the papers that are like another."""
+    """Return the papers similar to another."""
     keys = papers_like(paper, 2 * PAGE)
     if order == "newest":
         keys = _listed_by_day(keys)
@@ -249,9 +249,9 @@ def _like(paper: Paper, page: int, order: Order) -> SearchResults:
 def _page(
     query: Query, asked: Asked, keys: list[int], some: list[int], near: Sequence[int] = ()
 ) -> SearchResults:
-    """Return a page of the papers that match, and then of those with some of the words.
+    """Return a page of the papers that match, then of those with some of the words.
 
-    Papers `near` in meaning are joined with both.
+    Papers `near` in meaning are merged into both.
     """
     page, order = asked.page, asked.order
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
@@ -319,9 +319,9 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
 
 
 def _near_in_meaning(query: Query, order: Order) -> list[int]:
-    """Return the papers nearest in meaning to a question, of those that all else allows.
+    """Return the papers nearest in meaning to a question that its other terms allow.
 
-    For one or two words, or a phrase, the title says more than an encoder.
+    For one or two words, or a phrase, the title tells more than an encoder.
     """
     if order != "relevance":
         return []

@@ -66,7 +66,7 @@ class QueryTerm:
     name: str = field(default="", compare=False)  # of an author, with given names, as typed
 
     def ways(self) -> list[tuple[tuple[str, ...], bool]]:
-        """The words of every alternative in every spelling; whether the last is only begun."""
+        """Return the words of every alternative in every spelling; True if the last is a prefix."""
         return [(words, term.prefix) for term in (self, *self.others) for words in term.spellings()]
 
     @property
@@ -104,7 +104,7 @@ class QueryTerm:
 
 
 def _can_join(first: str, second: str) -> bool:
-    """Return whether two words are also written as one."""
+    """True if two words are also written as one."""
     is_electronic = first == "e" and second in _ELECTRONIC
     return first in PREFIXES or is_electronic or bool(_NUMBERED.fullmatch(first + second))
 
@@ -208,7 +208,7 @@ def excluding(text: str) -> str:
 def _joined(
     first: QueryTerm | NamedField, second: QueryTerm | NamedField
 ) -> QueryTerm | NamedField:
-    """The two as alternatives. Raises QueryError."""
+    """Join two terms as alternatives. Raises QueryError."""
     is_plain = not (first.exclude or second.exclude) and len(first.others) < MAXTERMS
     if is_plain and isinstance(first, NamedField) and isinstance(second, NamedField):
         return replace(first, others=(*first.others, second))
@@ -273,7 +273,7 @@ def _term(text: str, column: str) -> QueryTerm | None:
 
 
 def _days(text: str) -> tuple[date, date] | None:
-    """The first and last day of `2026`, `2026-05` or `2026-05-04`; None for anything else."""
+    """Return the first and last day of `2026`, `2026-05` or `2026-05-04`; None for other text."""
     match = _DATE.fullmatch(text)
     if match is None:
         return None

@@ -1,7 +1,8 @@
 """Weight of a query's words: none for "with", little for "model", much for "lantern".
 
-`frequencies.json` holds in how many of a sample of papers each stem stands. It is a file, so that
-a search finds the same on every database; `python -m benchmarks.word_frequencies` writes it.
+`frequencies.json` holds the number of papers in a sample that contain each stem. It is a file, so
+that a search gives the same results on every database; `python -m tests.papers.word_frequencies`
+writes it.
 """
 
 import json
@@ -68,7 +69,7 @@ def other_spelling(word: str) -> str:
 
 @cache
 def _known() -> tuple[int, dict[str, int]]:
-    """The number of papers in the sample, and in how many of them each stem stands."""
+    """Return the number of papers in the sample, and the number that contain each stem."""
     sample = json.loads(FREQUENCIES.read_text())
     return sample["papers"], sample["stems"]
 
