@@ -1,4 +1,4 @@
-"""Student's intervals as `methods.measure` draws them, which needs scipy: the site has none."""
+"""Student's intervals as in `methods.measure`, without scipy, which the site does not install."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ def student(degrees: int, share: float) -> float:
 
 
 def _within(t: float, degrees: int) -> float:
-    """The chance that Student's variable lies within -t .. t."""
+    """Return the probability that Student's variable lies within -t .. t."""
     angle = math.atan(t / math.sqrt(degrees))
     cosine, odd = math.cos(angle), degrees % 2
     total = term = cosine if odd else 1.0
@@ -47,16 +47,16 @@ def _within(t: float, degrees: int) -> float:
 
 
 def geometric(logs: Sequence[float], share: float = 0.95) -> tuple[float, float, float]:
-    """The geometric mean of ratios, given by their logarithms, and its interval."""
+    """Return the geometric mean of ratios, given by their logarithms, with its interval."""
     mean = fmean(logs)
     half = student(len(logs) - 1, share) * stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def of_processes(ratios: Sequence[float]) -> tuple[float, float, float] | None:
-    """The interval by which a claim is judged: its own, not one of the many of a chart.
+    """Return the interval by which a claim is judged: for one claim, not a chart of many.
 
-    None where it cannot be drawn from the ratios of the processes.
+    None if it cannot be computed from the ratios of the processes.
     """
     if len(ratios) < 2 or min(ratios) <= 0:
         return None
@@ -84,7 +84,7 @@ def between(point: Point, other: Point) -> tuple[float, float, float] | None:
 
 
 def unbeaten(series: Series, point: Point, benchmark: Benchmark | None) -> Variant | None:
-    """The first control that was measured and that a point is not shown to be better than."""
+    """Return the first measured control that a point is not shown to be better than."""
     for variant, control in _controls(series, point, benchmark):
         ratio = between(point, control) if control else None
         if ratio and not _is_better(series, ratio):
@@ -93,7 +93,7 @@ def unbeaten(series: Series, point: Point, benchmark: Benchmark | None) -> Varia
 
 
 def unmeasured(series: Series, point: Point, benchmark: Benchmark | None) -> Variant | None:
-    """The first control of a chart that a point cannot be compared with: this decides nothing."""
+    """Return the first control of a chart that a point cannot be compared with, or None."""
     for variant, control in _controls(series, point, benchmark):
         if control is None or between(point, control) is None:
             return variant
@@ -103,10 +103,10 @@ def unmeasured(series: Series, point: Point, benchmark: Benchmark | None) -> Var
 def _controls(
     series: Series, point: Point, benchmark: Benchmark | None
 ) -> Iterator[tuple[Variant, Point | None]]:
-    """The chart's controls, each with its point at the same x.
+    """Yield the chart's controls, each with its point at the same x.
 
-    Controls are the variants of a benchmark that leave the mechanism out. One that stands at a
-    single x holds at every x: it costs what it costs.
+    Controls are the variants of a benchmark that leave the mechanism out. A control with a single x
+    counts at every x, because its cost does not depend on x.
     """
     names = benchmark.controls if benchmark else ()
     for variant in series.variants:
