@@ -1,4 +1,4 @@
-"""A reader's tokens: made, found, revoked, counted; and the requests that they authenticate."""
+"""Readers' tokens, and the requests that they authenticate."""
 
 import time
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class TokenRefusedError(Exception):
 def make(
     reader: User, name: str, scopes: Sequence[str] = ("runs",), days: int | None = DAYS
 ) -> str:
-    """A new token of `reader`, of which only the hash is stored; None of `days` is for ever.
+    """Create a token for `reader` and store its hash; it never expires if `days` is None.
 
     Raises TokenRefusedError.
     """
@@ -53,9 +53,9 @@ def make(
 
 
 def find(token: str) -> Token | None:
-    """The row of a token; None if it is unknown or its reader inactive.
+    """Return the row of a token; None if it is unknown or its reader inactive.
 
-    Raises ProblemError for one that has expired, which says where to create another.
+    Raises ProblemError for an expired one, saying where to create another.
     """
     tokens = Token.objects.select_related("reader")
     row = tokens.filter(token_hash=hashed(token), reader__is_active=True).first()

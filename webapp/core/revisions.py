@@ -97,7 +97,7 @@ def pending(work: str, key: object = None) -> dict[str, list[Wait]]:
 
 
 def settle(waits: Iterable[Wait]) -> None:
-    """Take away what waited and is done; what was raised again meanwhile stays."""
+    """Delete pending rows whose work is done; rows raised again in the meantime stay."""
     with connection.cursor() as cursor:
         for wait in waits:
             cursor.execute(
@@ -142,7 +142,7 @@ def watch(*watches: Watch) -> None:
 
 
 def is_installed(database: BaseDatabaseWrapper = connection) -> bool:
-    """Return whether the triggers that are there are those of the watches."""
+    """True if the installed triggers are those of the watches."""
     return _installed(database) == set(_triggers(database))
 
 
@@ -169,7 +169,7 @@ def install(database: BaseDatabaseWrapper = connection) -> None:
 
 
 def _triggers(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
-    """The statements that make each trigger, by its name."""
+    """Return the SQL statements of each trigger, by name."""
     tables = set(database.introspection.table_names())
     triggers: dict[str, list[str]] = {}
     if not {TABLE, PENDING} <= tables:
@@ -224,7 +224,7 @@ def _installed(database: BaseDatabaseWrapper) -> set[str]:
 
 
 def _raising(scopes: str, vendor: str, table: str = TABLE) -> str:
-    """The statement that raises the scopes that a query gives, NULL left out."""
+    """Return the statement that raises the scopes that a query gives, except NULL."""
     if vendor == "postgresql":
         slot = "(SELECT revision_slot())"  # as a query of its own it is called once
         number = (

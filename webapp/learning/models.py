@@ -30,7 +30,7 @@ class TermPostings(models.Model):
 
 
 class PostingsBlock(models.Model):
-    """A block of papers, by their keys, whose postings are made."""
+    """A block of papers, by primary key, whose postings are stored."""
 
     block = models.PositiveIntegerField(primary_key=True)
     until = models.PositiveIntegerField()  # the last key that they know

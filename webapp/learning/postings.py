@@ -1,10 +1,10 @@
 """Inverted index of TF-IDF vectors: the papers that share a paper's heaviest terms.
 
-Each paper stands under its TERMS strongest terms only, and each term's papers are stored by weight
-(static pruning and impact order: Manning, Raghavan and Schütze, "Introduction to Information
-Retrieval", 2008, sections 7.1.3 and 7.1.5). So what a lookup reads does not grow with the number
-of papers, and of all papers, whatever their day, the nearest are found. Blocks of papers by their
-keys are made in the background, the latest first; only the last one is ever made again.
+Each paper is indexed under its TERMS strongest terms only, and each term's papers are stored by
+weight (static pruning and impact order: Manning, Raghavan and Schütze, "Introduction to Information
+Retrieval", 2008, sections 7.1.3 and 7.1.5). So the cost of a lookup does not grow with the number
+of papers, and the nearest papers are found whatever their day. Blocks of consecutive papers are
+indexed in the background, the latest first; only the last block is ever rebuilt.
 """
 
 import time

@@ -42,7 +42,7 @@ _ZOTERO = re.compile(r"\bzotero\.org/", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Homonym:
-    """Somebody of this name, by the papers here."""
+    """A person of this name, with categories and co-authors from the papers here."""
 
     name: str
     papers: int
@@ -83,7 +83,7 @@ class Understood:
 
     @property
     def papers(self) -> list[Paper]:
-        """The papers that count as liked, each once; those of a described interest are examples."""
+        """Papers that count as liked, each once; those of a described interest are examples."""
         named = [part for part in self.parts if part.kind != "interest"]
         return list({paper.pk: paper for part in named for paper in part.papers}.values())
 
@@ -94,12 +94,12 @@ class Understood:
 
     @property
     def authors(self) -> list[Homonym]:
-        """Everybody whose name was given, and homonyms."""
+        """Authors whose names were given, and homonyms."""
         return [author for part in self.parts for author in part.authors]
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing in it can make a feed."""
+        """True if no part can contribute to a feed."""
         return not (self.keywords or self.papers or self.unknown or self.authors or self.texts)
 
 
@@ -130,7 +130,7 @@ def understand(text: str) -> Understood:
 
 
 class _PartReader:
-    """Understands one part after the other, with a bounded number of searches."""
+    """Reader of the parts, one after the other, with a bounded number of searches."""
 
     def __init__(self) -> None:
         self._searches = SEARCHES
@@ -151,7 +151,7 @@ class _PartReader:
                     yield self.read(piece)
 
     def read(self, piece: str) -> PastedPart:
-        """Return how a part is understood."""
+        """Interpret a part."""
         if names := _identifiers(piece):
             return _papers(piece, names)
         if piece.casefold().startswith(AUTHOR):
@@ -181,7 +181,7 @@ class _PartReader:
         return None
 
     def _author(self, name: str) -> PastedPart | None:
-        """Return who has this full name, or this one with initials; None for nobody here."""
+        """Return the author with this full name, or with its initials, or None."""
         words = [word for word in _WORD.findall(name) if len(word) > 1]
         if len(_WORD.findall(name)) < 2:  # a surname alone is a word like others
             return None
@@ -194,7 +194,7 @@ class _PartReader:
         return PastedPart(name, "author", tuple(latest), authors=authors)
 
     def _interest(self, piece: str) -> PastedPart:
-        """Return a described interest, with the papers that fit it best."""
+        """Return a described interest with the papers that fit it best."""
         if self._searches <= 0:
             return PastedPart(piece, "interest")
         self._searches -= 1

@@ -72,7 +72,7 @@ def decoded(body: bytes) -> str:
 
 
 def is_export(text: str) -> bool:
-    """Return whether a text is BibTeX, RIS, EndNote or CSL-JSON, and not words or identifiers."""
+    """True if a text is BibTeX, RIS, EndNote or CSL-JSON rather than words or identifiers."""
     start = text[:MAX_TEXT].lstrip("\ufeff \t\r\n")
     return bool(
         _ENDNOTE_TYPE.match(start)
@@ -149,14 +149,14 @@ def _csl(item: dict[str, Any]) -> Reference:
 
 
 def _first(value: object) -> str:
-    """A text, or the first of Crossref's list of texts, without the tags of JATS."""
+    """Return a text, or the first of Crossref's list of texts, without JATS tags."""
     text = value[0] if isinstance(value, list) and value else value
     bare = re.sub(r"</?[A-Za-z][^<>]{0,100}>", " ", text) if isinstance(text, str) else ""
     return " ".join(unescape(bare).split())
 
 
 def _ris(text: str) -> Iterator[Reference]:
-    """RIS, whose values may go on over lines and whose records may lack their end."""
+    """Parse RIS; values may continue over lines, and records may lack their end."""
     import rispy  # noqa: PLC0415 - only an import needs it
 
     for record in islice(_ris_records(text), MAX_REFERENCES):
@@ -204,7 +204,7 @@ class _Macros(dict[str, str]):
 
 
 def _bibtex(text: str) -> Iterator[Reference]:
-    """BibTeX; what cannot be read of an entry is left out, and the rest goes on."""
+    """Parse BibTeX; an unreadable field is left out, and parsing goes on."""
     # Slow, and only an import needs it.
     from pybtex.database.input.bibtex import LowLevelParser, month_names  # noqa: PLC0415
 
@@ -234,7 +234,7 @@ def _shown(field: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """`text` without `@comment{…}`, which may hold whole entries."""
+    """Return `text` without `@comment{…}`, which may contain whole entries."""
     if not _COMMENT.search(text):
         return text
     closed: dict[int, int] = {}
