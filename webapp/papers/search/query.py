@@ -66,7 +66,7 @@ class QueryTerm:
     name: str = field(default="", compare=False)  # of an author, with given names, as typed
 
     def ways(self) -> list[tuple[tuple[str, ...], bool]]:
-        """Return the words of every alternative in every spelling; True if the last is a prefix."""
+        """Return the words of every alternative and spelling, and whether the last is a prefix."""
         return [(words, term.prefix) for term in (self, *self.others) for words in term.spellings()]
 
     @property
