@@ -139,10 +139,12 @@ class GroundTruth:
             return Grounding(GroundingState.MISSING, "the value is not a number")
         if why := _unusable(fold(quote)):
             return Grounding(GroundingState.MISSING, why)
-        found = (self._at(claimed, *place) for place in self.places_of(quote))
+        groundings = (self._at(claimed, *place) for place in self.places_of(quote))
         nowhere = Grounding(GroundingState.MISSING, "the quote does not stand in the text")
         best_first = list(GroundingState)
-        return min(found, key=lambda grounding: best_first.index(grounding.state), default=nowhere)
+        return min(
+            groundings, key=lambda grounding: best_first.index(grounding.state), default=nowhere
+        )
 
     def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
         """Check a claim at one place; a number cut by the quote's edge counts whole."""
@@ -150,11 +152,11 @@ class GroundTruth:
         last = bisect_left(self._numbers, end, key=attrgetter("start"))
         while first and self._numbers[first - 1].digits_end > start:
             first -= 1
-        found = list(self._matches(claimed, self._numbers[first:last]))
-        if not found:
+        matches = list(self._matches(claimed, self._numbers[first:last]))
+        if not matches:
             return Grounding(GroundingState.MISSING, "the value does not stand in the quote")
         context = self._text[max(0, start - 20) : end + 20]
-        if any(self._has_unit(claimed, standing, context) for standing in found):
+        if any(self._has_unit(claimed, standing, context) for standing in matches):
             return Grounding(GroundingState.UNIT, context=context)
         return Grounding(GroundingState.NUMBER, "its unit is not written there", context)
 
@@ -164,17 +166,17 @@ class GroundTruth:
             same = (number for number in here if _same_value(claimed.numbers[0], number))
             yield from (number for number in same if _tail(self._text, number) == claimed.tail)
             return
-        wanted = claimed.numbers
+        values = claimed.numbers
         plain = [n for n in here if not n.is_spread]
-        for i in range(len(plain) - len(wanted) + 1):
-            run = plain[i : i + len(wanted)]
-            if all(map(_same_value, wanted, run)) and self._linked(run, claimed.is_change):
+        for i in range(len(plain) - len(values) + 1):
+            run = plain[i : i + len(values)]
+            if all(map(_same_value, values, run)) and self._linked(run, claimed.is_change):
                 yield replace(run[-1], start=run[0].start)  # "F1 rises from 71 to 83"
-        if len(wanted) == 2:  # "61.3 %, up from 47.9 %" is 47.9 -> 61.3
+        if len(values) == 2:  # "61.3 %, up from 47.9 %" is 47.9 -> 61.3
             for i, later in enumerate(plain):
                 for earlier in plain[i + 1 : i + 3]:
                     between = self._text[later.end : earlier.start]
-                    is_pair = all(map(_same_value, wanted, (earlier, later)))
+                    is_pair = all(map(_same_value, values, (earlier, later)))
                     if is_pair and len(between) <= PAIR_REACH and between.endswith(" from "):
                         yield later
 
@@ -250,8 +252,8 @@ def _stands(word: str, text: str) -> bool:
 
 def _tail(text: str, number: Number) -> str:
     """Return the characters that make a whole number another one, or ""."""
-    found = _TAIL.match(text, number.digits_end)
-    return found[0] if found and "." not in text[number.start : number.digits_end] else ""
+    match = _TAIL.match(text, number.digits_end)
+    return match[0] if match and "." not in text[number.start : number.digits_end] else ""
 
 
 def _claimed(value: str, unit: str) -> _Claimed | None:
@@ -279,8 +281,8 @@ def _claimed(value: str, unit: str) -> _Claimed | None:
             named = f"{named} and {further[0]}"  # two units: no number has both
         elif unit:
             rest += " " + fold(unit)[further[1] if further[0] == named else 0 :]
-    found = re.findall(r"[^\W\d_]{2,}(?:-\d+)?", rest)  # "top-5" is another word than "top-1"
-    words = tuple(word.removesuffix("s") for word in found if word not in _FILLERS)
+    tokens = re.findall(r"[^\W\d_]{2,}(?:-\d+)?", rest)  # "top-5" is another word than "top-1"
+    words = tuple(word.removesuffix("s") for word in tokens if word not in _FILLERS)
     per = _PER.match(rest)
     mark = rest.strip(" .,;:()[]+*~<>=\"'")
     if not words and not named and _MARK.search(mark):

@@ -64,8 +64,10 @@ class Context:
     def __init__(self, folded: Folded) -> None:
         self._folded = folded
         self._sentences = list(sentences(folded))
-        own = [i for i, s in enumerate(self._sentences) if OWN_WORK.search(folded.text[slice(*s)])]
-        self._first_own = min(own, default=0)
+        own_work = [
+            i for i, s in enumerate(self._sentences) if OWN_WORK.search(folded.text[slice(*s)])
+        ]
+        self._first_own = min(own_work, default=0)
 
     def around(self, start: int, end: int) -> Place:
         """The place of the expression at `start:end`."""

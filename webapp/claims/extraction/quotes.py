@@ -91,7 +91,7 @@ class Quote:
     @property
     def text(self) -> str:
         """The clause as plain text."""
-        return "".join(words for words, _ in self.parts)
+        return "".join(piece for piece, _ in self.parts)
 
     @property
     def html(self) -> str:
@@ -121,7 +121,7 @@ class Quote:
 def quotes(abstract: str) -> tuple[Quote, ...]:
     """Return what an abstract reports, in reading order; each number stands in one quote."""
     folded = fold_with_places(abstract[:MAX_ABSTRACT])
-    names = {found["name"] for found in _PROPOSED.finditer(folded.cased)}
+    names = {match["name"] for match in _PROPOSED.finditer(folded.cased)}
     clauses: list[tuple[int, int, list[AbstractNumber]]] = []
     for expression, place in outcomes(folded):
         start, end = _clause(folded, place.sentence, (expression.start, expression.end), names)
@@ -153,8 +153,8 @@ def quote_in(abstract: str, clause: str) -> Quote | None:
     end = _CLOSING.match(folded.text, end).end()  # type: ignore[union-attr]
     reported = [expression for expression, _ in outcomes(folded)]
     inside = [
-        [number_of(folded, e) for e in found if start <= e.start and e.end <= end]
-        for found in (reported, expressions(folded))
+        [number_of(folded, e) for e in candidates if start <= e.start and e.end <= end]
+        for candidates in (reported, expressions(folded))
     ]
     numbers = inside[0] or inside[1]
     return _quote(abstract, folded, start, end, numbers) if numbers else None
@@ -229,13 +229,13 @@ def _plain(piece: str) -> str:
     return f"{before}{plain(written)}{after}"
 
 
-def _sign(found: re.Match[str]) -> str:
-    return _SIGNS[found[0].strip()]
+def _sign(match: re.Match[str]) -> str:
+    return _SIGNS[match[0].strip()]
 
 
 def _with_formula(clause: str, start: int, end: int) -> tuple[int, int]:
     """Return where a number stands, with the whole formula that it is a part of."""
-    dollars = [found.start() for found in re.finditer(r"(?<!\\)\$", clause)]
+    dollars = [match.start() for match in re.finditer(r"(?<!\\)\$", clause)]
     opened = sum(dollar < start for dollar in dollars)
     closed = sum(dollar < end for dollar in dollars)
     begins = dollars[opened - 1] if opened % 2 else start

@@ -44,7 +44,7 @@ def reported_numbers(abstract: str) -> list[AbstractNumber]:
 
 def outcomes(folded: Folded) -> list[tuple[Expression, Place]]:
     """Return the numbers of a folded abstract that are outcomes, each with its place."""
-    found: list[tuple[Expression, Place]] = []
+    placed: list[tuple[Expression, Place]] = []
     context = Context(folded)
     outcome: Expression | None = None  # what is listed or compared with an outcome is one
     setting: Expression | None = None  # what is listed with a setting is one
@@ -53,9 +53,9 @@ def outcomes(folded: Folded) -> list[tuple[Expression, Place]]:
         if is_setting(expression, place, setting):
             setting = expression
         elif is_outcome(expression, place, outcome):
-            found.append((expression, place))
+            placed.append((expression, place))
             outcome = expression
-    return found
+    return placed
 
 
 def number_of(folded: Folded, expression: Expression) -> AbstractNumber:

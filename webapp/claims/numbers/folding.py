@@ -51,8 +51,8 @@ def fold_with_places(text: str) -> Folded:
         cased, places = _rewritten(pattern, plain, cased, places)
     numbers = (range(*match.span()) for match in _COMMA_THOUSANDS.finditer(cased))
     if commas := {i for number in numbers for i in number if cased[i] == ","}:
-        kept = [i for i in range(len(cased)) if i not in commas]
-        cased, places = "".join(cased[i] for i in kept), [places[i] for i in kept]
+        indices = [i for i in range(len(cased)) if i not in commas]
+        cased, places = "".join(cased[i] for i in indices), [places[i] for i in indices]
     return Folded(_lower(cased), cased, places)
 
 
@@ -64,7 +64,7 @@ def _plain_characters(text: str) -> tuple[str, Places]:
         start, end = cluster.span()
         if cluster["plain"]:
             written.append(cluster[0])
-            places.extend((at, at + 1) for at in range(start, end))
+            places.extend((index, index + 1) for index in range(start, end))
             continue
         plain = cluster[0][0]  # thin spaces stay: a rewrite removes those between thousands
         if plain not in "\u2009\u202f\u00a0":
@@ -95,11 +95,11 @@ def _rewritten(
     """`pattern.sub(plain, text)`, each new character at the place of what it replaces."""
     pieces: list[str] = []
     new_places: Places = []
-    at = 0
+    position = 0
     for match in pattern.finditer(_lower(text)):
         start, end = match.span()
-        pieces.append(text[at:start])
-        new_places += places[at:start]
+        pieces.append(text[position:start])
+        new_places += places[position:start]
         if "\\1" in plain:  # the braces around a number go, the number stays where it is
             first, last = match.span(1)
             pieces.append(text[first:last])
@@ -107,5 +107,5 @@ def _rewritten(
         else:
             pieces.append(plain)
             new_places += [(places[start][0], places[end - 1][1])] * len(plain)
-        at = end
-    return "".join([*pieces, text[at:]]), new_places + places[at:]
+        position = end
+    return "".join([*pieces, text[position:]]), new_places + places[position:]

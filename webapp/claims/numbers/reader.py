@@ -58,14 +58,14 @@ def numbers(text: str) -> list[Number]:
 
 def numbers_in(folded: Folded) -> list[Number]:
     """Return the numbers of a folded text, in order, with words like "eightfold"."""
-    found = sorted(
+    candidates = sorted(
         [*_figures(folded), *word_numbers(folded.text)], key=lambda n: (n.start, n.start - n.end)
     )
-    kept: list[Number] = []
-    for number in found:
-        if not kept or number.start >= kept[-1].end or number.is_spread:
-            kept.append(number)
-    return _with_shared_units(folded, kept)
+    distinct: list[Number] = []
+    for number in candidates:
+        if not distinct or number.start >= distinct[-1].end or number.is_spread:
+            distinct.append(number)
+    return _with_shared_units(folded, distinct)
 
 
 def _figures(folded: Folded) -> Iterator[Number]:
@@ -112,8 +112,8 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
         start -= len("\\$")
     yield Number(value, unit, start, end, digits_end, is_size, own_unit=bool(unit))
     if spread:
-        at = spread.span(1)
-        yield Number(Decimal(spread[1]), unit, *at, at[1], is_spread=True)
+        span = spread.span(1)
+        yield Number(Decimal(spread[1]), unit, *span, span[1], is_spread=True)
 
 
 def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
@@ -132,28 +132,30 @@ def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
     return match["digits"], match.end()
 
 
-def _leads_to_unit(text: str, at: int) -> bool:
+def _leads_to_unit(text: str, position: int) -> bool:
     """Return whether a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
-    joint = _RANGE.match(text, at)
+    joint = _RANGE.match(text, position)
     other_end = joint and _THOUSANDS.match(text, joint.end())
-    return bool(unit_behind(text, at)[0] or (other_end and unit_behind(text, other_end.end())[0]))
+    return bool(
+        unit_behind(text, position)[0] or (other_end and unit_behind(text, other_end.end())[0])
+    )
 
 
-def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
+def _magnitude(folded: Folded, position: int) -> tuple[int, int]:
     """The power of ten that K, M, B or a word behind a number stands for, and where it ends."""
-    if word := _MAGNITUDE_WORD.match(folded.text, at):
+    if word := _MAGNITUDE_WORD.match(folded.text, position):
         return sum(_MAGNITUDES[part] for part in ([word[1]] if word[1] else word[2])), word.end()
-    if sign := _MAGNITUDE_SIGN.match(folded.cased, at):
+    if sign := _MAGNITUDE_SIGN.match(folded.cased, position):
         return _MAGNITUDES[sign[0].strip().lower()], sign.end()
-    return 0, at
+    return 0, position
 
 
-def _with_shared_units(folded: Folded, found: list[Number]) -> list[Number]:
+def _with_shared_units(folded: Folded, separate: list[Number]) -> list[Number]:
     """The first ends of "2 to 3 ms" and "12, 15 and 18%" take the unit of the last."""
-    shared = list(found)
+    shared = list(separate)
     in_list = False  # further right an "and" or "to" joins two numbers: commas list more of them
-    for i in range(len(found) - 2, -1, -1):
-        number, following = found[i], shared[i + 1]
+    for i in range(len(separate) - 2, -1, -1):
+        number, following = separate[i], shared[i + 1]
         joint = folded.text[number.end : following.start]
         if _NAME_AND_YEAR.search(folded.cased, max(0, number.start - 20), number.start):
             continue

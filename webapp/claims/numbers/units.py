@@ -36,21 +36,23 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
         return f"{compound[1]}/s", compound.end()
     best, end = "", start
     for name, pattern in _UNITS:
-        found = pattern.match(text, start)
-        if found and found.end() > end:
-            best, end = name, found.end()
+        match = pattern.match(text, start)
+        if match and match.end() > end:
+            best, end = name, match.end()
     return best, end
 
 
-def unit_behind(text: str, at: int) -> tuple[str, int]:
-    """The unit that stands at `at`, or behind a blank or a hyphen there, and where it ends."""
-    for start in (at, at + 1):
-        if start > at and text[at : at + 1] not in {" ", "-"}:
+def unit_behind(text: str, position: int) -> tuple[str, int]:
+    """Return the unit at `position`, or after a space or hyphen there, and its end."""
+    for start in (position, position + 1):
+        if start > position and text[position : position + 1] not in {" ", "-"}:
             break
         unit, end = unit_at(text, start)
-        if unit and not (unit == "x" and start > at and text[at] == "-" and text[start] == "x"):
+        if unit and not (
+            unit == "x" and start > position and text[position] == "-" and text[start] == "x"
+        ):
             return unit, end
-    return "", at
+    return "", position
 
 
 def unit_named(written: str) -> str:

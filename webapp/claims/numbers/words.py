@@ -135,6 +135,6 @@ def _composed(parts: list[int], smallest: int) -> Decimal:
     largest = max(parts, default=0)
     if largest < smallest:
         return Decimal(parts[-1] if parts else 0)
-    at = parts.index(largest)
-    multiplied = _composed(parts[:at], smallest) or 1
-    return multiplied * largest + _composed(parts[at + 1 :], smallest)
+    split = parts.index(largest)
+    multiplied = _composed(parts[:split], smallest) or 1
+    return multiplied * largest + _composed(parts[split + 1 :], smallest)

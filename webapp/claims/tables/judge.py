@@ -76,16 +76,16 @@ class _Cell:
     def gives(self) -> bool:
         """True if the row and heads of the cell state the whole claim, and no other cell does."""
         subject, about = words(self.claim.subject), words(self.claim.about)
-        said = subject | about
+        claimed = subject | about
         if not subject and not self.claim.subject.strip():
             return False
         innermost = words(" ".join(self.value.row_label[-1:]))
         caption = words(self.shown.table.grid.caption)
         is_of_row = (self.names_row() or subject <= self._words | caption) and (
-            innermost <= said or self.shown.is_own(self.value)
+            innermost <= claimed or self.shown.is_own(self.value)
         )
         heads = [words(text) for text in self.value.head_path]
-        is_of_column = any(head & said for head in heads if head)
+        is_of_column = any(head & claimed for head in heads if head)
         labels = (words(text) for v in self.shown.table.values for text in self._labels(v))
         elsewhere = frozenset[str]().union(*labels) - self._words
         return is_of_row and is_of_column and not about & elsewhere and not self._is_other()
@@ -148,12 +148,12 @@ class _Cell:
             return True
         if _CHANGE.search(self.claim.about):
             return False
-        own = words(" ".join(self.value.row_label[-1:]))
+        label = words(" ".join(self.value.row_label[-1:]))
         subject = words(self.claim.subject)
-        is_said_so = quoted & subject or (_OURS.search(self.claim.quote) and not own & quoted)
+        is_said_so = quoted & subject or (_OURS.search(self.claim.quote) and not label & quoted)
         caption = words(self.shown.table.grid.caption)
         shared = words(self.claim.about) & (self._words | caption)
-        return bool(shared) and not (is_said_so and not own & quoted)
+        return bool(shared) and not (is_said_so and not label & quoted)
 
     def __str__(self) -> str:
         path = " × ".join((" / ".join(self.value.row_label), " / ".join(self.value.head_path)))
@@ -198,9 +198,9 @@ def lost_to(winner: str, loser: str, about: str, tables: Sequence[ShownTable]) -
     named = [pair for pair in pairs if _heads(pair[0].value) & words(about)]
     losses = [
         other
-        for own, other in named or pairs
-        if (own.value.value < other.value.value) == (direction(own.value.head_path) == "higher")
-        and own.value.value != other.value.value
+        for cell, other in named or pairs
+        if (cell.value.value < other.value.value) == (direction(cell.value.head_path) == "higher")
+        and cell.value.value != other.value.value
     ]
     return str(losses[0]) if losses and len(losses) == len(named or pairs) else ""
 
@@ -215,10 +215,10 @@ def _compared(shown: ShownTable, first: str, second: str) -> Iterator[tuple[_Cel
     for name in (first, second):
         claim = ClaimedCell(Decimal(0), name, "", "")
         cells = [_Cell(claim, shown, value) for value in shown.table.values if value.is_sure]
-        own = [cell for cell in cells if cell.names_row()]
-        if len({cell.value.cell.row for cell in own}) != 1:
+        named = [cell for cell in cells if cell.names_row()]
+        if len({cell.value.cell.row for cell in named}) != 1:
             return
-        rows.append({cell.value.cell.column: cell for cell in own})
+        rows.append({cell.value.cell.column: cell for cell in named})
     for column in rows[0].keys() & rows[1].keys():
         if rows[0][column].value.cell.row != rows[1][column].value.cell.row:
             yield rows[0][column], rows[1][column]

@@ -54,13 +54,13 @@ _ARROWS = {"↑": "higher", "↓": "lower"}
 
 @cache
 def _metrics() -> dict[str, Metric]:
-    known: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for entry in _DATA["metrics"]:
         for written in entry["written"]:
             # An abbreviation in capitals is another word in small letters: SR, ASR, EM.
             key = written if written.isupper() and len(written) < 4 else written.casefold()
-            known[key] = known[written] = Metric(entry["name"], entry["better"])
-    return known
+            metrics[key] = metrics[written] = Metric(entry["name"], entry["better"])
+    return metrics
 
 
 def undecorated(text: str) -> str:

@@ -110,8 +110,8 @@ def names_in_tables(
         for match in _STANDS_FOR.finditer(caption):
             if match["name"] in names:
                 more.append(match["short"])
-    kept = [name for name in dict.fromkeys(more) if len(name) > 1 and name not in _COMMON]
-    return [*names, *(name for name in kept if not is_benchmark(name))][:8]
+    added = [name for name in dict.fromkeys(more) if len(name) > 1 and name not in _COMMON]
+    return [*names, *(name for name in added if not is_benchmark(name))][:8]
 
 
 _NAMED_OURS = re.compile(r"(?P<name>[A-Z][\w .+-]{1,40}?)\W*\((?:[Oo]urs|OURS)\)\W*")

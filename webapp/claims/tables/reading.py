@@ -131,8 +131,12 @@ class Table:
         return next((row + 1 for row, line in enumerate(lines[:limit]) if line), None)
 
     def _is_ruled(self, row: int) -> bool:
-        own = [cell for cell in self.grid.rows[row] if cell is not None and cell.row == row]
-        return bool(own) and len(own) >= self.grid.width / 2 and all(c.has_line_above for c in own)
+        cells = [cell for cell in self.grid.rows[row] if cell is not None and cell.row == row]
+        return (
+            bool(cells)
+            and len(cells) >= self.grid.width / 2
+            and all(c.has_line_above for c in cells)
+        )
 
     def is_block(self, row: int) -> bool:
         """True if the row holds a single label, which names the block of rows below it."""
@@ -353,7 +357,7 @@ class Table:
         row has none, the only label between two rules applies to all its rows. A label written over
         two rows, "Chat &" and "Search" below it, is one.
         """
-        own = self.grid.rows[row][column]
+        first = self.grid.rows[row][column]
         rows = self._between(row, self._is_ruled)
         labels = self._texts(rows, column)
         if labels and rows.start not in labels:
@@ -361,12 +365,12 @@ class Table:
             for cell in only.values() if len(only) == 1 else ():
                 if abs(2 * cell.row + cell.rows - rows.start - rows.stop) <= 1:
                     return cell, True
-            return own, False
+            return first, False
         if not labels:
             rows = self._between(row, self.is_block)
             labels = self._texts(rows, column)
             if rows.start not in labels:
-                return own, not labels
+                return first, not labels
         above = max(r for r in labels if r <= row)
         below = self.grid.rows[above + 1][column] if above + 1 < len(self.grid.rows) else None
         label = labels[above]

@@ -293,9 +293,9 @@ def tables_of(paper: Paper) -> ShownTables:
         return ShownTables(None, None, [])
     page = f"https://arxiv.org/html/{paper.arxiv_id}v{reading.version}"
     shown = shown_tables(paper.title, paper.abstract, reading.tables.all(), page)
-    own, is_main = (corrected(paper, kind) for kind in (Kind.ROW, Kind.MAIN))
+    own_rows, is_main = (corrected(paper, kind) for kind in (Kind.ROW, Kind.MAIN))
     shown = [
-        replace(table, corrected_own=[own[table.key]]) if table.key in own else table
+        replace(table, corrected_own=[own_rows[table.key]]) if table.key in own_rows else table
         for table in shown
     ]
     named = (table for table in shown if is_main.get(table.key))
