@@ -60,8 +60,8 @@ def _of_quote(case: Case, subject: str, value: str | None) -> str:
 
 
 def _of_row(case: Case, subject: str, value: str | None) -> str:
-    own = [table.own_label for table in _tables(case) if table.key == subject]
-    return "" if (value or "") in own else f"{own} instead of {value}"
+    labels = [table.own_label for table in _tables(case) if table.key == subject]
+    return "" if (value or "") in labels else f"{labels} instead of {value}"
 
 
 def _of_main(case: Case, subject: str, value: bool | None) -> str:

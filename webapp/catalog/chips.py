@@ -22,14 +22,14 @@ def refresh() -> int:
 
 
 def _refresh() -> tuple[int, bool]:
-    known = {carried.method.slug: carried for carried in all_carried()}
-    wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
+    methods = {carried.method.slug: carried for carried in all_carried()}
+    chips: dict[int, list[dict[str, str]]] = defaultdict(list)
     shown = DigestEntry.objects.filter(paper=OuterRef("paper"))
-    links = MethodLink.objects.filter(MethodLink.counting(), Exists(shown), method__in=known)
+    links = MethodLink.objects.filter(MethodLink.counting(), Exists(shown), method__in=methods)
     for link in links.order_by("method").select_related("paper"):
-        paper_method = PaperMethod(link, known[link.method])
+        paper_method = PaperMethod(link, methods[link.method])
         mechanism = paper_method.mechanism
         figure = paper_method.carried.best_of(mechanism) if mechanism else None
         chip = {"method": link.method, "name": paper_method.carried.method.title}
-        wanted[link.paper_id].append(chip | {"figure": figure.text if figure else ""})
-    return entries.store_chips(dict(wanted)), True
+        chips[link.paper_id].append(chip | {"figure": figure.text if figure else ""})
+    return entries.store_chips(dict(chips)), True

@@ -63,8 +63,8 @@ class Scope:
 
     def meets(self, other: "Scope") -> bool:
         """True if every part is known and the same for both numbers."""
-        known = all((self.mechanism, self.quantity, self.relation, self.stage))
-        return known and self == other
+        is_complete = all((self.mechanism, self.quantity, self.relation, self.stage))
+        return is_complete and self == other
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Comparison:
             return gettext(_SIZES[self.word])
         if current_language() == "en" and (timed := _TIMED.fullmatch(label)):
             return f"{self.word} per {timed[1]}"
-        words = {"word": gettext(self.word), "quantity": self.quantity}
-        return gettext("%(word)s in %(quantity)s") % words
+        values = {"word": gettext(self.word), "quantity": self.quantity}
+        return gettext("%(word)s in %(quantity)s") % values
 
     @property
     def shown_regime(self) -> str:
@@ -283,7 +283,7 @@ def _only(kinds: dict[str, str], text: str) -> str:
 
     A cache takes up memory, so a text that names both refers to the cache.
     """
-    named = [name for name, words in kinds.items() if re.search(words, text, re.IGNORECASE)]
+    named = [name for name, pattern in kinds.items() if re.search(pattern, text, re.IGNORECASE)]
     if named == ["cache", "memory"]:
         return "cache"
     return named[0] if len(named) == 1 else ""

@@ -90,8 +90,8 @@ def _link(
         if answer.method == method.slug:
             odds += added
             evidence.append(_evidence(answer.quote, "answer", added))
-    if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
-        evidence.insert(0, known)
+    if (identifier := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
+        evidence.insert(0, identifier)
     score = linear.probability(odds)
     # What its definition asks for must be there, whatever the other words.
     required = method.family.required
@@ -99,7 +99,7 @@ def _link(
     agreed = any(reply.method == method.slug and added > 0 for reply, added in answers.items())
     is_sure = bool(has_required) and (agreed or not method.family.needs_answer)
     is_about = is_sure and score >= method.family.threshold
-    relation = _relation(score, is_about, for_it, known is not None)
+    relation = _relation(score, is_about, for_it, identifier is not None)
     if method.proposed_by(arxiv_id):  # a mechanism that is carried here: no words need to tell
         relation = "about"
     if relation is None:
@@ -108,10 +108,10 @@ def _link(
     return Link(method.slug, relation, round(score, 3), evidence[:SHOWN])
 
 
-def _relation(score: float, is_about: bool, phrases_for: float, known: bool) -> str | None:
+def _relation(score: float, is_about: bool, phrases_for: float, is_named: bool) -> str | None:
     if is_about:
         return "about"
-    if known or (phrases_for >= NAMED and score >= USES):
+    if is_named or (phrases_for >= NAMED and score >= USES):
         return "uses"
     return "mentions" if phrases_for >= NAMED else None
 
@@ -129,5 +129,5 @@ def _cited(ids: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\d.])(?:{'|'.join(map(re.escape, ids)) or '(?!)'})(?!\d)")
 
 
-def _evidence(words: str, place: str, weight: float) -> dict[str, Any]:
-    return {"words": words[:200], "place": place, "weight": round(weight, 2)}
+def _evidence(phrase: str, place: str, weight: float) -> dict[str, Any]:
+    return {"words": phrase[:200], "place": place, "weight": round(weight, 2)}

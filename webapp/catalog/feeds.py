@@ -64,8 +64,8 @@ def _respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpRespo
 
 
 def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
-    words = ", ".join(f"“{piece['words']}”" for piece in link.evidence[:3])
-    reason = f"{link.get_relation_display().capitalize()}: {method.title}. {words}".strip()
+    phrases = ", ".join(f"“{piece['words']}”" for piece in link.evidence[:3])
+    reason = f"{link.get_relation_display().capitalize()}: {method.title}. {phrases}".strip()
     return paper_item(site, DigestEntry(paper=link.paper), reason)
 
 

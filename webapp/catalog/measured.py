@@ -86,8 +86,8 @@ class Answered:
         """Unit of its figure."""
         if self.measurement is None:
             return "×" if self.claim.unit == "times" else self.claim.unit
-        wanted = self.claim.answer
-        return "×" if wanted and wanted.quantity == "ratio" else self.measurement.series.y.unit
+        expected = self.claim.answer
+        return "×" if expected and expected.quantity == "ratio" else self.measurement.series.y.unit
 
     @property
     def reasoning(self) -> str:
@@ -112,24 +112,24 @@ def current(measurements: Sequence[Measurement]) -> list[Measurement]:
     """
     smoke = StandingMeasurement.Rank.SMOKE
     measurements = [measurement for measurement in measurements if measurement.row.rank != smoke]
-    kept = {
+    latest = {
         measurement.place: measurement
         for measurement in sorted(measurements, key=lambda measurement: measurement.row.weight)
     }
-    return [measurement for measurement in measurements if kept[measurement.place] is measurement]
+    return [measurement for measurement in measurements if latest[measurement.place] is measurement]
 
 
 def _series(stored: list[StoredSeries]) -> dict[int, Series]:
     """Return the parsed series by primary key; one query for those that are not cached."""
     with _lock:
-        known = {row.pk: _parsed.get((row.run_id, row.pk)) for row in stored}
-    missing = [key for key, series in known.items() if series is None]
+        parsed = {row.pk: _parsed.get((row.run_id, row.pk)) for row in stored}
+    missing = [key for key, series in parsed.items() if series is None]
     if missing:
         read = StoredSeries.objects.in_bulk(missing)
         with _lock:
             for key, row in read.items():
-                known[key] = _parsed[row.run_id, key] = row.parsed()
-    return {key: series for key, series in known.items() if series is not None}
+                parsed[key] = _parsed[row.run_id, key] = row.parsed()
+    return {key: series for key, series in parsed.items() if series is not None}
 
 
 def answer(method: Method, measurements: Sequence[Measurement]) -> list[Answered]:
@@ -148,28 +148,28 @@ def doubts_of(series: Series, point: Point) -> tuple[str, ...]:
 
 
 def _points(
-    wanted: Answer | None, measurements: Sequence[Measurement]
+    expected: Answer | None, measurements: Sequence[Measurement]
 ) -> list[tuple[Measurement | None, Point | None]]:
-    """The point that answers on each hardware: at the wanted x, or the series' largest.
+    """Return the point that answers on each hardware: at the expected x, or the largest.
 
-    Once nothing where no measurement answers.
+    [(None, None)] if no measurement answers.
     """
     answers: list[tuple[Measurement | None, Point | None]] = []
     for measurement in measurements:
         series, of = measurement.series, measurement.place[:2]
-        if wanted is None or of != (wanted.benchmark, wanted.series):
+        if expected is None or of != (expected.benchmark, expected.series):
             continue
-        at = [p for p in series.points if wanted.x is None or p.x == wanted.x]
-        mine = [p for p in at if p.variant == wanted.variant]
-        if mine and wanted.against:
-            mine = _against(mine[-1], [p for p in at if p.variant == wanted.against])
+        points = [p for p in series.points if expected.x is None or p.x == expected.x]
+        mine = [p for p in points if p.variant == expected.variant]
+        if mine and expected.against:
+            mine = _against(mine[-1], [p for p in points if p.variant == expected.against])
         if mine:
             answers.append((measurement, mine[-1]))
     return answers or [(None, None)]
 
 
 def _against(point: Point, others: list[Point]) -> list[Point]:
-    """Return the point with its ratio to another variant's at the same x, or None."""
+    """Return the point with its ratio to another variant's at the same x; [] if it has none."""
     other = next((its for its in others if its.x == point.x), None)
     ratios = intervals.between(point, other) if other else None
     if ratios is None:

@@ -30,17 +30,17 @@ _SHARED = re.compile(
 )
 
 
-def _is_a_name(words: str) -> bool:
+def _is_a_name(phrase: str) -> bool:
     """True if a phrase has a word that is not common to many mechanisms."""
-    return any(not _SHARED.fullmatch(word) for word in re.findall(r"\w+", words))
+    return any(not _SHARED.fullmatch(word) for word in re.findall(r"\w+", phrase))
 
 
 def named(method: Method, title: str, abstract: str) -> Mechanism | None:
     """The mechanism whose name the title gives, else the proposing sentence; None if not one."""
     for text in (title, proposing_sentence(abstract)):
-        found = [mechanism for mechanism in method.mechanisms if _is_named(mechanism, text)]
-        if found:
-            return found[0] if len(found) == 1 else None
+        mechanisms = [mechanism for mechanism in method.mechanisms if _is_named(mechanism, text)]
+        if mechanisms:
+            return mechanisms[0] if len(mechanisms) == 1 else None
     return None
 
 

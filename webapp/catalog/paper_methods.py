@@ -66,10 +66,10 @@ class PaperMethod:
         """The one that a person named, that has the paper's number, or that its words name."""
         method, paper = self.carried.method, self.link.paper
         if self.link.mechanism is not None:
-            known = {mechanism.slug: mechanism for mechanism in method.mechanisms}
-            return known.get(self.link.mechanism)
-        own = method.proposed_by(paper.arxiv_id)
-        return own or mechanisms.named(method, paper.title, paper.abstract)
+            mechanisms_by_slug = {mechanism.slug: mechanism for mechanism in method.mechanisms}
+            return mechanisms_by_slug.get(self.link.mechanism)
+        proposed = method.proposed_by(paper.arxiv_id)
+        return proposed or mechanisms.named(method, paper.title, paper.abstract)
 
     @property
     def reported(self) -> str:
@@ -123,8 +123,8 @@ class PaperMethod:
     @cached_property
     def number(self) -> ReportedNumber | None:
         """The paper's number that a run answers: one whose quantity and stage are known."""
-        known = (n for n in self.numbers if n.scope.quantity and n.scope.stage)
-        return next(known, next(iter(self.numbers), None))
+        scoped = (n for n in self.numbers if n.scope.quantity and n.scope.stage)
+        return next(scoped, next(iter(self.numbers), None))
 
     @property
     def quote(self) -> Quote | None:
@@ -188,9 +188,9 @@ class PaperMethod:
         theirs = [number.hardware, gettext(number.scope.stage), number.size_text] if number else []
         if not any(theirs):
             return gettext("the paper’s stage and length are unknown")
-        words = {name: " ".join(filter(None, parts)) for name, parts in
+        descriptions = {name: " ".join(filter(None, parts)) for name, parts in
                  (("theirs", theirs), ("ours", ours))}  # fmt: skip
-        return gettext("%(theirs)s; here %(ours)s") % words
+        return gettext("%(theirs)s; here %(ours)s") % descriptions
 
     @cached_property
     def experiment(self) -> Experiment | None:
@@ -224,12 +224,12 @@ class PaperMethod:
 
 def methods_of(paper: Paper, claims: Sequence[Claim] | None = None) -> list[PaperMethod]:
     """The methods a paper is about, each with why and with what was measured."""
-    known = registry.slugs()
+    slugs = registry.slugs()
     links = MethodLink.objects.filter(MethodLink.counting(), paper=paper).select_related("paper")
     methods = [
         PaperMethod(link, Carried(registry.get(link.method)), claims)
         for link in links.order_by("-score", "method")
-        if link.method in known
+        if link.method in slugs
     ]
     return sorted(methods, key=lambda method: (method.comparable is None, method.mechanism is None))
 

@@ -79,8 +79,8 @@ def _places(parts: list[str], weight: float, text: list[PaperSentence]) -> Itera
         matches = [match for part in parts if (match := pattern(part).search(sentence.text))]
         if len(matches) == len(parts):
             matches.sort(key=lambda match: match.start())
-            words = " … ".join(" ".join(match[0].split()) for match in matches)
-            yield Found(words, sentence.place, weight * factors[sentence.place])
+            quote = " … ".join(" ".join(match[0].split()) for match in matches)
+            yield Found(quote, sentence.place, weight * factors[sentence.place])
 
 
 def sentences(title: str, abstract: str) -> list[PaperSentence]:

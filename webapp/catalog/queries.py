@@ -49,8 +49,10 @@ class Carried:
     @property
     def verdicts(self) -> list[tuple[Word, int]]:
         """Number of claims with each verdict, in the order of `Word`; a claim counts once."""
-        words = {answered.claim.id: answered.verdict.word for answered in reversed(self.answers)}
-        counts = Counter(words.values())
+        verdict_words = {
+            answered.claim.id: answered.verdict.word for answered in reversed(self.answers)
+        }
+        counts = Counter(verdict_words.values())
         return [(word, counts[word]) for word in Word if counts[word]]
 
     @cached_property

@@ -126,8 +126,8 @@ def equations(slug: str) -> tuple[tuple[Equation, str, str], ...]:
     Each with the file and the block that implement it.
     """
     folder = registry.folder(slug)
-    kept = folder / TRACE_FILE
-    return _equations(folder, kept.stat().st_mtime_ns) if kept.is_file() else ()
+    trace = folder / TRACE_FILE
+    return _equations(folder, trace.stat().st_mtime_ns) if trace.is_file() else ()
 
 
 @lru_cache(maxsize=32)

@@ -70,8 +70,8 @@ def figure(claim: Claim, point: Point | None) -> Figure | None:
         ratio = point.ratio
         if ratio is None:
             return None
-        own = intervals.of_processes(ratio.runs) if point.of == "processes" else None
-        return Figure(*own) if own else Figure(ratio.value, ratio.low, ratio.high)
+        interval = intervals.of_processes(ratio.runs) if point.of == "processes" else None
+        return Figure(*interval) if interval else Figure(ratio.value, ratio.low, ratio.high)
     return Figure(point.estimate, point.low, point.high)
 
 

@@ -35,7 +35,7 @@ def code(request: HttpRequest, method: Method) -> HttpResponse:
     paths = reading.paths(method)
     level = _one_of(request.GET.get("level"), tuple(reading.LEVELS), "shapes")
     path = _one_of(request.GET.get("file"), paths, paths[0] if paths else "")
-    at = paths.index(path) if paths else 0
+    index = paths.index(path) if paths else 0
     context = {
         "method": method,
         "levels": reading.LEVELS,
@@ -43,8 +43,8 @@ def code(request: HttpRequest, method: Method) -> HttpResponse:
         "paths": paths,
         "path": path,
         "file": reading.file(method.slug, path, level) if paths else None,
-        "before": paths[at - 1] if at else "",
-        "after": paths[at + 1] if at + 1 < len(paths) else "",
+        "before": paths[index - 1] if index else "",
+        "after": paths[index + 1] if index + 1 < len(paths) else "",
     }
     return render(request, "catalog/code.html", context)
 
@@ -65,5 +65,5 @@ def documents(request: HttpRequest, method: Method) -> HttpResponse:
     return render(request, "catalog/documents.html", context)
 
 
-def _one_of(asked: str | None, known: tuple[str, ...], default: str) -> str:
-    return asked if asked in known else default
+def _one_of(value: str | None, choices: tuple[str, ...], default: str) -> str:
+    return value if value in choices else default

@@ -40,7 +40,7 @@ def html(slug: str, path: str) -> SafeString:
 
 
 @lru_cache(maxsize=32)
-def _rendered(source: Path, known: tuple[str, ...], _written: int) -> SafeString:
+def _rendered(source: Path, linked: tuple[str, ...], _written: int) -> SafeString:
     """The file's time is an argument so that a page follows its source."""
     tokens = _MARKDOWN.parse(source.read_text(encoding="utf-8"))
     for opening, text in pairwise(tokens):
@@ -52,7 +52,7 @@ def _rendered(source: Path, known: tuple[str, ...], _written: int) -> SafeString
         if name != "href" or value.startswith(("https://", "http://", "#")):
             return value
         path, _, heading = value.partition("#")
-        return f"?{urlencode({'file': path})}#{heading}" if path in known else None
+        return f"?{urlencode({'file': path})}#{heading}" if path in linked else None
 
     cleaned = nh3.clean(
         _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}),

@@ -60,22 +60,22 @@ def highlighted(html: str) -> SafeString:
 @register.simple_tag
 def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
     """One numbered line of source, with what it bound; inside `pre`, where every space shows."""
-    at = f"{file.anchor}-L{row.number}"
+    anchor = f"{file.anchor}-L{row.number}"
     bound = format_html_join(
         "", '<span class="bound">{}</span>', ((tensor,) for tensor in row.tensors)
     )
     return format_html(
         '<span class="row" id="{}"><a class="at" href="#{}" aria-label="{}, line {}">{}</a>{}\n'
         "{}</span>",
-        *(at, at, file.path, row.number, row.number, highlighted(row.html), bound),
+        *(anchor, anchor, file.path, row.number, row.number, highlighted(row.html), bound),
     )
 
 
 @register.filter
 def phrases(link: MethodLink) -> list[str]:
     """The strongest words and phrases for a link, each once."""
-    words = (str(piece["words"]) for piece in link.evidence if piece["weight"] >= 0)
-    unique = {phrase.casefold(): phrase for phrase in words}
+    supporting = (str(piece["words"]) for piece in link.evidence if piece["weight"] >= 0)
+    unique = {phrase.casefold(): phrase for phrase in supporting}
     return list(unique.values())[:PHRASES]
 
 

@@ -43,10 +43,10 @@ class Command(BaseCommand):
     def _file(self, options: dict[str, Any]) -> None:
         given = read_lines(options["report"], Label) if options["report"] else ()
         rows = [row for row in given if not labels.is_trained_on(row.id)]
-        wanted = {row.id for row in rows}
+        identifiers = {row.id for row in rows}
         about, seen = set(), set()
         for paper in read_lines(options["input"], Text):
-            if rows and not options["json"] and paper.id not in wanted:
+            if rows and not options["json"] and paper.id not in identifiers:
                 continue
             linked = evidence.links(paper.id, *paper.pair)
             seen.add(paper.id)
