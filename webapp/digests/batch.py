@@ -111,7 +111,7 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
         (reader, source): fingerprint
         for reader, source, fingerprint in models.values_list("reader", "source", "fingerprint")
     }
-    found = {}
+    by_profile = {}
     for row in profiles.values("pk", "owner_id", *SETTINGS).iterator(chunk_size=500):
         key, owner = row.pop("pk"), row.pop("owner_id")
         model = ""
@@ -120,8 +120,8 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
             model = mine if owner else default_model().fingerprint
         # Sorted, since PostgreSQL returns keys in an order of its own.
         text = json.dumps([model, row], sort_keys=True)
-        found[key] = Setting(sha256(text.encode()).hexdigest(), bool(model))
-    return found
+        by_profile[key] = Setting(sha256(text.encode()).hexdigest(), bool(model))
+    return by_profile
 
 
 def fingerprints(day: Day, profiles: Mapping[int, Setting]) -> dict[int, str]:
@@ -168,8 +168,8 @@ def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
         paper__in=day.announced_before,
         **few("digest__profile__in", profiles),
     )
-    found: dict[int, set[int]] = defaultdict(set)
+    shown: dict[int, set[int]] = defaultdict(set)
     for profile, paper in earlier.values_list("digest__profile", "paper").iterator():
         if profile in profiles:
-            found[profile].add(paper)
-    return found
+            shown[profile].add(paper)
+    return shown

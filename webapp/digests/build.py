@@ -65,24 +65,26 @@ def build(
     """
     if profiles is None:
         site_profile()
-    own = settings(None if profiles is None else {profile.pk for profile in profiles})
-    to_build = {date: set(own) for date in dates}
+    profile_settings = settings(None if profiles is None else {profile.pk for profile in profiles})
+    to_build = {date: set(profile_settings) for date in dates}
     days: list[Date] = []
     # Oldest day first: later days do not show its papers again.
     while to_build:
         date = min(to_build)
-        asked = to_build.pop(date)
+        due = to_build.pop(date)
         day = day_of(date)
-        inputs = fingerprints(day, {key: own[key] for key in own if key in asked})
+        inputs = fingerprints(
+            day, {key: profile_settings[key] for key in profile_settings if key in due}
+        )
         standing = unchanged(date, inputs) if day.announced else {}
-        changed = {key: own[key] for key in inputs if key not in standing}
+        changed = {key: profile_settings[key] for key in inputs if key not in standing}
         for keys in _in_batches(changed):
             for papers in _build_some(day, keys, inputs):
                 for later, key in _announced_later(date, papers):
                     to_build.setdefault(later, set()).add(key)
         on_built(date)
         days.append(date)
-    return Digest.objects.filter(date__in=days, **few("profile__in", own)).order_by(
+    return Digest.objects.filter(date__in=days, **few("profile__in", profile_settings)).order_by(
         "date", "profile_id"
     )
 
@@ -110,10 +112,10 @@ def _build_some(
     if not rules:
         return
     scorer = Scorer(list(rules.values()))
-    kept = scorer.kept(day.candidates, len(day.announced_before))
+    candidates = scorer.kept(day.candidates, len(day.announced_before))
     earlier = shown_before(day, keys)
     drafts = [
-        _Draft(day, profile, scorer, rule, kept[rule], inputs[profile.pk])
+        _Draft(day, profile, scorer, rule, candidates[rule], inputs[profile.pk])
         for rule, profile in enumerate(rules)
     ]
     for start in range(0, len(drafts), WRITTEN):
@@ -212,10 +214,10 @@ class _Draft:
         ]
         self.matched = sum(paper.standing is not Standing.NEAREST for paper in ranked)
         self.entries = []
-        for rank, (kept, row) in enumerate(zip(ranked, _rows(day, ranked), strict=True), 1):
-            paper = day.announced[kept.at].paper
-            odds = kept.log_odds if self.rules.learned else None
-            row["matches"] = scorer.matches(rule, day.candidates[kept.at], odds)
+        for rank, (candidate, row) in enumerate(zip(ranked, _rows(day, ranked), strict=True), 1):
+            paper = day.announced[candidate.at].paper
+            odds = candidate.log_odds if self.rules.learned else None
+            row["matches"] = scorer.matches(rule, day.candidates[candidate.at], odds)
             marks: dict[str, Any] = {"text": version_of(paper.title, paper.abstract)}
             if substring := self.rules.substring:
                 marks["substring"] = True
@@ -286,8 +288,8 @@ def _write(day: Day, drafts: Mapping[int, _Draft]) -> dict[int, set[int]]:
                 entries.append((digest, entry, since.get(content, now)))
             further.append(FurtherMatches(digest=digest, rows=draft.rows))
             changed[key] = changed.get(key, set()) ^ {entry["paper"] for entry in draft.entries}
-        known = [digest for digest in digests.values() if digest.pk]
-        Digest.objects.bulk_update(known, DIGEST_COLUMNS)
+        existing = [digest for digest in digests.values() if digest.pk]
+        Digest.objects.bulk_update(existing, DIGEST_COLUMNS)
         Digest.objects.bulk_create(digest for digest in digests.values() if not digest.pk)
         anew = [matches.digest for matches in further]
         DigestEntry.objects.filter(digest__in=anew).delete()
@@ -306,8 +308,8 @@ def _insert(entries: Sequence[tuple[Digest, dict[str, Any], datetime]]) -> None:
             values: list[Any] = []
             for digest, entry, changed_at in (some := entries[start : start + ROWS]):
                 texts = [entry["json"], _json(entry["marks"]), _json(entry["chips"])]
-                at = connection.ops.adapt_datetimefield_value(changed_at)
-                values += (digest.pk, *(entry[name] for name in PLAIN), *texts, at)
+                timestamp = connection.ops.adapt_datetimefield_value(changed_at)
+                values += (digest.pk, *(entry[name] for name in PLAIN), *texts, timestamp)
             cursor.execute(
                 f"INSERT INTO {DigestEntry._meta.db_table} ({columns})"  # noqa: S608
                 f" VALUES {', '.join([row] * len(some))}",

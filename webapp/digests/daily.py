@@ -77,24 +77,24 @@ def build_asked() -> list[date]:
 
     Returns these days.
     """
-    asked = dict(DayToBuild.objects.order_by("date").values_list("date", "asked_at"))
-    if not asked:
+    days = dict(DayToBuild.objects.order_by("date").values_list("date", "asked_at"))
+    if not days:
         return []
 
     def built(day: date) -> None:
-        if day in asked:  # or a later one with the same papers; what is asked for again stays
-            DayToBuild.objects.filter(date=day, asked_at=asked[day]).delete()
+        if day in days:  # or a later one with the same papers; what is asked for again stays
+            DayToBuild.objects.filter(date=day, asked_at=days[day]).delete()
 
     def build_all() -> tuple[int, bool]:
-        build(asked, on_built=built)
-        return len(asked), True
+        build(days, on_built=built)
+        return len(days), True
 
     recount_stale_frequencies(eastern_date(now()))
-    if not once("build", BUILT_OF, build_all, ENTRY_FORMAT, *asked):
-        for day in asked:
+    if not once("build", BUILT_OF, build_all, ENTRY_FORMAT, *days):
+        for day in days:
             built(day)
     _retire_sample()
-    return list(asked)
+    return list(days)
 
 
 def _retire_sample() -> None:

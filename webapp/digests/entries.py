@@ -25,12 +25,12 @@ def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
         paper=OuterRef("paper"), language=OuterRef("digest__profile__language")
     )
     empty = Value("", TextField())
-    told: dict[str, Any] = {
+    gists: dict[str, Any] = {
         "gist": Coalesce(Subquery(shown.values("gist")[:1]), empty),
         "gist_html": Coalesce(Subquery(shown.values("gist_html")[:1]), empty),
         "summarised_at": Subquery(shown.values("finished_at")[:1]),
     }
-    return entries.annotate(**told)
+    return entries.annotate(**gists)
 
 
 # What decides which papers are summarised automatically.
@@ -55,10 +55,10 @@ def papers_to_summarise(papers_a_day: int, days: int = 2) -> dict[str, list[int]
         day=Max("digest__date"),
         best=Min("rank"),
     )
-    wanted: dict[str, list[int]] = {}
+    by_language: dict[str, list[int]] = {}
     for language, paper, *_ in each.order_by("-on_site", "-day", "best", "paper"):
-        wanted.setdefault(language, []).append(paper)
-    return wanted
+        by_language.setdefault(language, []).append(paper)
+    return by_language
 
 
 def papers_of_latest(papers_a_day: int, days: int = 2) -> list[int]:

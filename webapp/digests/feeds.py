@@ -142,11 +142,11 @@ def _link(site: Site, entry: DigestEntry) -> str:
 @require_safe
 def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
     """Return the feed of a category's announcements: the last days, or the day in `?date=`."""
-    wanted = request.GET.get("date", "")
+    day = request.GET.get("date", "")
     try:
-        date = Date.fromisoformat(wanted) if wanted else None
+        date = Date.fromisoformat(day) if day else None
     except ValueError:
-        raise Http404(f"{wanted[:40]!r} is not a day; write it in the form 2026-03-02.") from None
+        raise Http404(f"{day[:40]!r} is not a day; write it in the form 2026-03-02.") from None
     shown = revision("papers", "listings")
     return feed_http.respond(request, suffix, shown, lambda: _category_source(category, date))
 
@@ -208,14 +208,14 @@ def _search_source(request: HttpRequest) -> FeedSource:
         f"Search: {name}",
         f"The latest papers that hold “{name}”.",
         f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}",
-        lambda site: [paper_item(site, _as_entry(found), reason) for found in results.marked()],
+        lambda site: [paper_item(site, _as_entry(result), reason) for result in results.marked()],
     )
 
 
-def _as_entry(found: MarkedPaper) -> DigestEntry:
+def _as_entry(result: MarkedPaper) -> DigestEntry:
     """Return a search result as an unsaved entry, its matched words marked."""
-    entry = DigestEntry(paper=found.paper, announce_type="new")
-    entry.abstract_html = found.abstract_html
+    entry = DigestEntry(paper=result.paper, announce_type="new")
+    entry.abstract_html = result.abstract_html
     return entry
 
 

@@ -51,16 +51,16 @@ class Filters:
 
     def apply(self, entries: Iterable[DigestEntry]) -> list[DigestEntry]:
         """Return the entries that pass the filters, in the chosen order."""
-        kept = [
+        passing = [
             entry
             for entry in entries
             if all(getattr(self, name) in ("", *has(entry)) for name, (_, has) in FACETS.items())
         ]
         if self.order == "title":
-            kept.sort(key=lambda entry: entry.paper.title.casefold())
+            passing.sort(key=lambda entry: entry.paper.title.casefold())
         elif self.order == "new":
-            kept.sort(key=lambda entry: entry.paper.arxiv_id, reverse=True)
-        return kept
+            passing.sort(key=lambda entry: entry.paper.arxiv_id, reverse=True)
+        return passing
 
 
 # A value of a facet: its label, its number of papers, the query that toggles it, if it is chosen.

@@ -54,16 +54,16 @@ def find_profile(name: str | None, visitor: User | AnonymousUser | None = None) 
     if name is None:
         return site_profile()
     seen = Profile.objects.all() if visitor is None else Profile.visible_to(visitor)
-    found = (
+    profile = (
         seen.filter(slug=name).first()
         or seen.filter(name=name).order_by("pk").first()
         or seen.filter(name__iexact=name).order_by("pk").first()
     )
-    if found is None:
+    if profile is None:
         site_profile()  # so that there is one to suggest
-        known = {word for pair in seen.values_list("slug", "name") for word in pair}
-        raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(known))}")
-    return found
+        names = {word for pair in seen.values_list("slug", "name") for word in pair}
+        raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(names))}")
+    return profile
 
 
 def profile_at(slug: str | None, visitor: User | AnonymousUser, key: str = "") -> Profile:
@@ -80,9 +80,9 @@ def profile_at(slug: str | None, visitor: User | AnonymousUser, key: str = "") -
 def find_digest(profile: Profile, date: Date | None) -> Digest:
     """The profile's digest of `date`, or its latest. Raises NotFoundError."""
     digests = Digest.objects.filter(profile=profile)
-    found = digests.first() if date is None else digests.filter(date=date).first()
-    if found is not None:
-        return found
+    digest = digests.first() if date is None else digests.filter(date=date).first()
+    if digest is not None:
+        return digest
     if date and (near := list(filter(None, neighbouring_dates(profile, date)))):
         days = " and ".join(day.isoformat() for day in near)
         raise NotFoundError(f"“{profile.name}” has no digest of {date}. The nearest: {days}.")
@@ -97,10 +97,10 @@ def day(text: str) -> Date:
         raise ArgumentTypeError(f"{text!r}: write a day as 2026-03-02") from None
 
 
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    folded = {other.casefold(): other for other in known}
+def _suggestion(name: str, names: Sequence[str]) -> str:
+    folded = {other.casefold(): other for other in names}
     close = [folded[other] for other in get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
     if close:
         return f"Did you mean {' or '.join(close)}?"
-    listed = ", ".join(known[:10])
-    return f"There are: {listed}{', …' if len(known) > 10 else ''}."
+    listed = ", ".join(names[:10])
+    return f"There are: {listed}{', …' if len(names) > 10 else ''}."

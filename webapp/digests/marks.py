@@ -56,16 +56,16 @@ def without_marks(html: str) -> str:
 
 def with_marks(html: str, marks: Iterable[Mark]) -> str:
     """Insert marks into a paper's HTML."""
-    found = []
+    places = []
     for piece, number, keys in marks:
         for start in _places(piece, html)[number : number + 1]:
-            found.append((start, piece, keys))
-    parts, at = [], 0
-    for start, piece, keys in sorted(found):
-        if start >= at:
-            parts += [html[at:start], f'<mark data-k="{keys}">{piece}</mark>']
-            at = start + len(piece)
-    return "".join([*parts, html[at:]])
+            places.append((start, piece, keys))
+    parts, end = [], 0
+    for start, piece, keys in sorted(places):
+        if start >= end:
+            parts += [html[end:start], f'<mark data-k="{keys}">{piece}</mark>']
+            end = start + len(piece)
+    return "".join([*parts, html[end:]])
 
 
 def _places(piece: str, html: str) -> list[int]:

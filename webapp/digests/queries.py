@@ -25,14 +25,14 @@ def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
     """
     whose = Digest.objects.filter(**{"profile__slug": slug} if slug else {"profile__is_site": True})
     beside = Digest.objects.filter(profile=OuterRef("profile")).order_by("date").values("date")
-    known = whose.select_related("profile", "further").annotate(
+    digests = whose.select_related("profile", "further").annotate(
         previous=Subquery(beside.filter(date__lt=OuterRef("date")).reverse()[:1]),
         next=Subquery(beside.filter(date__gt=OuterRef("date"))[:1]),
         sampled=Exists(Listing.objects.filter(source=Listing.Source.SAMPLE)),
     )
     # The sample stays first until a day has something for the site's own list.
-    latest = known.order_by("-date") if slug else known.order_by("-is_sample", "-date")
-    return (known.filter(date=date) if date else latest).first()
+    latest = digests.order_by("-date") if slug else digests.order_by("-is_sample", "-date")
+    return (digests.filter(date=date) if date else latest).first()
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:
@@ -44,9 +44,9 @@ def digest_entries(digest: Digest) -> list[DigestEntry]:
         written = shown_summaries().filter(
             paper__in=[entry.paper_id for entry in stored], language=digest.profile.language
         )
-        told = {summary.paper_id: summary for summary in written.reverse()}
+        summaries = {summary.paper_id: summary for summary in written.reverse()}
         for entry in stored:
-            if summary := told.get(entry.paper_id):
+            if summary := summaries.get(entry.paper_id):
                 entry.gist, entry.gist_html = summary.gist, summary.gist_html
                 entry.summarised_at = summary.finished_at
     return stored

@@ -17,11 +17,11 @@ from webapp.ui.pages import reader_of
 @require_safe
 def archive(request: HttpRequest) -> HttpResponse:
     """Show every day that has a digest, month by month; with `?date=`, that day."""
-    found = profile_at(request.GET.get("profile"), reader_of(request))
+    profile = profile_at(request.GET.get("profile"), reader_of(request))
     with suppress(ValueError):
         if chosen := parse_date(request.GET.get("date", "")):
-            return redirect(day_address(found, chosen))
-    context = {"profile": found, "months": queries.months(found) if found.pk else []}
+            return redirect(day_address(profile, chosen))
+    context = {"profile": profile, "months": queries.months(profile) if profile.pk else []}
     return render(request, "digests/archive.html", context)
 
 

@@ -48,7 +48,9 @@ def _explain(paper: Paper, feed: Profile, dates: list[Date]) -> Explanation:
     if not dates:
         return Explanation(feed, None, _("It was in no announcement that this site has read."))
     date = entry.digest.date if entry else dates[0]
-    announced = next(found for found in announced_on(date) if found.paper == paper)
+    announced = next(
+        announcement for announcement in announced_on(date) if announcement.paper == paper
+    )
     try:
         rules = rules_of(feed)
     except ProfileError as error:
@@ -101,17 +103,19 @@ def _by_score(candidate: Candidate, rules: Rules) -> Iterator[str]:
     if paper and learned and paper.closeness >= CLOSE:
         return
     matches = [match for match in scorer.matches(0, candidate) if "closeness" not in match]
-    words = ", ".join(f"“{match.get('text') or match['keyword']}”" for match in matches)
+    phrases = ", ".join(f"“{match.get('text') or match['keyword']}”" for match in matches)
     if learned:
         far = _("It is further from what you saved than the papers that the feed lists.")
         if learned.keyword_closeness:
             far = _("It is further from the papers this feed is about than those that it lists.")
-        yield f"{_('It matches %s.') % words} {far}" if words else far
+        yield f"{_('It matches %s.') % phrases} {far}" if phrases else far
     elif not matches:
         yield _("None of the feed’s keywords is in its title or abstract.")
     elif paper and paper.standing is Standing.MENTIONS:
-        yield _("It mentions %s once, outside the title and the sentence on what it does.") % words
+        yield (
+            _("It mentions %s once, outside the title and the sentence on what it does.") % phrases
+        )
     else:
-        score = {"words": words, "least": f"{rules.min_score:g}"}
+        score = {"words": phrases, "least": f"{rules.min_score:g}"}
         score["points"] = f"{sum(match['points'] for match in matches):.1f}"
         yield _("It matches %(words)s with %(points)s points; it takes %(least)s.") % score

@@ -161,9 +161,10 @@ class ProfileForm(forms.Form):
             self.profile_settings = checked_settings(data)
             if self.profile_settings.matching == Profile.Matching.RARITY:
                 keywords = self.profile_settings.keywords
-                known = count_frequencies([keyword.keyword for keyword in keywords])
+                frequencies = count_frequencies([keyword.keyword for keyword in keywords])
                 self.profile_settings.keywords = [
-                    replace(keyword, frequency=known.get(keyword.keyword)) for keyword in keywords
+                    replace(keyword, frequency=frequencies.get(keyword.keyword))
+                    for keyword in keywords
                 ]
         except ProfileError as error:
             # Fields that failed before are missing from `data`, and have their errors already.
@@ -203,15 +204,15 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
     """
     terms = _parsed(q).terms
     sought = [term for term in terms if not term.exclude and term.column != "categories"]
-    known = {category_word(name): name for name in categories()}
-    asked = [
-        known[term.words[0]]
+    names = {category_word(name): name for name in categories()}
+    chosen = [
+        names[term.words[0]]
         for term in terms
-        if term.column == "categories" and not term.exclude and term.words[0] in known
+        if term.column == "categories" and not term.exclude and term.words[0] in names
     ]
     return {
         "name": " ".join(q.split())[:80],
-        "categories": " ".join([category] if category else asked or known.values()),
+        "categories": " ".join([category] if category else chosen or names.values()),
         "keywords": "\n".join(f"{_term_keyword(term)} ; 1 ; 0" for term in sought),
         "exclude": "\n".join(
             _term_keyword(term) for term in terms if term.exclude and not _left_out(term)

@@ -29,17 +29,19 @@ def count_frequencies(keywords: Collection[str]) -> dict[str, float]:
 
     A site with few papers only has the frequencies of the default profile.
     """
-    words = [text for text in keywords if not author_of(text)]
+    terms = [text for text in keywords if not author_of(text)]
     papers = _recent_papers()
     if len(papers) < LEAST_PAPERS:
-        return {text: KEYWORDS[text] for text in words if text in KEYWORDS}
-    found: Counter[int] = Counter()
-    matchers = term_matchers([term(text) for text in words], single=len(words) <= A_PROFILE)
+        return {text: KEYWORDS[text] for text in terms if text in KEYWORDS}
+    counts: Counter[int] = Counter()
+    matchers = term_matchers([term(text) for text in terms], single=len(terms) <= A_PROFILE)
     for title, abstract in papers:
         texts = FoldedText(title), FoldedText(abstract)
         for matcher in matchers:
-            found.update(matcher.match(*texts)[1])
-    return {text: round(1000 * found[number] / len(papers), 1) for number, text in enumerate(words)}
+            counts.update(matcher.match(*texts)[1])
+    return {
+        text: round(1000 * counts[number] / len(papers), 1) for number, text in enumerate(terms)
+    }
 
 
 def _recent_papers() -> list[tuple[str, str]]:
@@ -62,11 +64,14 @@ def recount_stale_frequencies(today: Date) -> None:
     keys = list(stale.values_list("pk", flat=True))
     for start in range(0, len(keys), TOGETHER):
         some = list(Profile.objects.filter(pk__in=keys[start : start + TOGETHER]))
-        words = {keyword["keyword"] for profile in some for keyword in profile.keywords}
-        known = count_frequencies(sorted(words))
+        terms = {keyword["keyword"] for profile in some for keyword in profile.keywords}
+        frequencies = count_frequencies(sorted(terms))
         for profile in some:
             keywords = [
-                {**keyword, "frequency": known.get(keyword["keyword"], keyword.get("frequency"))}
+                {
+                    **keyword,
+                    "frequency": frequencies.get(keyword["keyword"], keyword.get("frequency")),
+                }
                 for keyword in profile.keywords
             ]
             # Unless its reader has changed it meanwhile: then it is counted by the next poll.

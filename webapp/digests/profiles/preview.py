@@ -54,18 +54,18 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
     scorer = Scorer([new] if old is None else [new, old])
     changes = []
     for day in days:
-        kept = scorer.kept(day.candidates)
-        after, mentioned = _ranked(day, new, kept[0], shown_new)
-        before = {} if old is None else _ranked(day, old, kept[1], shown_old)[0]
+        candidates = scorer.kept(day.candidates)
+        after, mentioned = _ranked(day, new, candidates[0], shown_new)
+        before = {} if old is None else _ranked(day, old, candidates[1], shown_old)[0]
         changes.append(_compare(day.date, before, after, mentioned))
     return changes[::-1]
 
 
 def _ranked(
-    day: Day, rules: Rules, kept: Sequence[Kept], shown: set[int]
+    day: Day, rules: Rules, candidates: Sequence[Kept], shown: set[int]
 ) -> tuple[dict[int, DigestEntry], int]:
     """Return the papers of the list by primary key, and the number of further ones."""
-    ranked, _further = rank_unseen(day, rules, kept, shown)
+    ranked, _further = rank_unseen(day, rules, candidates, shown)
     shown.update(day.announced[paper.at].paper.pk for paper in ranked)
     entries = [
         DigestEntry(paper=day.announced[paper.at].paper, rank=rank, score=paper.score)

@@ -191,15 +191,15 @@ def known_model(owner: int | None, source: str) -> Learned | None:
 def known_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
     """Return what was learned for profiles, by reader (0 for none) and source; one query."""
     learning = [profile for profile in profiles if profile.ranking != Profile.Ranking.RULES]
-    wanted = {(profile.owner_id, profile.learn_from) for profile in learning if profile.owner_id}
+    sources = {(profile.owner_id, profile.learn_from) for profile in learning if profile.owner_id}
     ownerless = {
         (0, profile.learn_from): default_model() for profile in learning if not profile.owner_id
     }
     models = (
-        LearnedModel.objects.filter(reader__in={owner for owner, _ in wanted}) if wanted else ()
+        LearnedModel.objects.filter(reader__in={owner for owner, _ in sources}) if sources else ()
     )
     keyed = (((model.reader_id, model.source), model) for model in models)
-    return ownerless | {key: learned_of(model) for key, model in keyed if key in wanted}
+    return ownerless | {key: learned_of(model) for key, model in keyed if key in sources}
 
 
 def save_settings(profile: Profile, new: ProfileSettings) -> None:

@@ -109,9 +109,9 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         return redirect("digests:profile", saved.slug)
     changes = []
     if valid:
-        asked = form.profile_settings
-        learned = model_for(owner, asked.learn_from) if asked.ranking != "rules" else None
-        changes = preview_profile(profile, _rules(profile), asked.rules(learned))
+        chosen = form.profile_settings
+        learned = model_for(owner, chosen.learn_from) if chosen.ranking != "rules" else None
+        changes = preview_profile(profile, _rules(profile), chosen.rules(learned))
     # Papers of 1,000 with each keyword, where they were counted.
     stored = [Keyword(**keyword) for keyword in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored

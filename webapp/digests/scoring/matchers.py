@@ -51,9 +51,9 @@ class AutomatonMatcher:
         # To fold a text costs a third of the search in it, so ASCII is searched as it is, without
         # regard to case. Of a folded word only ASCII letters match ASCII ones, but a substring is
         # in lower case alone: its U+017F would match an s.
-        words = kind is Kind.WORDS
+        is_words = kind is Kind.WORDS
         self._for_ascii = self._compiled(
-            [f"(?i){source}" if words or source.isascii() else source for source in sources]
+            [f"(?i){source}" if is_words or source.isascii() else source for source in sources]
         )
 
     def _compiled(self, sources: Sequence[str]) -> re2.Set | None:

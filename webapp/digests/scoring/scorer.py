@@ -112,12 +112,14 @@ class Scorer:
         self._points: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._signed: dict[Sought, list[tuple[int, _Points]]] = defaultdict(list)
         self._excluded: dict[Sought, list[int]] = defaultdict(list)
-        self._asked: list[list[_Asked]] = []  # by rule and position
+        self._weighted: list[list[_WeightedTerm]] = []  # by rule and position
         for index, ruleset in enumerate(self.rules):
-            self._asked.append([self._asks(keyword, ruleset) for keyword in ruleset.keywords])
-            for asked in self._asked[index]:
-                given = self._signed if asked.has_sign else self._points
-                given[asked.sought].append((index, asked.points))
+            self._weighted.append(
+                [self._weighted_term(keyword, ruleset) for keyword in ruleset.keywords]
+            )
+            for weighted in self._weighted[index]:
+                given = self._signed if weighted.has_sign else self._points
+                given[weighted.sought].append((index, weighted.points))
             for text in ruleset.exclude:
                 self._excluded[self._sought(text, ruleset)].append(index)
         everything = [*self._points, *self._signed, *self._excluded]
@@ -155,43 +157,47 @@ class Scorer:
                 read.add(candidate, admitted)
             if not admitted:
                 continue
-            found = self._points_by_rule(candidate)
-            for rule, known in self._learned.items():
-                if candidate.id in known.saved_papers:
-                    found.excluded.add(rule)
-            for rule, points in found.points.items():
-                if points >= self._least[rule] and rule in admitted and rule not in found.excluded:
-                    standing, by_author = self._standing(rule, found), rule in found.by_author
-                    kept = Kept(index, points / UNIT, by_author=by_author, standing=standing)
-                    keeping[rule].append(kept)
-            for rule in found.excluded & self._learned.keys():
+            matched = self._points_by_rule(candidate)
+            for rule, model in self._learned.items():
+                if candidate.id in model.saved_papers:
+                    matched.excluded.add(rule)
+            for rule, points in matched.points.items():
+                if (
+                    points >= self._least[rule]
+                    and rule in admitted
+                    and rule not in matched.excluded
+                ):
+                    standing, by_author = self._standing(rule, matched), rule in matched.by_author
+                    selected = Kept(index, points / UNIT, by_author=by_author, standing=standing)
+                    keeping[rule].append(selected)
+            for rule in matched.excluded & self._learned.keys():
                 read.excluded[rule].append(index)
         odds: dict[int, Floats] = {}  # by model: a reader's profiles share theirs
         vectors = Vectors.of(read.texts) if self._learned else None
-        for rule, known in self._learned.items():
-            if id(known) not in odds and vectors:
-                odds[id(known)] = known.log_odds(vectors)
-            keeping[rule] = self._close(rule, read, odds[id(known)], keeping[rule], spare)
+        for rule, model in self._learned.items():
+            if id(model) not in odds and vectors:
+                odds[id(model)] = model.log_odds(vectors)
+            keeping[rule] = self._close(rule, read, odds[id(model)], keeping[rule], spare)
         return keeping
 
     def excluding(self, candidate: Candidate) -> set[int]:
         """Return the rules that exclude a candidate."""
         return self._points_by_rule(candidate).excluded
 
-    def _standing(self, rule: int, found: _ByRule) -> Standing:
+    def _standing(self, rule: int, matched: _ByRule) -> Standing:
         if not self.rules[rule].by_place:
             return Standing.ABOUT
-        if rule not in found.about:
+        if rule not in matched.about:
             return Standing.MENTIONS
-        if rule in found.titled or rule in found.by_author:
+        if rule in matched.titled or rule in matched.by_author:
             return Standing.ABOUT
-        return Standing.ABOUT if found.points[rule] >= self._minima[rule] else Standing.BELOW
+        return Standing.ABOUT if matched.points[rule] >= self._minima[rule] else Standing.BELOW
 
     def _close(
         self, rule: int, read: _Read, odds: Floats, matching: list[Kept], spare: int | None
     ) -> list[Kept]:
         """Return the papers that a learning rule keeps: its matches and the closest others."""
-        known, size = self._learned[rule], self.rules[rule].size
+        model, size = self._learned[rule], self.rules[rule].size
         matches_by_place = {paper.at: paper for paper in matching}
         considered = read.considered(rule)
         if spare is not None:
@@ -202,41 +208,43 @@ class Scorer:
                 open_odds.partition(-most)
                 considered &= odds >= open_odds[-most]
                 considered[list(matches_by_place)] = True
-        kept = []
-        for at in considered.nonzero()[0].tolist():
-            log_odds, matched = float(odds[at]), matches_by_place.get(at)
-            refusal = known.refusal(*read.texts[at])[0]
+        closest = []
+        for index in considered.nonzero()[0].tolist():
+            log_odds, matched = float(odds[index]), matches_by_place.get(index)
+            refusal = model.refusal(*read.texts[index])[0]
             points = self._closeness_points(rule, log_odds, refusal)
             by_rules = (matched.score if matched else 0.0) + points.refusal
             score = round(by_rules + points.closeness, 6)
-            closeness = known.closeness(log_odds) - refusal
+            closeness = model.closeness(log_odds) - refusal
             standing = matched.standing if matched else Standing.NEAREST
-            if matched and known.keyword_closeness:
-                closeness += known.keyword_closeness * min(matched.score, MOST_POINTS)
+            if matched and model.keyword_closeness:
+                closeness += model.keyword_closeness * min(matched.score, MOST_POINTS)
                 standing = Standing.ABOUT if closeness >= learned.CLOSE else Standing.BELOW
             by_author = bool(matched and matched.by_author)
-            kept.append(
-                Kept(at, score, bool(matched), by_rules, log_odds, closeness, by_author, standing)
+            closest.append(
+                Kept(
+                    index, score, bool(matched), by_rules, log_odds, closeness, by_author, standing
+                )
             )
-        return kept
+        return closest
 
     def _closeness_points(self, rule: int, log_odds: float, refusal: float) -> _ClosenessPoints:
         """Points for closeness, and lost by a refusal: in hundredths where nothing else counts."""
-        known = self._learned[rule]
+        model = self._learned[rule]
         if self.rules[rule].keywords:
-            points, lost = learned.points(known.share(log_odds)), learned.PUSH * refusal
+            points, lost = learned.points(model.share(log_odds)), learned.PUSH * refusal
         else:
-            points, lost = max(0.0, 100 * known.closeness(log_odds)), 100 * refusal
+            points, lost = max(0.0, 100 * model.closeness(log_odds)), 100 * refusal
         return _ClosenessPoints(round(points, 1), -round(lost, 1))
 
     def keywords(self, rule: int, candidate: Candidate) -> list[str]:
         """Return the keywords that `matches` has, in a tenth of its time."""
         in_title, anywhere = self._find(candidate)
         return [
-            asked.keyword
-            for asked in self._asked[rule]
-            if asked.sought in anywhere
-            and asked.points.at("title" if asked.sought in in_title else "repeated")
+            weighted.keyword
+            for weighted in self._weighted[rule]
+            if weighted.sought in anywhere
+            and weighted.points.at("title" if weighted.sought in in_title else "repeated")
         ]
 
     def matches(
@@ -248,10 +256,10 @@ class Scorer:
         """
         rules, paper = self.rules[rule], _paper(candidate)
         in_title, anywhere = self._find(candidate)
-        found: list[Match] = []
+        matches: list[Match] = []
         has_own = False  # a keyword without a sign
-        for asked in self._asked[rule]:
-            sought = asked.sought
+        for weighted in self._weighted[rule]:
+            sought = weighted.sought
             if sought not in anywhere:
                 continue
             where: list[PaperField] = ["authors"]
@@ -261,41 +269,41 @@ class Scorer:
                 if not where or self._terms[sought] in paper.abstract:
                     where.append("abstract")
             place: Place = "title" if "title" in where else "repeated"
-            if by_place := asked.points.by_place and isinstance(sought, int):
+            if by_place := weighted.points.by_place and isinstance(sought, int):
                 place = place if place == "title" else paper.place(self._terms[sought])
-            if points := asked.points.at(place):
-                has_own |= not asked.has_sign
-                match = _match(asked.keyword, where, points / UNIT, asked.rarity)
-                words = _first_text(self._terms[sought], paper) if isinstance(sought, int) else ""
-                if words.casefold() not in {"", keyword_name(asked.keyword).casefold()}:
-                    match["text"] = words
+            if points := weighted.points.at(place):
+                has_own |= not weighted.has_sign
+                match = _match(weighted.keyword, where, points / UNIT, weighted.rarity)
+                phrase = _first_text(self._terms[sought], paper) if isinstance(sought, int) else ""
+                if phrase.casefold() not in {"", keyword_name(weighted.keyword).casefold()}:
+                    match["text"] = phrase
                 if by_place:
                     match["place"] = place
-                found.append(match)
+                matches.append(match)
         if not has_own:
-            found = []
+            matches = []
         if rules.learned is not None:
-            if found and round(total(found) * UNIT) < self._least[rule]:
-                found = []  # too little for the profile's minimum, so nothing of it counts
+            if matches and round(total(matches) * UNIT) < self._least[rule]:
+                matches = []  # too little for the profile's minimum, so nothing of it counts
             if log_odds is None:
                 text = candidate.title, candidate.abstract
                 log_odds = float(rules.learned.log_odds(Vectors.of([text]))[0])
-            found += self._learned_matches(rule, rules.learned, candidate, log_odds)
-        return found
+            matches += self._learned_matches(rule, rules.learned, candidate, log_odds)
+        return matches
 
     def _learned_matches(
-        self, rule: int, known: Learned, candidate: Candidate, log_odds: float
+        self, rule: int, model: Learned, candidate: Candidate, log_odds: float
     ) -> Iterator[Match]:
         """Yield how close a candidate is, and to what; then what speaks against it."""
         text = candidate.title, candidate.abstract
-        refusal, refused = known.refusal(*text)
-        closeness = known.closeness(log_odds) - refusal
+        refusal, refused = model.refusal(*text)
+        closeness = model.closeness(log_odds) - refusal
         points = self._closeness_points(rule, log_odds, refusal)
-        what = learned.CHOSEN if known.keyword_closeness else learned.SAVED
+        what = learned.CHOSEN if model.keyword_closeness else learned.SAVED
         close = _match(what, [], points.closeness, "learned")
         close["closeness"] = learned.closeness_in_words(closeness)
         if closeness >= learned.CLOSE:
-            cosine, (title, identifier) = known.saved.nearest(*text)
+            cosine, (title, identifier) = model.saved.nearest(*text)
             if cosine >= learned.NEAR:
                 close |= {"near": title, "near_id": identifier}
         yield close
@@ -303,12 +311,14 @@ class Scorer:
             unlike = _match(learned.UNLIKE, [], points.refusal, "learned")
             yield unlike | {"near": refused[0], "near_id": refused[1]}
 
-    def _asks(self, keyword: Keyword, rules: Rules) -> _Asked:
+    def _weighted_term(self, keyword: Keyword, rules: Rules) -> _WeightedTerm:
         """Return the search term of a keyword with the points it earns under these rules."""
         has_sign = _has_sign(keyword, rules)
         rarity = rarity_of(keyword.frequency) if rules.by_rarity and not has_sign else ""
         sought = self._sought(keyword.keyword, rules)
-        return _Asked(keyword.keyword, sought, _keyword_points(keyword, rules), has_sign, rarity)
+        return _WeightedTerm(
+            keyword.keyword, sought, _keyword_points(keyword, rules), has_sign, rarity
+        )
 
     def _sought(self, keyword: str, rules: Rules) -> Sought:
         """Return the author in `keyword`, or its term's number, which all rules share."""
@@ -394,7 +404,7 @@ class _Points(NamedTuple):
         return self.mention if place == "mention" else self.outside
 
 
-class _Asked(NamedTuple):
+class _WeightedTerm(NamedTuple):
     """A keyword's search term, with its points under some rules."""
 
     keyword: str
@@ -417,11 +427,11 @@ class _Paper:
 
     def place(self, sought: Term) -> Place:
         """Return the weightiest place of a term that is not in the title."""
-        if (known := self._places.get((sought.kind, sought.source))) is None:
+        if (place := self._places.get((sought.kind, sought.source))) is None:
             repeated: Place = "repeated" if self.abstract.repeats(sought) else "mention"
-            known = "proposal" if sought in self._proposal else repeated
-            self._places[sought.kind, sought.source] = known
-        return known
+            place = "proposal" if sought in self._proposal else repeated
+            self._places[sought.kind, sought.source] = place
+        return place
 
 
 _paper = lru_cache(A_DAY)(_Paper)  # the same for every profile of a day
@@ -436,10 +446,10 @@ def _first_text(sought: Term, paper: _Paper) -> str:
 
 
 def _match(keyword: str, where: list[PaperField], points: float, rarity: str = "") -> Match:
-    found = Match(keyword=keyword, where=where, points=points)
+    match = Match(keyword=keyword, where=where, points=points)
     if rarity:
-        found["rarity"] = rarity
-    return found
+        match["rarity"] = rarity
+    return match
 
 
 def _has_sign(keyword: Keyword, rules: Rules) -> bool:

@@ -121,9 +121,9 @@ class Term:
         return [(origin[start], origin[end - 1] + 1) for start, end in self._spans(folded)]
 
     def _spans(self, folded: str) -> Iterator[tuple[int, int]]:
-        at = 0
+        position = 0
         for _ in range(MAX_SPANS):
-            match = self.pattern.search(folded, at)
+            match = self.pattern.search(folded, position)
             if match is None:
                 return
             # The group of the synonym that matched; a regular expression may have further groups.
@@ -131,8 +131,8 @@ class Term:
             if end > start:
                 yield start, end
             # The delimiter right of a word may also be the one left of the next word.
-            at = max(end, at + 1) if end > start else end + 1
-            if at > len(folded):
+            position = max(end, position + 1) if end > start else end + 1
+            if position > len(folded):
                 return
 
 

@@ -87,8 +87,8 @@ def from_proposal(html: str, abstract: str) -> SafeString:
     """Return an abstract's HTML with what stands before its informative sentence in a span."""
     words = re.split(r"\s+|[-\\$&<>\"'{}]", informative_sentence(abstract), maxsplit=5)[:5]
     opening = re.compile(r"(?:\s|<[^>]*>)+".join(map(re.escape, filter(None, words[:-1]))))
-    found = opening.search(html) if len(words) > 3 else None
-    before = html[: found.start()] if found else ""
+    match = opening.search(html) if len(words) > 3 else None
+    before = html[: match.start()] if match else ""
     if not before.strip() or len(re.findall(r"<\w", before)) != before.count("</"):
         return mark_safe(html)  # noqa: S308 - sanitised before
     return mark_safe(f'<span class="before">{before}</span>{html[len(before) :]}')  # noqa: S308

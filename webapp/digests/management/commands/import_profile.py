@@ -38,12 +38,12 @@ class Command(BaseCommand):
             message = f"{path} cannot be imported; nothing was changed: {error}"
             raise CommandError(message, returncode=2) from None
         with transaction.atomic():
-            found = Profile.objects.select_for_update().filter(name=new.name, owner=None).first()
-            profile = found or Profile()
+            existing = Profile.objects.select_for_update().filter(name=new.name, owner=None).first()
+            profile = existing or Profile()
             save_settings(profile, new)
         built = build(dates(DAYS), [profile])  # so that its page is not empty
         self.stdout.write(
-            f"{'Updated' if found else 'Imported'} the profile “{profile.name}” "
+            f"{'Updated' if existing else 'Imported'} the profile “{profile.name}” "
             f"({len(profile.keywords)} keywords, {len(profile.categories)} categories, "
             f"{profile.matching} matching); digests of {len(built)} past days.\n"
             f"  Page   /p/{profile.slug}/\n"

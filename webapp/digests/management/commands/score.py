@@ -69,10 +69,14 @@ def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
     the fields with the keyword: "title", "abstract", both, or "authors". By place, `kept` is true
     of papers that are about it, and `also_mentioned` of the others that have a keyword.
     """
-    matches, kept = scorer.matches(0, paper), scorer.kept([paper])[0]
-    about = [paper for paper in kept if paper.standing is Standing.ABOUT]
+    matches, candidates = scorer.matches(0, paper), scorer.kept([paper])[0]
+    about = [paper for paper in candidates if paper.standing is Standing.ABOUT]
     row = {"id": paper.id, "score": total(matches), "kept": bool(about), "matches": matches}
-    return row | {"also_mentioned": bool(kept and not about)} if scorer.rules[0].by_place else row
+    return (
+        row | {"also_mentioned": bool(candidates and not about)}
+        if scorer.rules[0].by_place
+        else row
+    )
 
 
 def _cells(scored: dict[str, Any]) -> tuple[str, ...]:
