@@ -78,8 +78,8 @@ def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
     """
     entries: list[Entry] = []
     for start in range(0, len(identifiers), IDS):
-        asked = list(identifiers[start : start + IDS])
-        for answer in _answers(arxiv.Search(id_list=asked, max_results=len(asked)), ""):
+        batch = list(identifiers[start : start + IDS])
+        for answer in _answers(arxiv.Search(id_list=batch, max_results=len(batch)), ""):
             if isinstance(answer, Entry):
                 entries.append(answer)
             else:

@@ -29,12 +29,12 @@ class VersionChange:
 
 def versions(paper: Paper) -> list[tuple[PaperVersion, VersionChange | None]]:
     """Each kept version with its changes from the one kept before it, the latest first."""
-    kept = list(paper.versions.all())
+    stored = list(paper.versions.all())
     changes = [
         VersionChange(old, compare(old.title, new.title), compare(old.abstract, new.abstract))
-        for old, new in pairwise(kept)
+        for old, new in pairwise(stored)
     ]
-    return list(zip(kept, [None, *changes], strict=False))[::-1]
+    return list(zip(stored, [None, *changes], strict=False))[::-1]
 
 
 def compare(old: str, new: str) -> tuple[Span, ...]:

@@ -24,12 +24,12 @@ def enrich(most: int = arxiv_api.IDS, *, at: datetime | None = None) -> tuple[in
         is_sample=True, announcements__listing__source=Listing.Source.SAMPLE
     ).filter(enriched_at=None, enrich_tries__lt=MOST_TRIES)
     waiting = waiting.order_by("enrich_tries", "-pk")
-    asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
-    entries = [entry for entry in arxiv_api.lookup(asked) if entry.arxiv_id in asked]
+    identifiers = list(waiting.values_list("arxiv_id", flat=True)[:most])
+    entries = [entry for entry in arxiv_api.lookup(identifiers) if entry.arxiv_id in identifiers]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     # Of a paper just replaced the API may still have the previous version.
     answered = [paper for paper in papers.values() if paper.enriched_at]
-    unknown = Paper.objects.filter(arxiv_id__in=asked, enriched_at=None)
+    unknown = Paper.objects.filter(arxiv_id__in=identifiers, enriched_at=None)
     unknown.update(enrich_tries=F("enrich_tries") + 1)
     days = Listing.objects.filter(announcements__paper__in=answered).order_by()
     return len(answered), set(days.values_list("date", flat=True).distinct())

@@ -100,24 +100,24 @@ def folded(text: str) -> tuple[str, Sequence[int]]:
 @lru_cache(500)  # a day has some three hundred such abstracts, in which each profile looks
 def _folded(text: str) -> tuple[str, Sequence[int]]:
     low = "".join(char.lower() for char in text)
-    places = [at for at, char in enumerate(text) for _ in char.lower()]
+    places = [place for place, char in enumerate(text) for _ in char.lower()]
     for pattern, to in _FORMULAS if "$" in text else ():
         groups = range(1, to.count("\\") + 1)
-        kept: list[int] = []
-        at = 0
+        indices: list[int] = []
+        place = 0
         for match in pattern.finditer(low):
-            kept += range(at, match.start())
+            indices += range(place, match.start())
             for group in groups:
-                kept += range(*match.span(group))
-            at = match.end()
-        kept += range(at, len(low))
-        low, places = "".join(low[at] for at in kept), [places[at] for at in kept]
-    bare = [(bare, at) for char, at in zip(low, places, strict=True) for bare in _bare(char)]
+                indices += range(*match.span(group))
+            place = match.end()
+        indices += range(place, len(low))
+        low, places = "".join(low[place] for place in indices), [places[place] for place in indices]
+    bare = [(bare, place) for char, place in zip(low, places, strict=True) for bare in _bare(char)]
     return "".join(char for char, _ in bare), [place for _, place in bare]
 
 
 def _bare(text: str) -> str:
     # Bold letters of mathematics have a case only once they are plain ones.
-    kept = _MARKS.sub("", unicodedata.normalize("NFKD", text)).lower()
+    letters = _MARKS.sub("", unicodedata.normalize("NFKD", text)).lower()
     # Composed again: Korean syllables came apart as accents did.
-    return unicodedata.normalize("NFC", kept.translate(_TABLE))
+    return unicodedata.normalize("NFC", letters.translate(_TABLE))

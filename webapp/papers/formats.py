@@ -115,16 +115,16 @@ def _author_texts(item: Any) -> list[str]:
 
 def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, int]:
     """The identifier by guid, else by description, else by link; the version defaults to 1."""
-    known: str | None = None
+    base: str | None = None
     for text in (guid, described or "", link or ""):
         with suppress(ValueError):
             identifier, version = parse_identifier(text)
-            if version is not None and known in (None, identifier):
+            if version is not None and base in (None, identifier):
                 return identifier, version
-            known = known or identifier
-    if known is None:
+            base = base or identifier
+    if base is None:
         raise BadEntryError("it has no arXiv identifier")
-    return known, 1
+    return base, 1
 
 
 def _day(feed: Any, today: date) -> date:
@@ -272,7 +272,7 @@ def _split(text: str) -> list[str] | None:
     depths = [0, *accumulate({"(": 1, ")": -1}.get(letter, 0) for letter in text)]
     if min(depths) < 0 or depths[-1]:
         return None
-    outside = [at for at, letter in enumerate(text) if letter == "," and not depths[at]]
+    outside = [index for index, letter in enumerate(text) if letter == "," and not depths[index]]
     return [text[start + 1 : end] for start, end in pairwise([-1, *outside, len(text)])]
 
 

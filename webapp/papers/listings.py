@@ -48,8 +48,8 @@ def judge(batch: Batch) -> tuple[str, bool]:
 
 def _is_later(batch: Batch, listing: Listing) -> bool:
     """Return whether the batch's papers were submitted later: identifiers are in that order."""
-    known = listing.announcements.filter(type=AnnounceType.NEW)
-    newest = known.aggregate(newest=Max("paper__arxiv_id"))["newest"] or ""
+    announced = listing.announcements.filter(type=AnnounceType.NEW)
+    newest = announced.aggregate(newest=Max("paper__arxiv_id"))["newest"] or ""
     ours = [entry.arxiv_id for entry in batch.entries if entry.type == AnnounceType.NEW]
     return max(ours, default="") > newest
 
@@ -58,8 +58,8 @@ def _overlap(batch: Batch, listing: Listing) -> float:
     """The share of the batch's papers that `listing` announced in the same version."""
     keys = {entry.key for entry in batch.entries if entry.type == AnnounceType.NEW}
     keys = keys or {entry.key for entry in batch.entries}
-    known = set(listing.announcements.values_list("paper__arxiv_id", "version"))
-    return len(keys & known) / len(keys)
+    announced = set(listing.announcements.values_list("paper__arxiv_id", "version"))
+    return len(keys & announced) / len(keys)
 
 
 @transaction.atomic
@@ -69,12 +69,12 @@ def record_outcome(outcome: Listing) -> Listing:
     A complete listing keeps what it has, and a failure overwrites no result of an earlier poll of
     the day.
     """
-    at = outcome.polled_at
-    listing = Listing.locked(outcome.category, outcome.date, at, outcome.state)
+    polled_at = outcome.polled_at
+    listing = Listing.locked(outcome.category, outcome.date, polled_at, outcome.state)
     _store_evidence(listing, outcome)
     is_kept = outcome.state != listing.state and outcome.state in _weaker_than(listing)
     names = () if is_kept else ("state", "source", "reason", "etag", "last_modified")
-    listing.record_poll(at, {name: getattr(outcome, name) for name in names})
+    listing.record_poll(polled_at, {name: getattr(outcome, name) for name in names})
     return listing
 
 
@@ -90,12 +90,12 @@ def _weaker_than(listing: Listing) -> set[Listing.State]:
 
 def _store_evidence(listing: Listing, outcome: Listing) -> None:
     """Keep the evidence for and against an empty day: failures, and which sources had no papers."""
-    at = outcome.polled_at
+    polled_at = outcome.polled_at
     if outcome.state in {Listing.State.FAILED, Listing.State.STALE}:
-        failure = {"at": at.isoformat(), "source": outcome.source, "reason": outcome.reason}
+        failure = {"at": polled_at.isoformat(), "source": outcome.source, "reason": outcome.reason}
         listing.failures = [*listing.failures, failure][-KEPT_FAILURES:]
     elif outcome.source == Listing.Source.API:
-        listing.api_empty_on = sorted({*listing.api_empty_on, eastern_date(at).isoformat()})
+        listing.api_empty_on = sorted({*listing.api_empty_on, eastern_date(polled_at).isoformat()})
     else:
         listing.feed_was_empty = True
 

@@ -103,9 +103,9 @@ def parse_name(text: str) -> Name:
         suffixes.insert(0, words.pop())
     if len(words) < 2:
         return Name(literal=head, suffix=" ".join(suffixes))
-    at = _family_from(words)
-    particle, family = _with_particle(words[at:])
-    return Name(" ".join(words[:at]), particle, family, " ".join(suffixes))
+    start = _family_from(words)
+    particle, family = _with_particle(words[start:])
+    return Name(" ".join(words[:start]), particle, family, " ".join(suffixes))
 
 
 def _family_from(words: list[str]) -> int:
@@ -114,22 +114,22 @@ def _family_from(words: list[str]) -> int:
     It is that of the first particle in lower case, else of the last word and the particles in
     capitals before it.
     """
-    for at in range(1, len(words) - 1):
-        if words[at].lower() in PARTICLES and not words[at][0].isupper():
-            return at
-    at = len(words) - 1
+    for start in range(1, len(words) - 1):
+        if words[start].lower() in PARTICLES and not words[start][0].isupper():
+            return start
+    start = len(words) - 1
     if words[0].lower() not in _VIETNAMESE:
-        while at > 1 and words[at - 1].lower() in _CAPITALS:
-            at -= 1
-    return at
+        while start > 1 and words[start - 1].lower() in _CAPITALS:
+            start -= 1
+    return start
 
 
 def _with_particle(words: list[str]) -> tuple[str, str]:
     """Split a family name into its particle, in lower case, and the rest."""
-    at = 0
-    while at < len(words) - 1 and words[at] in PARTICLES:
-        at += 1
-    return " ".join(words[:at]), " ".join(words[at:])
+    end = 0
+    while end < len(words) - 1 and words[end] in PARTICLES:
+        end += 1
+    return " ".join(words[:end]), " ".join(words[end:])
 
 
 _APOSTROPHES = re.compile("['’‘ʼʹ′`´]")

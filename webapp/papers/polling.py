@@ -70,18 +70,18 @@ class Poller:
 
     def _poll(self, category: str, source: Listing.Source) -> None:
         polled = Listing.objects.filter(category=category, source=source).order_by("-polled_at")
-        known = polled.exclude(etag="", last_modified="").first() or Listing()
-        conditions = {"if-none-match": known.etag, "if-modified-since": known.last_modified}
+        previous = polled.exclude(etag="", last_modified="").first() or Listing()
+        conditions = {"if-none-match": previous.etag, "if-modified-since": previous.last_modified}
         headers = {name: value for name, value in conditions.items() if value}
         answer = fetch.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", headers)
         if answer.status == 304:
-            if not known.pk:
+            if not previous.pk:
                 raise fetch.BadAnswerError("arXiv answers 304 to a request without conditions")
             # Another process may have stored more of the day while this one waited.
-            Listing.objects.filter(pk=known.pk).update(polls=F("polls") + 1, polled_at=self.at)
-            known.refresh_from_db()
-            self.report.rows.append(known)
-            self._record_late(category, known.date, source)
+            Listing.objects.filter(pk=previous.pk).update(polls=F("polls") + 1, polled_at=self.at)
+            previous.refresh_from_db()
+            self.report.rows.append(previous)
+            self._record_late(category, previous.date, source)
             return
         parsed = sandbox.run(parse_feed, answer.body, category, self.today)
         batch = self._with_refused(parsed)

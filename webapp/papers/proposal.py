@@ -55,8 +55,8 @@ def informative_sentence(abstract: str) -> str:
 def what_it_did(abstract: str) -> str:
     """Return that sentence without a run-up that says nothing of this paper."""
     sentence = informative_sentence(abstract)
-    told = _RUN_UP.sub("", sentence)
-    return told[:1].upper() + told[1:]
+    statement = _RUN_UP.sub("", sentence)
+    return statement[:1].upper() + statement[1:]
 
 
 def first_clause(text: str) -> str:

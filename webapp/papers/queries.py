@@ -52,8 +52,8 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
     """
     announcements = Announcement.objects.filter(listing__date=date)
     if categories is not None:
-        wanted = announcements.filter(listing__category__in=categories)
-        announcements = announcements.filter(paper__in=wanted.values("paper"))
+        in_categories = announcements.filter(listing__category__in=categories)
+        announcements = announcements.filter(paper__in=in_categories.values("paper"))
     # Each paper is read once, in however many listings it is.
     read = Paper.objects.filter(pk__in=announcements.values("paper"))
     papers = {paper.pk: paper for paper in read}

@@ -143,11 +143,11 @@ def store_papers(
     # common wait for each other instead of deadlocking.
     entries = sorted(entries, key=lambda entry: entry.arxiv_id)
     stored = Paper.objects.order_by("arxiv_id")
-    known = _by_identifier(stored, entries)
+    by_identifier = _by_identifier(stored, entries)
     missing = [
         Paper(arxiv_id=entry.arxiv_id, version=0, is_sample=is_sample)
         for entry in entries
-        if entry.arxiv_id not in known
+        if entry.arxiv_id not in by_identifier
     ]
     Paper.objects.bulk_create(missing, batch_size=_CHUNK, ignore_conflicts=True)
     papers = _by_identifier(stored.select_for_update(), entries)
@@ -214,11 +214,11 @@ def _merge(
         paper.announced_on = min(paper.announced_on or announced_on, announced_on)
 
 
-def _authors(entry: Entry, known: list[dict[str, str]]) -> list[dict[str, str]]:
+def _authors(entry: Entry, stored: list[dict[str, str]]) -> list[dict[str, str]]:
     """The authors of an entry; the affiliations that only a feed gave stay."""
     authors = [asdict(author) for author in entry.authors]
-    if len(authors) == len(known):
-        for author, before in zip(authors, known, strict=True):
+    if len(authors) == len(stored):
+        for author, before in zip(authors, stored, strict=True):
             author["affiliation"] = author["affiliation"] or before.get("affiliation", "")
     return authors
 
@@ -228,16 +228,16 @@ def _keep_versions(
 ) -> None:
     """Keep the text of every version once, with the first day it was announced."""
     rows = PaperVersion.objects.defer("title", "abstract").filter(paper__in=papers.values())
-    kept = {(version.paper_id, version.number): version for version in rows}
+    stored = {(version.paper_id, version.number): version for version in rows}
     new: list[PaperVersion] = []
     earlier: list[PaperVersion] = []
     for entry in entries:
         day = announced_on if entry.announced_version in (None, entry.version) else None
         paper = papers[entry.arxiv_id]
-        version = kept.get((paper.pk, entry.version))
+        version = stored.get((paper.pk, entry.version))
         if version is None:
-            words = {"title": entry.title, "abstract": entry.abstract}
-            new.append(PaperVersion(paper=paper, number=entry.version, announced_on=day, **words))
+            texts = {"title": entry.title, "abstract": entry.abstract}
+            new.append(PaperVersion(paper=paper, number=entry.version, announced_on=day, **texts))
         elif day is not None and day < (version.announced_on or date.max):
             version.announced_on = day
             earlier.append(version)
@@ -253,11 +253,11 @@ def _announce(listing: Listing, entries: Sequence[Entry], papers: Mapping[str, P
     for entry in entries:
         paper, version = papers[entry.arxiv_id], entry.announced_version or entry.version
         row = Announcement(listing=listing, paper=paper, type=entry.type, version=version)
-        known = standing.get(paper.pk)
-        if known is None:
+        announcement = standing.get(paper.pk)
+        if announcement is None:
             new.append(row)
-        elif row.weight < known.weight:
-            row.pk = known.pk
+        elif row.weight < announcement.weight:
+            row.pk = announcement.pk
             weightier.append(row)
     Announcement.objects.bulk_create(new, batch_size=_CHUNK)
     Announcement.objects.bulk_update(weightier, ["type", "version"], batch_size=_CHUNK)

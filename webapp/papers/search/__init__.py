@@ -143,9 +143,9 @@ def search(
         return _like(paper, page, order)
     if relax and _YEAR.fullmatch(text.strip()):
         text = f"year:{text.strip()}"
-    asked = Asked(category, since, page, order, reader)
+    options = Asked(category, since, page, order, reader)
     try:
-        query = asked.parse(text)
+        query = options.parse(text)
     except QueryError as error:
         return SearchResults([], page, problem=str(error))
     if not _answerable(query):
@@ -154,8 +154,8 @@ def search(
     if keys or not relax:
         some = _having_some(query, keys, order) if relax else []
         near = _near_in_meaning(query, order) if relax else []
-        return replace(_page(query, asked, keys, some, near), suggestion=excluding(text))
-    return _read_otherwise(text, asked) or _relaxed_search(text, query, asked)
+        return replace(_page(query, options, keys, some, near), suggestion=excluding(text))
+    return _read_otherwise(text, options) or _relaxed_search(text, query, options)
 
 
 @dataclass(frozen=True)
@@ -179,31 +179,31 @@ class Asked:
         return query
 
 
-def _read_otherwise(text: str, asked: Asked) -> SearchResults | None:
+def _read_otherwise(text: str, options: Asked) -> SearchResults | None:
     """Return the answer to a text that no paper has, with its year as a day or its words corrected.
 
     None where that finds nothing either.
     """
     if year := _YEAR.search(text):
-        query = asked.parse(f"{text[: year.start()]} year:{year[0]} {text[year.end() :]}")
-        if _answerable(query) and (keys := _matches(query, asked.page, asked.order)):
-            return _page(query, asked, keys, [])
-    _, missing = _relaxed(asked.parse(text))
+        query = options.parse(f"{text[: year.start()]} year:{year[0]} {text[year.end() :]}")
+        if _answerable(query) and (keys := _matches(query, options.page, options.order)):
+            return _page(query, options, keys, [])
+    _, missing = _relaxed(options.parse(text))
     if corrected := spelling.corrected(text, missing):
-        query = asked.parse(corrected)
-        if keys := _matches(query, asked.page, asked.order):
-            return replace(_page(query, asked, keys, []), corrected=corrected)
+        query = options.parse(corrected)
+        if keys := _matches(query, options.page, options.order):
+            return replace(_page(query, options, keys, []), corrected=corrected)
     return None
 
 
-def _relaxed_search(text: str, query: Query, asked: Asked) -> SearchResults:
+def _relaxed_search(text: str, query: Query, options: Asked) -> SearchResults:
     """Return papers with some of the words, where none has them all."""
     relaxed, missing = _relaxed(query)
     suggestion = spelling.corrected(text, missing) or excluding(text)
-    keys = _matches(relaxed, asked.page, asked.order) if relaxed != query else []
+    keys = _matches(relaxed, options.page, options.order) if relaxed != query else []
     # A phrase in quotes holds, unless no paper at all has it.
-    some = _having_some(query, keys, asked.order) or _having_some(relaxed, keys, asked.order)
-    results = _page(relaxed, asked, keys, some, _near_in_meaning(query, asked.order))
+    some = _having_some(query, keys, options.order) or _having_some(relaxed, keys, options.order)
+    results = _page(relaxed, options, keys, some, _near_in_meaning(query, options.order))
     if relaxed == query or (some and not keys):
         return replace(results, suggestion=suggestion)
     return replace(results, dropped=missing, loosened=not missing, suggestion=suggestion)
@@ -220,12 +220,12 @@ def matching(text: str, keys: Sequence[int], reader: User) -> list[int]:
     if not _answerable(query):
         return []
     among = set(keys) if query.only is None else set(keys) & set(query.only)
-    found = index.matches(replace(query, only=tuple(among)), len(among)) if among else []
+    candidates = index.matches(replace(query, only=tuple(among)), len(among)) if among else []
     if any(_is_rankable(term) for term in query.terms):
         today = eastern_date(now())
-        ranked = by_relevance(_load(found, RANKED_BY), query.terms, today)
-        found = [paper.pk for paper in ranked]
-    return found
+        ranked = by_relevance(_load(candidates, RANKED_BY), query.terms, today)
+        candidates = [paper.pk for paper in ranked]
+    return candidates
 
 
 def _matches(query: Query, page: int, order: Order) -> list[int]:
@@ -247,13 +247,13 @@ def _like(paper: Paper, page: int, order: Order) -> SearchResults:
 
 
 def _page(
-    query: Query, asked: Asked, keys: list[int], some: list[int], near: Sequence[int] = ()
+    query: Query, options: Asked, keys: list[int], some: list[int], near: Sequence[int] = ()
 ) -> SearchResults:
     """Return a page of the papers that match, then of those with some of the words.
 
     Papers `near` in meaning are merged into both.
     """
-    page, order = asked.page, asked.order
+    page, order = options.page, options.order
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     first, end = (page - 1) * PAGE, page * PAGE
     if order == "relevance" and any(_is_rankable(term) for term in query.terms):
@@ -274,7 +274,7 @@ def _page(
     shown = [*keys, *some]
     papers = _load(shown[first:end])
     with_all = set(keys)
-    begins = next((at for at, paper in enumerate(papers) if paper.pk not in with_all), None)
+    begins = next((offset for offset, paper in enumerate(papers) if paper.pk not in with_all), None)
     has_next = len(shown) > end and page < MAX_PAGES
     return SearchResults(papers, page, has_next, count, more, len(some), begins, query=query)
 
@@ -302,14 +302,14 @@ def _having_some(query: Query, keys: list[int], order: Order) -> list[int]:
     papers = max(Paper.objects.aggregate(last=Max("pk"))["last"] or 1, SOUGHT)
     # First those with half of what the words tell; then those with so rare a set of them that, if
     # words were independent, SOUGHT papers had one; then those with any word.
-    found: list[int] = []
+    candidates: list[int] = []
     for enough in (total / 2, min(math.log(papers / SOUGHT), total / 3), 0.0):
         sets = [[terms[n] for n in numbers] for numbers in telling_sets(rarities, enough, SETS)]
-        found = list(dict.fromkeys([*found, *index.having_any(sets, beside, SOUGHT)]))
-        if len(found) >= ENOUGH:
+        candidates = list(dict.fromkeys([*candidates, *index.having_any(sets, beside, SOUGHT)]))
+        if len(candidates) >= ENOUGH:
             break
-    found = found[:SOUGHT]
-    texts = Paper.objects.filter(pk__in=found).values_list("pk", "title", "abstract")
+    candidates = candidates[:SOUGHT]
+    texts = Paper.objects.filter(pk__in=candidates).values_list("pk", "title", "abstract")
     with_all = set(keys)
     best = [key for key in by_rare_words(texts, list(words)) if key not in with_all]
     best = best[:SOME]
@@ -375,11 +375,11 @@ def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
 
 def _answerable(query: Query) -> bool:
     """True if the query asks for something that it does not also exclude."""
-    wanted = {term for term in query.terms if not term.exclude}
-    unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
+    included = {term for term in query.terms if not term.exclude}
+    excluded = {replace(term, exclude=False) for term in query.terms if term.exclude}
     named = query.only is not None or any(not named.exclude for named in query.named)
-    narrowed = bool(named or query.since or query.until) and not unwanted
-    return (bool(wanted) or narrowed) and not wanted & unwanted
+    narrowed = bool(named or query.since or query.until) and not excluded
+    return (bool(included) or narrowed) and not included & excluded
 
 
 def _is_rankable(term: QueryTerm) -> bool:
@@ -396,16 +396,16 @@ def _resolved(query: Query, reader: User | None) -> Query:
 
     Raises QueryError.
     """
-    found = [(_papers_of(named, reader), named.exclude) for named in query.named]
+    parts = [(_papers_of(named, reader), named.exclude) for named in query.named]
     names = [term for term in query.terms if any(way.name for way in (term, *term.others))]
     for term in names:
         each = (papers_by(way) for way in (term, *term.others))
-        found.append((set[int]().union(*each), term.exclude))
-    wanted = [keys for keys, exclude in found if not exclude]
-    unwanted = set[int]().union(*(keys for keys, exclude in found if exclude))
-    only = tuple(set.intersection(*wanted)) if wanted else None
+        parts.append((set[int]().union(*each), term.exclude))
+    included = [keys for keys, exclude in parts if not exclude]
+    excluded = set[int]().union(*(keys for keys, exclude in parts if exclude))
+    only = tuple(set.intersection(*included)) if included else None
     terms = tuple(term for term in query.terms if term not in names)
-    return replace(query, terms=terms, only=only, without=tuple(unwanted))
+    return replace(query, terms=terms, only=only, without=tuple(excluded))
 
 
 def _papers_of(named: NamedField, reader: User | None) -> set[int]:
@@ -419,21 +419,21 @@ def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
 
     The query itself if no other words remain.
     """
-    kept: list[QueryTerm] = []
+    terms: list[QueryTerm] = []
     dropped: list[str] = []
     for term in query.terms:
         if not _is_rankable(term) or term.others:
-            kept.append(term)
+            terms.append(term)
             continue
         for word in term.words:
             single = QueryTerm((word,), term.column, term.prefix and word == term.words[-1])
             if index.matches(Query((single,)), 1):
-                kept.append(single)
+                terms.append(single)
             else:
                 dropped.append(word)
-    relaxed = replace(query, terms=tuple(dict.fromkeys(kept)))
-    known = any(_is_rankable(term) for term in kept)
-    return relaxed if known and _answerable(relaxed) else query, tuple(dropped)
+    relaxed = replace(query, terms=tuple(dict.fromkeys(terms)))
+    is_rankable = any(_is_rankable(term) for term in terms)
+    return relaxed if is_rankable and _answerable(relaxed) else query, tuple(dropped)
 
 
 def _by_identifier(text: str) -> Paper | None:

@@ -55,9 +55,11 @@ def having_any(sets: Sequence[Sequence[QueryTerm]], query: Query, limit: int) ->
         beside = sought.get("paper.search")
         sought["paper.search"] = f"({here}) & {beside}" if beside else here
         return _in_windows(sought, query, limit)
-    wanted = " OR ".join(_fts(terms) for terms in sets)
+    alternatives = " OR ".join(_fts(terms) for terms in sets)
     beside = _fts_beside(query.terms)
-    return _sqlite(f"({wanted}){beside}", replace(query, terms=(*query.terms, *sets[0])), limit)
+    return _sqlite(
+        f"({alternatives}){beside}", replace(query, terms=(*query.terms, *sets[0])), limit
+    )
 
 
 def _keys(statement: str, values: Sequence[object]) -> list[int]:
@@ -101,14 +103,14 @@ def _sqlite(sought: str, query: Query, limit: int) -> list[int]:
 
 def _fts(terms: Sequence[QueryTerm]) -> str:
     """The terms as an FTS5 expression; words are letters and digits only, so quoting is safe."""
-    wanted = " AND ".join(_fts_term(term) for term in terms if not term.exclude)
-    return f"({wanted}){_fts_beside([term for term in terms if term.exclude])}"
+    included = " AND ".join(_fts_term(term) for term in terms if not term.exclude)
+    return f"({included}){_fts_beside([term for term in terms if term.exclude])}"
 
 
 def _fts_beside(terms: Sequence[QueryTerm]) -> str:
     """The same, to stand after another expression."""
-    wanted = "".join(f" AND {_fts_term(term)}" for term in terms if not term.exclude)
-    return wanted + "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
+    included = "".join(f" AND {_fts_term(term)}" for term in terms if not term.exclude)
+    return included + "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
 
 
 def _fts_term(term: QueryTerm) -> str:
@@ -128,8 +130,8 @@ def _postgresql(query: Query, limit: int) -> list[int]:
         return _in_windows(sought, query, limit)
     held = _tsqueries([term for term in query.terms if not (term.exclude and term.words[1:])], "&")
     read = _in_windows(held, query, max(READ, limit))
-    found = _FOUND.format(f"{_holding(sought)} AND paper.id = ANY(%s)")
-    return _keys(found, [*sought.values(), read, limit])
+    statement = _FOUND.format(f"{_holding(sought)} AND paper.id = ANY(%s)")
+    return _keys(statement, [*sought.values(), read, limit])
 
 
 _FOUND = """
@@ -200,10 +202,10 @@ def _windows(
     end = (min(latest, until or latest) - date.min).days
     for days, count in windows:
         blocks = range(end // days + 1 - count, end // days + 1)
-        words = " | ".join(f"zqdays{days}n{block}" for block in blocks)
+        lexemes = " | ".join(f"zqdays{days}n{block}" for block in blocks)
         begin = blocks[0] * days
         is_last = since is not None and (since - date.min).days >= begin
-        condition = f"paper.search @@ to_tsquery('english', '{words}')"
+        condition = f"paper.search @@ to_tsquery('english', '{lexemes}')"
         yield math.inf if is_last else end + 1 - begin, [condition]
         if is_last:
             return
@@ -217,7 +219,9 @@ def _holding(sought: Mapping[str, str], *, by_index: bool = True) -> str:
     """
     form = "{} {} @@ {}" if by_index else "{} ts_match_vq({}, {})"
     places = (place.rpartition(" ") for place in sought)
-    return " AND ".join(form.format(no, at, "to_tsquery('english', %s)") for no, _, at in places)
+    return " AND ".join(
+        form.format(no, alias, "to_tsquery('english', %s)") for no, _, alias in places
+    )
 
 
 def _tsqueries(terms: Sequence[QueryTerm], together: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ class MarkedPaper(Card):
 
 def marked(papers: Iterable[Paper], terms: Sequence[QueryTerm]) -> list[MarkedPaper]:
     """The papers in their order, with the words of `terms` marked in titles and abstracts."""
-    wanted = [
+    word_patterns = [
         (number, term.column, pattern(words, prefix=begun))
         for number, term in enumerate(terms)
         if not term.exclude and term.column not in {"authors", "categories"} and weight(term) == 1
@@ -36,7 +36,9 @@ def marked(papers: Iterable[Paper], terms: Sequence[QueryTerm]) -> list[MarkedPa
     ]
 
     def html(text: str, column: str, *, links: bool) -> str:
-        patterns = [(number, words) for number, where, words in wanted if where in {"", column}]
+        patterns = [
+            (number, words) for number, where, words in word_patterns if where in {"", column}
+        ]
         return render(text, list(_spans(text, patterns)), links=links)
 
     return [
@@ -54,19 +56,19 @@ def _spans(
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the matches of patterns of folded words in `text`: (start, end, number)."""
     whole, places = folding.folded(text)
-    found = [
+    tokens = [
         (places[match.start()], places[match.end() - 1] + 1, SPELLED.get(match[0], match[0]))
         for match in _WORD.finditer(whole)
     ]
-    folded = line([word for *_, word in found])
+    folded = line([word for *_, word in tokens])
     # The end of each word in the line, in which every word follows a blank.
-    ends = list(accumulate((len(word) + 1 for *_, word in found)))
-    for number, words in patterns:
-        at = 0
-        for match in words.finditer(folded):
-            while ends[at] <= match.start():
-                at += 1
-            last = at
+    ends = list(accumulate((len(word) + 1 for *_, word in tokens)))
+    for number, word_pattern in patterns:
+        first = 0
+        for match in word_pattern.finditer(folded):
+            while ends[first] <= match.start():
+                first += 1
+            last = first
             while ends[last] < match.end():
                 last += 1
-            yield found[at][0], found[last][1], number
+            yield tokens[first][0], tokens[last][1], number

@@ -196,13 +196,13 @@ def excluding(text: str) -> str:
 
     A title may have these words, so this is for the reader to choose.
     """
-    found = _BUT_NOT.search(text)
-    if not found:
+    match = _BUT_NOT.search(text)
+    if not match:
         return ""
-    parts = [words_of(part) for part in _ONE_OF.split(found[1])]
-    told = [" ".join(word for word in words if word not in IDLE) for words in parts]
-    left = [f'-"{words}"' if " " in words else f"-{words}" for words in told if words]
-    return " ".join([text[: found.start()], *left]) if left else ""
+    parts = [words_of(part) for part in _ONE_OF.split(match[1])]
+    phrases = [" ".join(word for word in words if word not in IDLE) for words in parts]
+    left = [f'-"{words}"' if " " in words else f"-{words}" for words in phrases if words]
+    return " ".join([text[: match.start()], *left]) if left else ""
 
 
 def _joined(

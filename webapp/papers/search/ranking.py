@@ -28,12 +28,12 @@ Text = tuple[int, str, str]  # a paper's key, title, abstract
 
 def by_relevance(papers: Iterable[Paper], terms: Sequence[QueryTerm], today: date) -> list[Paper]:
     """The papers, the most relevant first; ties by day announced, then by identifier."""
-    wanted = [term for term in terms if not term.exclude and term.column != "categories"]
+    included = [term for term in terms if not term.exclude and term.column != "categories"]
     sought = [
         (term, list(dict.fromkeys(pattern(words, prefix=begun) for words, begun in term.ways())))
-        for term in wanted
+        for term in included
     ]
-    phrase = _phrase(wanted)
+    phrase = _phrase(included)
 
     def rank(paper: Paper) -> tuple[float, int, str]:
         points = _points(paper, sought, phrase) + _recency(paper, today)
@@ -54,7 +54,7 @@ def _points(
     points = covered = 0.0
     for term, patterns in sought:
         mentions = {
-            name: sum(len(words.findall(text)) for words in patterns)
+            name: sum(len(word_pattern.findall(text)) for word_pattern in patterns)
             if term.column in {"", name}
             else 0
             for name, text in texts.items()

@@ -62,8 +62,8 @@ def stem(word: str) -> str:
 
 def other_spelling(word: str) -> str:
     """A folded word in American spelling if it is in British, or the reverse; else the word."""
-    if found := _BEGINNING.match(word):
-        word = _OTHER[found[0]] + word[found.end() :]
+    if match := _BEGINNING.match(word):
+        word = _OTHER[match[0]] + word[match.end() :]
     return _VERB.sub(lambda verb: verb[1] + ("z" if verb[2] == "s" else "s"), word)
 
 
