@@ -18,8 +18,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 def key_of(worker: Worker) -> bytes:
     """The key of `worker`, 32 bytes."""
-    words = f"assay worker {worker.name} {worker.key_version}"
-    return hmac.new(settings.SECRET_KEY.encode(), words.encode(), hashlib.sha256).digest()
+    message = f"assay worker {worker.name} {worker.key_version}"
+    return hmac.new(settings.SECRET_KEY.encode(), message.encode(), hashlib.sha256).digest()
 
 
 def key_named(name: str) -> bytes | None:

@@ -116,8 +116,8 @@ def behind_own(run: Run, where: QueuePosition | None) -> bool:
 
 def log_of(run: Run) -> str:
     """The log of the current attempt, ordered by offset; lost pieces are marked."""
-    if run.ended and (kept := RunLog.objects.filter(run=run).first()):
-        return kept.text
+    if run.ended and (stored := RunLog.objects.filter(run=run).first()):
+        return stored.text
     pieces = run.events.filter(token=run.token, kind="log").values_list("body", flat=True)
     text, end = [], 0
     for body in sorted(pieces, key=lambda b: b["offset"]):

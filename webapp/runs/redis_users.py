@@ -54,26 +54,26 @@ def _update(redis: Redis) -> None:
     kombu: Any = transport  # its types lack them
     for script in (kombu.REFRESH_BINDING, kombu.SWEEP_BINDINGS):  # workers may load none
         redis.script_load(script)
-    known = {str(user) for user in redis.acl_users()}
-    wanted = set()
+    existing = {str(user) for user in redis.acl_users()}
+    required = set()
     for worker in Worker.objects.filter(enabled=True):
         user = redis_broker.worker_user(worker.name)
         password = redis_broker.worker_password(keys.key_of(worker))
-        wanted.add(user)
-        if user not in known or (user, password) not in _sent:
+        required.add(user)
+        if user not in existing or (user, password) not in _sent:
             _set(redis, user, password, worker.name)
             _sent.add((user, password))
-    for user in known - wanted:
+    for user in existing - required:
         if user.startswith(redis_broker.worker_user("")):
             redis.acl_deluser(user)
 
 
 def _set(redis: Redis, user: str, password: str, name: str) -> None:
-    own = [*redis_broker.worker_keys(name).values(), f"bench@{name}.{MAILBOX}*"]
+    reserved = [*redis_broker.worker_keys(name).values(), f"bench@{name}.{MAILBOX}*"]
     queues = [f"bench-{device}" for device in ("cpu", "gpu")]
     bound = [f"_kombu.binding*.{queue}" for queue in (*queues, MAILBOX)]
     bound.append("_kombu.binding_deadlines")
-    reach = [f"~{key}" for key in (*own, *bound, *(f"{queue}*" for queue in queues))]
+    reach = [f"~{key}" for key in (*reserved, *bound, *(f"{queue}*" for queue in queues))]
     commands = [f"+{command}" for command in COMMANDS]
     # Redis 6.2 begins with all channels, and then takes no pattern.
     rules = ["reset", "resetchannels", "on", f">{password}", *commands, *reach, f"&/0.{MAILBOX}"]

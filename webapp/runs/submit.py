@@ -140,10 +140,10 @@ def seconds_left(reader: User) -> int:
 
 def may_run(reader: User, method: str) -> bool:
     """True if `reader` may run `method`: anyone may, unless it is restricted to groups."""
-    kept = MethodAccess.objects.filter(method=method).first()
-    if kept is None or reader.is_superuser:
+    access = MethodAccess.objects.filter(method=method).first()
+    if access is None or reader.is_superuser:
         return True
-    return kept.groups.filter(pk__in=reader.groups.values("pk")).exists()
+    return access.groups.filter(pk__in=reader.groups.values("pk")).exists()
 
 
 def admit(reader: User, method: str, seconds: int) -> None:

@@ -29,9 +29,9 @@ def said(text: str) -> str:
     if plain in texts:
         return texts[plain]
     for pattern, names, translation in patterns:
-        if found := pattern.fullmatch(plain):
-            words = dict(zip(names, map(said, found.groups()), strict=True))
-            return _NAMED.sub(lambda place: words[place[1]], translation)  # noqa: B023
+        if match := pattern.fullmatch(plain):
+            values = dict(zip(names, map(said, match.groups()), strict=True))
+            return _NAMED.sub(lambda place: values[place[1]], translation)  # noqa: B023
     return text
 
 
@@ -44,10 +44,10 @@ def in_language(series: Series) -> Series:
         }
         return part.model_copy(update=shown)
 
-    words = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
+    labels = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
     parts = {name: labelled(getattr(series, name)) for name in ("x", "y")}
     lists = {name: tuple(map(labelled, getattr(series, name))) for name in ("variants", "limits")}
-    return series.model_copy(update=words | parts | lists)
+    return series.model_copy(update=labels | parts | lists)
 
 
 def flag_label(flag: str) -> str:

@@ -92,9 +92,9 @@ class RunForm(forms.Form):
     def request(self) -> RunRequest:
         """The valid form as a request."""
         data = self.cleaned_data
-        own = {name: data[name] for name in ("preset", "device")}
-        own |= {"method": self.method.slug, "benchmark": self.benchmark.slug}
-        return RunRequest(params=self.settings, seed=data["seed"] or 0, **own)
+        values = {name: data[name] for name in ("preset", "device")}
+        values |= {"method": self.method.slug, "benchmark": self.benchmark.slug}
+        return RunRequest(params=self.settings, seed=data["seed"] or 0, **values)
 
     # --- For the template ---------------------------------------------------------------------
 
@@ -136,8 +136,8 @@ def _radios(choices: Iterable[tuple[str, str]]) -> forms.ChoiceField:
 def _live(workers: int) -> str:
     if not workers:
         return gettext("no worker is live, so the run would wait")
-    words = ngettext("%(number)d worker is live", "%(number)d workers are live", workers)
-    return words % {"number": workers}
+    message = ngettext("%(number)d worker is live", "%(number)d workers are live", workers)
+    return message % {"number": workers}
 
 
 def _refusal(reason: str, allowed: str, given: str) -> str:

@@ -37,10 +37,10 @@ class RunFilters(forms.Form):
 
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query, auto_id="%s")
-        known = registry.all_methods()
-        self._offer("method", {known_method.slug: known_method.title for known_method in known})
+        methods = registry.all_methods()
+        self._offer("method", {installed.slug: installed.title for installed in methods})
         method = query.get("method", "")
-        of_method = [known_method for known_method in known if known_method.slug == method] or known
+        of_method = [installed for installed in methods if installed.slug == method] or methods
         self._offer(
             "benchmark", {b.slug: b.title for of_choice in of_method for b in of_choice.benchmarks}
         )
@@ -66,9 +66,9 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
 
     The next key is "" on the last page. Nothing is counted.
     """
-    at, _, pk = after.partition("_")
+    time, _, pk = after.partition("_")
     with suppress(ValueError, OverflowError):
-        moment, key = datetime.fromisoformat(at).astimezone(UTC), UUID(pk)
+        moment, key = datetime.fromisoformat(time).astimezone(UTC), UUID(pk)
         later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
         runs = runs.filter(later, queued_at__lte=moment)
     rows = list(runs[: size + 1])

@@ -151,8 +151,8 @@ def _waiting_for(where: QueuePosition, *, behind: bool) -> str:
     if not where.workers:
         return gettext("no live worker can serve this")
     if where.ahead:
-        words = ngettext("%(number)d run before it", "%(number)d runs before it", where.ahead)
-        return words % {"number": where.ahead}
+        message = ngettext("%(number)d run before it", "%(number)d runs before it", where.ahead)
+        return message % {"number": where.ahead}
     return gettext("behind another run of yours") if behind else gettext("next in line")
 
 
@@ -205,19 +205,19 @@ def headline(run: Run, series: Iterable[Series]) -> str:
     method, benchmark = method_of(run), benchmark_of(run)
     charts_by_name = {chart.name: chart for chart in series}
     question = method.question if method else None
-    asked: list[tuple[Series, tuple[str, ...], float | str | None]] = []
+    questions: list[tuple[Series, tuple[str, ...], float | str | None]] = []
     if method and run.mechanism:
         measured = [m.measured.get(run.benchmark, ()) for m in method.mechanisms]
         names = [m.slug for m in method.mechanisms]
         variants = dict(zip(names, measured, strict=True)).get(run.mechanism, ())
-        asked = [(chart, variants[:1], None) for chart in charts_by_name.values()]
+        questions = [(chart, variants[:1], None) for chart in charts_by_name.values()]
     elif question and question.benchmark == run.benchmark and question.series in charts_by_name:
-        asked = [(charts_by_name[question.series], (question.variant,), question.x)]
-    asked += [
+        questions = [(charts_by_name[question.series], (question.variant,), question.x)]
+    questions += [
         (chart, tuple(v.name for v in chart.variants if v.ours)[:1], None)
         for chart in charts_by_name.values()
     ]
-    return next(filter(None, (_sentence(*question, benchmark) for question in asked)), "")
+    return next(filter(None, (_sentence(*question, benchmark) for question in questions)), "")
 
 
 def _sentence(
@@ -231,19 +231,19 @@ def _sentence(
     if not points:
         return ""
     last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
-    words = {
+    values = {
         "variant": names[last.variant],
         "quantity": series.y.label,
         "x": series.x.at(last.x),
         "value": f"{number(last.estimate)} {series.y.unit}".strip(),
     }
     if last.ratio is None or series.baseline is None:
-        return gettext("%(variant)s at %(x)s: %(quantity)s %(value)s.") % words
+        return gettext("%(variant)s at %(x)s: %(quantity)s %(value)s.") % values
     ratio = last.ratio
-    words |= {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
+    values |= {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     if ratio.verdict == "insufficient data":
         few = gettext("Too few runs to compare %(variant)s with %(baseline)s at %(x)s.")
-        return few % words
+        return few % values
     if ratio.verdict == "no difference shown":
         line = gettext("No difference in %(quantity)s shown: %(variant)s and %(baseline)s at %(x)s")
     elif ratio.verdict in {"faster", "slower"}:
@@ -252,7 +252,7 @@ def _sentence(
         line = gettext(
             "%(variant)s is %(times)s times as good as %(baseline)s in %(quantity)s at %(x)s"
         )
-    line %= words
+    line %= values
     if ratio.low < ratio.high:
         between = gettext(" (95 %% interval %(low)s to %(high)s)")
         line += between % {"low": f"{ratio.low:.2f}", "high": f"{ratio.high:.2f}"}
@@ -280,8 +280,8 @@ def _checks(checks: Sequence[tuple[str, Check]]) -> str:
         return ""
     if not missed:
         return gettext("%(number)d of %(number)d passed") % {"number": len(checks)}
-    words = {"missed": len(missed), "number": len(checks), "first": missed[0]}
-    return gettext("%(missed)d of %(number)d missed their bound: %(first)s") % words
+    values = {"missed": len(missed), "number": len(checks), "first": missed[0]}
+    return gettext("%(missed)d of %(number)d missed their bound: %(first)s") % values
 
 
 def _doubts(run: Run, series: Sequence[Series]) -> str:
@@ -298,6 +298,6 @@ def _doubts(run: Run, series: Sequence[Series]) -> str:
     result = run.result or {}
     line = "; ".join(parts) or gettext("none raised")
     if why := STOPPED.get(result.get("stopped", "")):
-        words = {"number": result.get("processes"), "why": gettext(why)}
-        line += gettext(". %(number)s processes, %(why)s") % words
+        values = {"number": result.get("processes"), "why": gettext(why)}
+        line += gettext(". %(number)s processes, %(why)s") % values
     return line

@@ -204,13 +204,13 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
             pk: (site, get_language(), scope, *(row for row in stored if row[0] in {"", scope}))
             for pk, scope in scopes.items()
         }
-        known = dict(_made)
+        by_key = dict(_made)
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
-        new = related.in_bulk([pk for pk, key in keys.items() if key not in known])
-        known |= {keys[pk]: _item(site, run) for pk, run in new.items()}
+        new = related.in_bulk([pk for pk, key in keys.items() if key not in by_key])
+        by_key |= {keys[pk]: _item(site, run) for pk, run in new.items()}
         _made.clear()
-        _made.update((key, known[key]) for key in keys.values() if key in known)
-        return [known[key] for key in keys.values() if key in known]
+        _made.update((key, by_key[key]) for key in keys.values() if key in by_key)
+        return [by_key[key] for key in keys.values() if key in by_key]
 
     about = "What was measured here, with its machine and the command to repeat it."
     source = FeedSource("results", "Results of Assay", about, reverse("runs:runs"), items)

@@ -31,8 +31,10 @@ class Command(BaseCommand):
             except BadResultError as error:
                 bad += 1
                 self.stderr.write(f"{file}: {error}. It was not imported.")
-        known = len(files) - new - bad
-        self.stdout.write(f"Results published: {new} new, {known} already known, {bad} unreadable.")
+        unchanged = len(files) - new - bad
+        self.stdout.write(
+            f"Results published: {new} new, {unchanged} already known, {bad} unreadable."
+        )
         if bad:
             raise CommandError(f"{bad} of {len(files)} files contain no result to publish.")
 
