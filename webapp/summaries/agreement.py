@@ -87,12 +87,12 @@ def check_claim(
     for number in text.occurrences(value):
         sentence, span = _sentence(text, number)
         owners = owned(sentence)
-        mine = [own for own in owners if abs(own.number.value) == abs(value)]
-        if any(_gives(claimed, own, text, claimed.baseline) for own in mine):
+        mine = [reported for reported in owners if abs(reported.number.value) == abs(value)]
+        if any(_gives(claimed, reported, text, claimed.baseline) for reported in mine):
             return Agreement(is_found=True)
         if any(start <= number.start < end for start, end in quoted):
-            others = [own for own in owners if own not in mine]
-            if mine and any(_gives_another(claimed, mine, own, text) for own in others):
+            others = [reported for reported in owners if reported not in mine]
+            if mine and any(_gives_another(claimed, mine, reported, text) for reported in others):
                 otherwise = _shown(text, span)
     return Agreement(is_found=False, otherwise=otherwise)
 
@@ -105,133 +105,145 @@ def check_statement(
     if match and (lost := lost_to(match["winner"], match["loser"], statement, tables)):
         return Agreement(is_found=False, otherwise=lost)
     folded, is_found = fold_with_places(statement), True
-    for own in owned(folded)[:MOST_NUMBERS]:
-        if own.number.is_spread or _is_given(own, folded, text, tables):
+    for reported in owned(folded)[:MOST_NUMBERS]:
+        if reported.number.is_spread or _is_given(reported, folded, text, tables):
             continue
         is_found = False
-        about = f"{own.clause} {own.opening}"
-        judged = judge(ClaimedCell(own.number.value, own.subject, about, ""), tables)
-        if own.subject and judged.otherwise and not judged.is_confirmed:
+        about = f"{reported.clause} {reported.opening}"
+        judged = judge(ClaimedCell(reported.number.value, reported.subject, about, ""), tables)
+        if reported.subject and judged.otherwise and not judged.is_confirmed:
             return Agreement(is_found=False, otherwise=judged.otherwise)
-        places = [p for p in text.occurrences(own.number.value) if not text.is_in_table(p.start)]
-        if places and all(_is_reversed(own, place, text) for place in places):
+        places = [
+            p for p in text.occurrences(reported.number.value) if not text.is_in_table(p.start)
+        ]
+        if places and all(_is_reversed(reported, place, text) for place in places):
             return Agreement(is_found=False, otherwise=_shown(text, _span(text, places[0])))
     return Agreement(is_found=is_found)
 
 
-def _gives(claimed: ClaimedNumber, own: Owned, text: PaperText, baseline: str = "") -> bool:
+def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText, baseline: str = "") -> bool:
     """Return whether a passage gives its number to all that a claim says of it."""
-    if own.is_listed or own.is_first or (_is_difference(own) and not _says_difference(claimed)):
+    if (
+        reported.is_listed
+        or reported.is_first
+        or (_is_difference(reported) and not _says_difference(claimed))
+    ):
         return False
     subject = claimed.subject or "we"
-    is_ours = WE.search(own.subject) and (
+    is_ours = WE.search(reported.subject) and (
         WE.search(fold(subject)) or is_own([subject], text.own_names)
     )
     of_subject, *further = phrases(subject) or [subject]
-    if not is_ours and not gives(of_subject, own.subject, text, unspecific=False):
+    if not is_ours and not gives(of_subject, reported.subject, text, unspecific=False):
         return False
-    about = f"{own.opening} {own.clause}"
+    about = f"{reported.opening} {reported.clause}"
     if not all(gives(phrase, about, text) for phrase in phrases(claimed.metric)):
         return False
     settings = [*further, *phrases(claimed.setting)]
-    if not all(gives(phrase, own.text, text) for phrase in settings):
+    if not all(gives(phrase, reported.text, text) for phrase in settings):
         return False
-    said = words(fold(" ".join((subject, claimed.metric, claimed.setting))))
-    if AGAINST.search(own.clause):
-        said |= words(fold(baseline))
-    return not said & (words(own.others) - words(own.text))
+    claimed_words = words(fold(" ".join((subject, claimed.metric, claimed.setting))))
+    if AGAINST.search(reported.clause):
+        claimed_words |= words(fold(baseline))
+    return not claimed_words & (words(reported.others) - words(reported.text))
 
 
 def _gives_another(
     claimed: ClaimedNumber, mine: Sequence[Owned], other: Owned, text: PaperText
 ) -> bool:
     """Return whether the claim's subject, metric and setting have another value, and it another."""
-    alike = [own for own in mine if own.number.unit == other.number.unit]
+    alike = [reported for reported in mine if reported.number.unit == other.number.unit]
     if not alike or not _gives(claimed, other, text):
         return False
-    said = words(fold(f"{claimed.subject} {claimed.metric} {claimed.setting}"))
-    if not words(other.behind) <= said:
+    claimed_words = words(fold(f"{claimed.subject} {claimed.metric} {claimed.setting}"))
+    if not words(other.behind) <= claimed_words:
         return False
     metric = quantities(fold(claimed.metric))
     return all(
-        not own.is_listed
+        not reported.is_listed
         and (
-            bool(own.subject and not words(own.subject) & words(fold(claimed.subject)))
-            or bool(metric and quantities(own.clause) and not metric & quantities(own.clause))
+            bool(reported.subject and not words(reported.subject) & words(fold(claimed.subject)))
+            or bool(
+                metric and quantities(reported.clause) and not metric & quantities(reported.clause)
+            )
         )
-        for own in alike
+        for reported in alike
     )
 
 
-def _is_difference(own: Owned) -> bool:
-    before = own.clause[: len(own.clause) - len(own.behind)]
-    return bool(_BY.search(before.rstrip(" ~") + " ") or _MORE.match(own.behind))
+def _is_difference(reported: Owned) -> bool:
+    before = reported.clause[: len(reported.clause) - len(reported.behind)]
+    return bool(_BY.search(before.rstrip(" ~") + " ") or _MORE.match(reported.behind))
 
 
 def _says_difference(claimed: ClaimedNumber) -> bool:
     return bool(claimed.baseline.strip() or _DIFFERENCE.search(fold(claimed.metric)))
 
 
-def _is_given(own: Owned, statement: Folded, text: PaperText, tables: Sequence[ShownTable]) -> bool:
+def _is_given(
+    reported: Owned, statement: Folded, text: PaperText, tables: Sequence[ShownTable]
+) -> bool:
     """Return whether a passage or cell says of a number what a statement says of it."""
-    about = f"{own.clause} {own.opening}"
-    if gives_cell(ClaimedCell(own.number.value, own.subject, about, ""), tables):
+    about = f"{reported.clause} {reported.opening}"
+    if gives_cell(ClaimedCell(reported.number.value, reported.subject, about, ""), tables):
         return True
-    names = _names(own, statement, text)
+    names = _names(reported, statement, text)
     return any(
-        _agrees(own, names, theirs)
-        for number in text.occurrences(own.number.value)
+        _agrees(reported, names, theirs)
+        for number in text.occurrences(reported.number.value)
         for theirs in owned(_sentence(text, number)[0])
-        if abs(theirs.number.value) == abs(own.number.value)
+        if abs(theirs.number.value) == abs(reported.number.value)
     )
 
 
-def _agrees(own: Owned, names: frozenset[str], theirs: Owned) -> bool:
+def _agrees(reported: Owned, names: frozenset[str], theirs: Owned) -> bool:
     """Return whether a passage has the names, the direction and no word of another number."""
-    units = {own.number.unit, theirs.number.unit}
-    is_of_unit = len(units) == 1 or not (own.number.own_unit and theirs.number.own_unit)
-    is_negated = _is_negated(own) != _is_negated(theirs)
-    if not is_of_unit or is_negated or _is_level_made_difference(own, theirs):
+    units = {reported.number.unit, theirs.number.unit}
+    is_of_unit = len(units) == 1 or not (reported.number.own_unit and theirs.number.own_unit)
+    is_negated = _is_negated(reported) != _is_negated(theirs)
+    if not is_of_unit or is_negated or _is_level_made_difference(reported, theirs):
         return False
-    if (theirs.is_listed and not own.is_listed) or own.is_first != theirs.is_first:
+    if (theirs.is_listed and not reported.is_listed) or reported.is_first != theirs.is_first:
         return False
-    said, foreign = words(theirs.text), words(theirs.others) - words(theirs.text)
-    if words(own.text) & foreign or not all(_is_among(name, said) for name in names):
+    passage_words, foreign = words(theirs.text), words(theirs.others) - words(theirs.text)
+    if words(reported.text) & foreign or not all(_is_among(name, passage_words) for name in names):
         return False
-    if theirs.number.value < 0 < own.number.value and not _DOWN.search(own.clause):
+    if theirs.number.value < 0 < reported.number.value and not _DOWN.search(reported.clause):
         return False
-    subjects = words(own.subject), words(theirs.subject)
-    if all(subjects) and words(own.text) & subjects[1] and not subjects[0] & subjects[1]:
+    subjects = words(reported.subject), words(theirs.subject)
+    if all(subjects) and words(reported.text) & subjects[1] and not subjects[0] & subjects[1]:
         return False  # mirrored
-    return not any(_is_opposite(own.text, theirs.text, group) for group in _OPPOSITES)
+    return not any(_is_opposite(reported.text, theirs.text, group) for group in _OPPOSITES)
 
 
-def _is_level_made_difference(own: Owned, theirs: Owned) -> bool:
+def _is_level_made_difference(reported: Owned, theirs: Owned) -> bool:
     """Return whether a statement makes "by 96 %" of "keeps 96 %"."""
     is_level = _LEVEL.search(theirs.clause) and not _DIFFERENCE.search(theirs.clause)
-    return bool(is_level) and _is_difference(own)
+    return bool(is_level) and _is_difference(reported)
 
 
-def _is_negated(own: Owned) -> bool:
-    return bool(_NEGATED.search(own.clause))
+def _is_negated(reported: Owned) -> bool:
+    return bool(_NEGATED.search(reported.clause))
 
 
-def _is_among(name: str, said: frozenset[str]) -> bool:
+def _is_among(name: str, text_words: frozenset[str]) -> bool:
     """Return whether some words have a name, or a plain word in another form."""
     beginning = name[: max(4, len(name) - 3)]
-    return name in said or (name.isalpha() and any(word.startswith(beginning) for word in said))
+    return name in text_words or (
+        name.isalpha() and any(word.startswith(beginning) for word in text_words)
+    )
 
 
 def _is_opposite(ours: str, theirs: str, group: tuple[re.Pattern[str], re.Pattern[str]]) -> bool:
     """Return whether one text has words of one side alone, and the other those of the other."""
-    mine, others = ([bool(side.search(said)) for side in group] for said in (ours, theirs))
+    mine, others = ([bool(side.search(text)) for side in group] for text in (ours, theirs))
     return sum(mine) == sum(others) == 1 and mine != others
 
 
-def _names(own: Owned, statement: Folded, text: PaperText) -> frozenset[str]:
+def _names(reported: Owned, statement: Folded, text: PaperText) -> frozenset[str]:
     """Return the names that a statement has before a number, and its subject's words."""
-    start = statement.text.rfind(own.subject.strip(), 0, own.number.start)
-    cased = statement.cased[max(start, 0) : own.number.start]
+    start = statement.text.rfind(reported.subject.strip(), 0, reported.number.start)
+    cased = statement.cased[max(start, 0) : reported.number.start]
     first = re.match(r"\W*(\w+)", statement.cased)
     names: set[str] = set()
     for token in re.findall(r"(?<![\w.])[^\W\d_][\w.+:/-]*\w", cased):
@@ -239,36 +251,40 @@ def _names(own: Owned, statement: Folded, text: PaperText) -> frozenset[str]:
         is_plain = is_first and re.search(rf"(?<!\w){re.escape(token.lower())}", text.folded.cased)
         if any(c.isupper() or c.isdigit() for c in token) and not is_plain:
             names |= words(token.lower())
-    return frozenset(names) or words(own.subject)
+    return frozenset(names) or words(reported.subject)
 
 
-def _is_reversed(own: Owned, place: Number, text: PaperText) -> bool:
+def _is_reversed(reported: Owned, place: Number, text: PaperText) -> bool:
     """Return whether a passage gives a number of a statement to another, or the other way round."""
-    is_gain = own.number.value > 0 and _UP.search(own.text) and not _DOWN.search(own.text)
+    is_gain = (
+        reported.number.value > 0 and _UP.search(reported.text) and not _DOWN.search(reported.text)
+    )
     if is_gain and place.value < 0:  # 9 % for −9 %
         return True
-    value = abs(own.number.value)
+    value = abs(reported.number.value)
     readings = owned(_sentence(text, place)[0])
     here = [theirs for theirs in readings if abs(theirs.number.value) == value]
-    return bool(here) and all(_says_reverse(own, theirs) for theirs in here)
+    return bool(here) and all(_says_reverse(reported, theirs) for theirs in here)
 
 
-def _says_reverse(own: Owned, theirs: Owned) -> bool:
-    mine, its, others = words(own.text), words(theirs.text), words(theirs.others)
+def _says_reverse(reported: Owned, theirs: Owned) -> bool:
+    mine, its, others = words(reported.text), words(theirs.text), words(theirs.others)
     if theirs.is_listed:
         return False
-    if (own.is_first != theirs.is_first and mine & its) or _is_level_made_difference(own, theirs):
+    if (reported.is_first != theirs.is_first and mine & its) or _is_level_made_difference(
+        reported, theirs
+    ):
         return True
-    subject = words(own.subject)
-    metric = quantities(own.clause)
+    subject = words(reported.subject)
+    metric = quantities(reported.clause)
     is_other_subject = subject and words(theirs.subject) and subject <= others - its
     is_other_metric = metric and quantities(theirs.clause) and metric <= others - its
     if is_other_subject or is_other_metric:
         return True
     if words(theirs.subject) and subject & its and not subject & words(theirs.subject):
         return False  # "Wren wins by 2" of "Heron loses to Wren by 2"
-    is_negated = _is_negated(own) != _is_negated(theirs)
-    is_opposite = any(_is_opposite(own.clause, theirs.clause, group) for group in _OPPOSITES)
+    is_negated = _is_negated(reported) != _is_negated(theirs)
+    is_opposite = any(_is_opposite(reported.clause, theirs.clause, group) for group in _OPPOSITES)
     return bool(mine & its) and (is_opposite or (is_negated and len(mine & its) > 1))
 
 

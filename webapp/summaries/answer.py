@@ -91,10 +91,10 @@ def ask_for_summary(
     `most` is the longest prompt in characters that the model reads, where that is known. Raises
     UnusableError with the reason, or what `ask` raises.
     """
-    wanted = response_format(mode, schema or strict_schema(), "paper_summary")
-    asked = messages
+    answer_format = response_format(mode, schema or strict_schema(), "paper_summary")
+    conversation = messages
     for _ in range(2):
-        reply = ask(asked, wanted)
+        reply = ask(conversation, answer_format)
         try:
             return parse(reply.text)
         except ValidationError as error:
@@ -103,7 +103,7 @@ def ask_for_summary(
             wrong = str(error)
         if reply.cut or not reply.text.strip() or _breaks_off(reply.text):
             break  # the same question, and longer, would end as soon
-        asked = _repair(messages, reply.text[:20_000], wrong, most)
+        conversation = _repair(messages, reply.text[:20_000], wrong, most)
     raise UnusableError(f"the model's answer cannot be used: {wrong}")
 
 
@@ -113,8 +113,8 @@ def _repair(messages: list[Message], answer: str, wrong: str, most: int | None) 
     It is no longer than the first, unless that was small: a context that was full has no room for
     both, so the end of the paper's text goes, and half of it at most.
     """
-    system, asked = messages
-    before, text, after = asked["content"].rsplit(_FENCE, 2)
+    system, request = messages
+    before, text, after = request["content"].rsplit(_FENCE, 2)
     again = (
         f"That answer cannot be used: {wrong}. "
         "Answer again with the whole json object, corrected, and nothing around it."
@@ -122,10 +122,10 @@ def _repair(messages: list[Message], answer: str, wrong: str, most: int | None) 
     length = sum(len(message["content"]) for message in messages)
     over = length + len(again) - max(length, min(SMALL, most or SMALL))
     answer = answer[: max(len(text) // 2 - over, 0)]
-    kept = text[: len(text) - max(over + len(answer), 0)]
+    shortened = text[: len(text) - max(over + len(answer), 0)]
     return [
         system,
-        asked | {"content": _FENCE.join((before, kept, after))},
+        request | {"content": _FENCE.join((before, shortened, after))},
         {"role": "assistant", "content": answer},
         {"role": "user", "content": again},
     ]

@@ -134,20 +134,20 @@ def _probe(ask: Ask, schema: dict[str, Any]) -> str:
     prose = "In one short sentence: what is a pruner? Leave empty what else you have to fill in."
     wants_json = 'Answer with the json object {"pruner": "one short sentence"}.'
     summary = PaperSummary.model_fields.keys()
-    wanted = response_format(Mode.SCHEMA, schema, "paper_summary")
+    answer_format = response_format(Mode.SCHEMA, schema, "paper_summary")
     # The question names none of the schema's fields, so only the schema can have.
-    if summary <= _keys(ask, prose, wanted, summary):
+    if summary <= _keys(ask, prose, answer_format, summary):
         return Mode.SCHEMA
-    wanted = response_format(Mode.OBJECT, {}, "")
-    return Mode.OBJECT if _keys(ask, wants_json, wanted, {"pruner"}) else Mode.PROMPT
+    answer_format = response_format(Mode.OBJECT, {}, "")
+    return Mode.OBJECT if _keys(ask, wants_json, answer_format, {"pruner"}) else Mode.PROMPT
 
 
 def _keys(
-    ask: Ask, question: str, wanted: dict[str, Any] | None, keys: Collection[str]
+    ask: Ask, question: str, answer_format: dict[str, Any] | None, keys: Collection[str]
 ) -> Set[str]:
     """Those of `keys` that the answer has; none where the field is refused."""
     try:
-        answer = ask([{"role": "user", "content": question}], wanted).text
+        answer = ask([{"role": "user", "content": question}], answer_format).text
     except RefusedError as error:
         if error.status in {401, 403, 404} or 300 <= error.status < 400:
             raise

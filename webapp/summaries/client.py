@@ -164,13 +164,13 @@ class Server:
         return replace(whole, tokens_in=read, tokens_out=written)
 
     def _ask_as_it_takes(
-        self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
+        self, messages: Sequence[Message], extra: dict[str, Any], on_progress: Callable[[int], None]
     ) -> Reply:
         """One answer in the first of the ways that the server does not refuse."""
         ways = _WAYS[_refused_by.get(self.base_url, 0) :]
         for way in ways:
             try:
-                reply = self._ask(messages, extra | way, heard)
+                reply = self._ask(messages, extra | way, on_progress)
             except TooLongError:
                 raise
             except RefusedError as error:
@@ -226,7 +226,7 @@ class Server:
         return answer.json() if len(answer.content) < MAX_ANSWER else None
 
     def _ask(
-        self, messages: Sequence[Message], extra: dict[str, Any], heard: Callable[[int], None]
+        self, messages: Sequence[Message], extra: dict[str, Any], on_progress: Callable[[int], None]
     ) -> Reply:
         self.sent()
         if (self.base_url, self.model) in _no_system:
@@ -241,7 +241,7 @@ class Server:
         with Patience(seconds, settings.SUMMARY_SILENCE, characters) as patience:
             try:
                 with self._open(patience) as client:
-                    answer, headers = _answer(client, self.model, messages, extra, heard)
+                    answer, headers = _answer(client, self.model, messages, extra, on_progress)
             except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, BusyError) as error:
                 if patience.passed:
                     raise too_slow from error
@@ -256,7 +256,7 @@ class Server:
                 answer = None
         if answer is None:
             _no_system.add((self.base_url, self.model))
-            return self._ask(messages, extra, heard)
+            return self._ask(messages, extra, on_progress)
         if patience.passed:
             raise too_slow
         if patience.was_silent:
@@ -321,13 +321,13 @@ def _answer(
     model: str,
     messages: Sequence[Message],
     extra: dict[str, Any],
-    heard: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> tuple[Any, Mapping[str, str]]:
     """The answer, streamed or whole, in the form of a whole one, and its headers."""
     create: Any = client.chat.completions.with_streaming_response.create
     with create(model=model, messages=list(messages), **extra) as response:
         if "event-stream" in response.headers.get("content-type", ""):
-            return _joined_stream(response.parse(), heard), response.headers
+            return _joined_stream(response.parse(), on_progress), response.headers
         body = bytearray()
         for chunk in response.iter_bytes(65536):
             body += chunk
@@ -339,7 +339,7 @@ def _answer(
             raise _no_completion() from error
 
 
-def _joined_stream(chunks: Any, heard: Callable[[int], None]) -> Any:
+def _joined_stream(chunks: Any, on_progress: Callable[[int], None]) -> Any:
     """The answer that the chunks of a stream make up. Raises BusyError where it breaks off."""
     texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
     finish, usage, length, count = None, None, 0, 0
@@ -349,7 +349,7 @@ def _joined_stream(chunks: Any, heard: Callable[[int], None]) -> Any:
             usage = piece.get("usage") or usage
             for choice in (piece.get("choices") or [])[:1]:
                 delta = choice.get("delta") or {}
-                said = {
+                contents = {
                     "content": _joined(delta.get("content")),
                     "reasoning_content": _joined(
                         delta.get("reasoning_content") or delta.get("reasoning")
@@ -357,13 +357,13 @@ def _joined_stream(chunks: Any, heard: Callable[[int], None]) -> Any:
                     "refusal": delta.get("refusal") or "",
                 }
                 finish = choice.get("finish_reason") or finish
-                for name, text in said.items():
+                for name, text in contents.items():
                     texts[name].append(text)
                     length += len(text)
                     count += bool(text)
             if length > MAX_ANSWER:
                 raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
-            heard(count)
+            on_progress(count)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _no_completion() from error
     message = {name: "".join(parts) for name, parts in texts.items()}
@@ -406,8 +406,8 @@ def _refusal(error: APIStatusError, key: str) -> ModelError:
     message = message.replace(key, "…") if key else message  # some repeat it
     if error.response.is_redirect:
         to = error.response.headers["location"][:200]
-        words = _("the model’s server redirects to %s; enter the address that answers itself")
-        return RefusedError(words % to, error.status_code)
+        reason = _("the model’s server redirects to %s; enter the address that answers itself")
+        return RefusedError(reason % to, error.status_code)
     return _status_error(error.status_code, error.response.headers, message, error.body)
 
 
@@ -504,7 +504,7 @@ def _error_in(answer: Any, headers: Mapping[str, str]) -> ModelError | None:
         status = int(code)
     else:
         kind = f"{code} {error.get('type') or ''} {message}".lower()
-        status = next((number for words, number in _KINDS if words.search(kind)), 503)
+        status = next((number for pattern, number in _KINDS if pattern.search(kind)), 503)
     return _status_error(status, headers, message, error)
 
 
@@ -523,18 +523,18 @@ def _status_error(
         return TooLongError(_short(message), status, share)
     if status in {408, 409, 425, 429} or status >= 500:
         wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
-        if wait is None and (said := _WAIT.search(message)):
-            wait = min(float(said["seconds"]) + 60 * float(said["minutes"] or 0), MAX_WAIT)
+        if wait is None and (match := _WAIT.search(message)):
+            wait = min(float(match["seconds"]) + 60 * float(match["minutes"] or 0), MAX_WAIT)
         if status == 503 and wait is None and _LOADS.search(message):
             return AwayError(_("the model’s server still loads its model"))
         busy = _("the model’s server answered %(status)d: %(message)s")
         return BusyError(busy % {"status": status, "message": _short(message)}, wait)
-    words = {
+    reasons = {
         401: _("the model’s server refused the key"),
         403: _("the model’s server refused the key"),
         404: _("the model’s server knows no such model or address"),
     }
-    what = words.get(status, _("the model’s server rejected the request"))
+    what = reasons.get(status, _("the model’s server rejected the request"))
     return RefusedError(f"{what} ({status}): {_short(message)}", status)
 
 
@@ -544,10 +544,10 @@ def _fitting_share(message: str, body: object) -> float | None:
     OpenAI, vLLM and llama.cpp name both numbers of tokens, DashScope only the most that it takes.
     None for another error.
     """
-    said = f"{message} {json.dumps(body, default=str)}"[:4_000]
-    if not _TOO_LONG.search(said):
+    text = f"{message} {json.dumps(body, default=str)}"[:4_000]
+    if not _TOO_LONG.search(text):
         return None
-    numbers = (int(number.replace(",", "")) for number in _TOKENS.findall(said))
+    numbers = (int(number.replace(",", "")) for number in _TOKENS.findall(text))
     tokens = [number for number in numbers if number >= LEAST_CONTEXT]  # others are statuses
-    limit, asked = min(tokens, default=0), max(tokens, default=0)
-    return limit / asked if 0 < limit < asked else 0.5
+    limit, size = min(tokens, default=0), max(tokens, default=0)
+    return limit / size if 0 < limit < size else 0.5

@@ -134,25 +134,25 @@ class _Places:
         self._value = [abs(n.value) for n in numbers(f"{claimed.value} {claimed.unit}")][:2]
 
     def give(self, phrase: str, anywhere: bool) -> bool:
-        wanted = _read(phrase, self._text)
-        if wanted.is_chinese:
+        parsed = _read(phrase, self._text)
+        if parsed.is_chinese:
             return False
-        if not wanted.names and not wanted.words and not wanted.numbers:
+        if not parsed.names and not parsed.words and not parsed.numbers:
             return True  # "the baseline" says nothing that could be wrong
-        if any(self._stands(wanted, *place, in_table=t) for *place, t in self._near):
+        if any(self._stands(parsed, *place, in_table=t) for *place, t in self._near):
             return True
         return anywhere and any(
-            self._stands(wanted, start - TOGETHER, start + TOGETHER, whole=True)
-            for start in self._occurrences(wanted)
+            self._stands(parsed, start - TOGETHER, start + TOGETHER, whole=True)
+            for start in self._occurrences(parsed)
         )
 
     def _stands(
-        self, wanted: _Phrase, start: int, end: int, *, in_table: bool = False, whole: bool = False
+        self, phrase: _Phrase, start: int, end: int, *, in_table: bool = False, whole: bool = False
     ) -> bool:
         start = max(0, start)
         near = self._text.folded.text[start:end]
         there = [n.moved(-start) for n in self._text.numbers_between(start, end)]
-        return wanted.stands(near, there, in_table=in_table, whole=whole)
+        return phrase.stands(near, there, in_table=in_table, whole=whole)
 
     @cached_property
     def _near(self) -> list[tuple[int, int, bool]]:
@@ -171,12 +171,12 @@ class _Places:
                 places.append((start, end, text.is_in_table(number.start)))
         return places
 
-    def _occurrences(self, wanted: _Phrase) -> Iterator[int]:
+    def _occurrences(self, phrase: _Phrase) -> Iterator[int]:
         """Yield the places of the rarest part of a phrase in the whole text."""
-        if wanted.numbers:
-            for number in self._text.occurrences(wanted.numbers[0].value):
+        if phrase.numbers:
+            for number in self._text.occurrences(phrase.numbers[0].value):
                 yield number.start
-        elif patterns := (*wanted.names, *wanted.words):
+        elif patterns := (*phrase.names, *phrase.words):
             longest = max(patterns, key=lambda pattern: len(pattern.pattern))
             for count, match in enumerate(longest.finditer(self._text.folded.text)):
                 if count >= MAX_PLACES:

@@ -46,9 +46,9 @@ def full_text(paper: Paper) -> FullText:
     Raises NotYetError where arXiv is unreachable or asks us to wait: the abstract would otherwise
     be stored for good although the full text can be fetched later.
     """
-    known = FullText.objects.filter(paper=paper, version=paper.version).first()
-    if known:
-        return known
+    stored = FullText.objects.filter(paper=paper, version=paper.version).first()
+    if stored:
+        return stored
     reasons: list[str] = []
     for source, read in _READERS.items():
         try:
@@ -149,22 +149,22 @@ def _address(paper: Paper, source: str) -> str:
 
 def _kept(paper: Paper, source: str, sections: list[Section], reasons: list[str]) -> FullText:
     total = sum(len(s.text) for s in sections) or 1
-    kept, room = [], MAX_CHARACTERS
+    shortened, room = [], MAX_CHARACTERS
     for section in sections:  # a PDF holds NUL where a font has no letter for it
-        kept.append({"title": clean(section.title)[:300], "text": clean(section.text)[:room]})
+        shortened.append({"title": clean(section.title)[:300], "text": clean(section.text)[:room]})
         room -= len(section.text)
         if room <= 0:
             break
-    stored = json.dumps(kept, ensure_ascii=False).encode()
+    stored = json.dumps(shortened, ensure_ascii=False).encode()
     # Tables that are read anew bring their text anew: an older reader may have read it wrongly.
     text, _ = FullText.objects.update_or_create(
         paper=paper,
         version=paper.version,
         defaults={
             "source": source,
-            "sections": kept,
+            "sections": shortened,
             "sha256": hashlib.sha256(stored).hexdigest(),
-            "share": min(1.0, sum(len(s["text"]) for s in kept) / total),
+            "share": min(1.0, sum(len(s["text"]) for s in shortened) / total),
             "reason": "; ".join(reasons)[:1000],
             "fetched_at": timezone.now(),
         },

@@ -67,17 +67,17 @@ def tex_kept(source: str) -> str:
     begin a macro: the name of a known one, or within dollars any but a line's end.
     """
     parts: list[str] = []
-    at, in_formula = 0, False
+    position, in_formula = 0, False
     for match in _ESCAPES.finditer(source):
         token = match[0]
-        parts.append(source[at : match.start()])
-        at = match.end()
+        parts.append(source[position : match.start()])
+        position = match.end()
         if match[0] == "$":
             in_formula = not in_formula
         elif match[0] == '"':
             in_formula = False
         parts.append("\\" + token if _is_tex(token, match[1] or "", in_formula) else token)
-    return "".join(parts) + source[at:]
+    return "".join(parts) + source[position:]
 
 
 def _is_tex(token: str, name: str, in_formula: bool) -> bool:
@@ -100,8 +100,8 @@ def _macros() -> frozenset[str]:
     """The names of TeX's macros that begin like an escape of JSON that texts may hold."""
     from pylatexenc.latex2text import get_default_latex_context_db  # noqa: PLC0415 - slow
 
-    known = get_default_latex_context_db()
-    specs = known.iter_macro_specs(categories=known.categories())
+    context = get_default_latex_context_db()
+    specs = context.iter_macro_specs(categories=context.categories())
     names = {spec.macroname for spec in specs} | {"nolimits", "textsc", "tfrac", "tilde", "tag"}
     return frozenset(name for name in names if name[:1] in {"n", "t"})
 
@@ -120,17 +120,17 @@ def _after_reasoning(text: str) -> list[str]:
 def _objects(text: str, keys: Collection[str]) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text, in order; `keys` are of no concern to them."""
     decoder = json.JSONDecoder(strict=False)  # line breaks within strings are taken
-    at = text.find("{")
+    position = text.find("{")
     for _ in range(MAX_OBJECTS):
-        if at < 0:
+        if position < 0:
             return
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            end = at + 1
+            end = position + 1
         else:
             yield value
-        at = text.find("{", end)
+        position = text.find("{", end)
 
 
 def _repaired(text: str, keys: Collection[str]) -> list[dict[str, Any]]:

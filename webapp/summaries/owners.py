@@ -104,9 +104,9 @@ def owned(sentence: Folded) -> list[Owned]:
 def words(text: str) -> frozenset[str]:
     """Return the words of a folded text that tell one thing from another."""
     tokens = (token for token in _TOKEN.findall(text) if not _VERB.fullmatch(token))
-    found = {re.sub(r"(?<=[a-z]{2}[a-rtv-z])s$", "", token) for token in tokens}
+    stems = {re.sub(r"(?<=[a-z]{2}[a-rtv-z])s$", "", token) for token in tokens}
     return frozenset(
-        word for word in found if word in _QUANTITIES or (len(word) > 1 and word not in _COMMON)
+        word for word in stems if word in _QUANTITIES or (len(word) > 1 and word not in _COMMON)
     )
 
 

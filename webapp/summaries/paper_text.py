@@ -83,11 +83,11 @@ class PaperText(GroundTruth):
         first = line
         while first > 0 and self._is_row(first - 1):
             first -= 1
-        wanted, name = [abs(n.value) for n in numbers(value)], unit_named(fold(unit))
+        values, name = [abs(n.value) for n in numbers(value)], unit_named(fold(unit))
         for head, cell in zip(self._cells(first), self._cells(line), strict=False):
             named = {unit_named(written) for written in _UNIT.findall(head)}
             has_unit = name in named if name else fold(unit) in head
-            if line > first and has_unit and [abs(n.value) for n in numbers(cell)][:1] == wanted:
+            if line > first and has_unit and [abs(n.value) for n in numbers(cell)][:1] == values:
                 return True
         return False
 

@@ -45,12 +45,12 @@ def sections_of_pdf(body: bytes) -> list[Section]:
 
 def without_references(pages: list[str]) -> list[str]:
     """The pages without the list of references, which ends where the paper's own text goes on."""
-    kept: list[str] = []
+    remaining: list[str] = []
     in_references = False
     for text in pages:
-        own, rest = "", text
+        body, rest = "", text
         if not in_references and (cut := _REFERENCES.search(text)):
-            own, rest, in_references = text[: cut.start()], text[cut.end() :], True
+            body, rest, in_references = text[: cut.start()], text[cut.end() :], True
             is_listed = True
         else:
             is_listed = len(_ENTRY.findall(text)) >= _ENTRIES_A_PAGE
@@ -61,5 +61,5 @@ def without_references(pages: list[str]) -> list[str]:
                 rest = rest[appendix.start() :] if appendix else rest
             else:
                 rest = ""
-        kept.append(own + rest)
-    return kept
+        remaining.append(body + rest)
+    return remaining

@@ -39,24 +39,24 @@ _FORM = re.compile(
 def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, language: str) -> str:
     """Why an answer is of no use to a reader; "" where it is."""
     lines = list(_lines(answer))
-    said = [line for line in lines if not _FORM.match(line.strip())]
-    prose = " ".join(said)
+    content = [line for line in lines if not _FORM.match(line.strip())]
+    prose = " ".join(content)
     gist = _ADDRESS.sub("", answer.gist).strip()
     missing = sum("quote" in claim.reason for claim in claims)
-    told = " ".join(path.read_text("utf-8") for path in sorted(_PROMPTS.glob("*.txt")))
+    instructions = " ".join(path.read_text("utf-8") for path in sorted(_PROMPTS.glob("*.txt")))
     is_chinese = len(_CHINESE.findall(prose)) * 5 > len(prose)
     faults = {
         "its first sentence is an address": gist != answer.gist and len(_words(gist)) < LEAST_GIST,
         "its first sentence says nothing": len(_words(gist)) < LEAST_GIST or _FORM.match(gist),
         "it is mostly addresses": 2 * sum(map(len, _ADDRESS.findall(prose))) > len(prose),
-        "it repeats the form instead of filling it in": len(said) * 2 < len(lines),
+        "it repeats the form instead of filling it in": len(content) * 2 < len(lines),
         "it has only a few words": len(_words(prose)) < LEAST_WORDS,
         "it says the same again and again": _is_repetitive(lines),
-        "it repeats the question": _copied(said, told) >= REPEATED,
+        "it repeats the question": _copied(content, instructions) >= REPEATED,
         "its first sentence is copied from the abstract": (
             len(_words(answer.gist)) > SHINGLE and _copied([answer.gist], abstract) >= COPIED
         ),
-        "it repeats the abstract": len(said) > 2 and _copied(said, abstract) >= COPIED,
+        "it repeats the abstract": len(content) > 2 and _copied(content, abstract) >= COPIED,
         "it is not in the language that was asked for": is_chinese != (language == "zh"),
         "most of its quotes are not in the paper": (
             len(claims) >= QUOTES_JUDGED and len(claims) - missing < LEAST_QUOTES * len(claims)

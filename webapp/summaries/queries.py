@@ -97,14 +97,14 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
 
     Where the requested language has no summary, English is preferred to any other.
     """
-    known = list(Summary.objects.filter(paper=paper).order_by("-version", "-id")[:20])
-    languages = sorted({row.language for row in known})
+    summaries = list(Summary.objects.filter(paper=paper).order_by("-version", "-id")[:20])
+    languages = sorted({row.language for row in summaries})
     if language not in languages and (languages or language not in Summary.Language):
         language = "en" if "en" in languages or not languages else languages[0]
-    known = [row for row in known if row.language == language]
-    done = [row for row in known if row.state == State.DONE]
+    summaries = [row for row in summaries if row.language == language]
+    done = [row for row in summaries if row.state == State.DONE]
     done.sort(key=lambda row: bool(row.withheld))
-    summary = next(iter(done or known), None)
+    summary = next(iter(done or summaries), None)
     return PaperSummaryView(
         language=language,
         languages=languages,
@@ -189,9 +189,11 @@ class DaySummaries:
 
 def of_day(day: date) -> DaySummaries:
     """The requested summaries of the papers that were announced on a day."""
-    asked = Summary.objects.filter(paper__announcements__listing__date=day).distinct()
-    asked = asked.select_related("paper").defer("content", "html", "gist_html", "paper__abstract")
+    summaries = Summary.objects.filter(paper__announcements__listing__date=day).distinct()
+    summaries = summaries.select_related("paper").defer(
+        "content", "html", "gist_html", "paper__abstract"
+    )
     newest: dict[tuple[int, str], Summary] = {}
-    for row in asked.order_by("paper__arxiv_id", "language", "-version", "-id"):
+    for row in summaries.order_by("paper__arxiv_id", "language", "-version", "-id"):
         newest.setdefault((row.paper_id, row.language), row)
     return DaySummaries(list(newest.values()))

@@ -29,8 +29,8 @@ AT_ONCE = 500  # papers of a query
 def request(papers: Iterable[Paper], language: str, server: Server) -> None:
     """Have each paper's latest version summarised unless it is or will be."""
     made_by = _made_by(language, server)
-    wanted = [Summary(paper=paper, version=paper.version, **made_by) for paper in papers]
-    Summary.objects.bulk_create(wanted, ignore_conflicts=True)
+    summaries = [Summary(paper=paper, version=paper.version, **made_by) for paper in papers]
+    Summary.objects.bulk_create(summaries, ignore_conflicts=True)
 
 
 def request_and_send(
@@ -151,9 +151,9 @@ def cancel(summaries: QuerySet[Summary], by: str) -> int:
 
     Whoever runs one loses its lease, and ends the answer as soon as it notes how far it is.
     """
-    wanted = summaries.filter(state__in=[State.WAITING, State.RUNNING])
+    pending = summaries.filter(state__in=[State.WAITING, State.RUNNING])
     reason = f"cancelled by {by}"
-    return wanted.update(state=State.FAILED, reason=reason, lease="", leased_until=None)
+    return pending.update(state=State.FAILED, reason=reason, lease="", leased_until=None)
 
 
 def hold(model: str, reason: str, not_before: datetime) -> int:

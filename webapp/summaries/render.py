@@ -106,20 +106,20 @@ def render_summary(
     `gist` is plain text; `gist_html` and `html`, the sections, are sanitised.
     """
     marking = _Marking(truth, language, tables)
-    words = _HEADINGS[language]
+    headings = _HEADINGS[language]
     sections = []
     for name in ("contributions", "experiments", "results", "conclusions"):
         section = getattr(summary, name)
         groups = [
-            (words[key], marking.lines(key, section))
+            (headings[key], marking.lines(key, section))
             for key in type(section).model_fields
             if key != "tables"
         ]
         shown = [marking.table(t) for t in getattr(section, "tables", [])]
         sections.append(
-            {"title": words[name], "groups": [g for g in groups if g[1]], "tables": shown}
+            {"title": headings[name], "groups": [g for g in groups if g[1]], "tables": shown}
         )
-    context = {"sections": sections, "language": language, "headings": words}
+    context = {"sections": sections, "language": language, "headings": headings}
     html = render_to_string("summaries/content.html", context)
     columns = {
         "gist": plain_line(summary.gist, lambda number: _stands(number, truth)),

@@ -242,11 +242,11 @@ def _shortened(node: Any, most: dict[str, int]) -> Any:
 
 def _strict(node: Any, keywords: frozenset[str] = _KEYWORDS) -> Any:
     """A schema with some keywords, of which every server knows the first; properties stay."""
-    kept = {key: value for key, value in node.items() if key in keywords}
-    for named in kept.keys() & {"properties", "$defs"}:
-        kept[named] = {name: _strict(inner, keywords) for name, inner in kept[named].items()}
-    if "items" in kept:
-        kept["items"] = _strict(kept["items"], keywords)
-    if "properties" in kept:
-        kept |= {"required": list(kept["properties"]), "additionalProperties": False}
-    return kept
+    schema = {key: value for key, value in node.items() if key in keywords}
+    for named in schema.keys() & {"properties", "$defs"}:
+        schema[named] = {name: _strict(inner, keywords) for name, inner in schema[named].items()}
+    if "items" in schema:
+        schema["items"] = _strict(schema["items"], keywords)
+    if "properties" in schema:
+        schema |= {"required": list(schema["properties"]), "additionalProperties": False}
+    return schema

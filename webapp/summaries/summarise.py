@@ -93,27 +93,29 @@ def _run(summary: Summary, server: Server) -> None:
         queue.finish(summary, State.FAILED, f"version {paper.version} has replaced this one")
         return
     try:
-        kept = full_text(paper)
+        source = full_text(paper)
     except NotYetError as error:
         if not error.is_away:
             raise
-        kept = abstract_alone(paper, str(error))
+        source = abstract_alone(paper, str(error))
     was_probed = capability.known(server) is not None
     try:
-        answer, read = _ask(summary, server, kept)
+        answer, read = _ask(summary, server, source)
     except TooLongError:  # now it is known how much the server takes
-        answer, read = _ask(summary, server, kept)
+        answer, read = _ask(summary, server, source)
     except RefusedError as error:
         if error.status not in {400, 422} or not was_probed:
             raise
         capability.forget(server)  # it no longer takes what it took
-        answer, read = _ask(summary, server, kept)
-    sections = [(section["title"], section["text"]) for section in kept.sections]
+        answer, read = _ask(summary, server, source)
+    sections = [(section["title"], section["text"]) for section in source.sections]
     truth = PaperText(paper.title, paper.abstract, sections)
-    _keep(summary, answer, truth, text_source=kept.source, **read)
+    _keep(summary, answer, truth, text_source=source.source, **read)
 
 
-def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary, dict[str, float]]:
+def _ask(
+    summary: Summary, server: Server, source: FullText
+) -> tuple[PaperSummary, dict[str, float]]:
     """The model's summary of as much of a text as it may and can read, and which shares it read.
 
     Raises TooLongError, remembered, or what `ask_for_summary` raises.
@@ -130,9 +132,9 @@ def _ask(summary: Summary, server: Server, kept: FullText) -> tuple[PaperSummary
     empty = question(title, "", "", language, enforced=enforced)
     around = sum(len(message["content"]) for message in empty)
     most = capability.prompt_characters(server)
-    given = _beginning(kept.text, most, around)
-    share = kept.share * len(given) / max(len(kept.text), 1)
-    part = FullText.Source(kept.source).read(share)
+    given = _beginning(source.text, most, around)
+    share = source.share * len(given) / max(len(source.text), 1)
+    part = FullText.Source(source.source).read(share)
     messages = question(title, given, part, language, enforced=enforced)
     shares = {"text_share": share, "read_share": 1.0}
 

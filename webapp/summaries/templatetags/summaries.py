@@ -28,8 +28,8 @@ def detail(claim: Claim, name: str) -> SafeString:
         return tex(written)
     parts = re.split(f"({'|'.join(missing)})", written)
     shown = (
-        format_html('<mark class="unverified">{}</mark>', tex(part)) if at % 2 else tex(part)
-        for at, part in enumerate(parts)
+        format_html('<mark class="unverified">{}</mark>', tex(part)) if index % 2 else tex(part)
+        for index, part in enumerate(parts)
     )
     return format_html_join("", "{}", ((part,) for part in shown))
 
