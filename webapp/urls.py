@@ -15,8 +15,8 @@ handler500 = "webapp.operate.views.server_error"
 
 def _of(app: str) -> URLResolver:
     """An app's own addresses, with those of its things whose pages show other apps too."""
-    own = import_module(f"webapp.{app}.urls")
-    return path("", include(([*PAGES_OF.get(app, []), *own.urlpatterns], own.app_name)))
+    urls = import_module(f"webapp.{app}.urls")
+    return path("", include(([*PAGES_OF.get(app, []), *urls.urlpatterns], urls.app_name)))
 
 
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -212,8 +212,8 @@ class Assay:
         offset: Offset = 0,
     ) -> str:
         """Find papers: each with what it did and a quote with its numbers."""
-        found = self._items("/papers", 25, limit, offset, q=q, since=since, order=order)
-        return _page({}, [_short(paper) for paper in found], limit, offset)
+        papers = self._items("/papers", 25, limit, offset, q=q, since=since, order=order)
+        return _page({}, [_short(paper) for paper in papers], limit, offset)
 
     def paper(
         self,
@@ -251,12 +251,12 @@ class Assay:
         self, method: Annotated[str, Field(description="One of them, with its parameters.")] = ""
     ) -> str:
         """The methods that can be measured here, and the benchmarks of each."""
-        known = self._ask("/methods")
+        carried = self._ask("/methods")
         if not method:
             return json.dumps(
-                {item["slug"]: [each["slug"] for each in item["benchmarks"]] for item in known}
+                {item["slug"]: [each["slug"] for each in item["benchmarks"]] for item in carried}
             )
-        for item in known:
+        for item in carried:
             if item["slug"] == method:
                 return json.dumps(
                     {"method": method, "title": item["title"], "description": item["description"]}
@@ -316,9 +316,9 @@ class Assay:
         ] = "",
     ) -> str:
         """Queue a measurement; read it by `run_status`. Needs the scope `runs`."""
-        asked: dict[str, Any] = {"method": method, "benchmark": benchmark, "preset": preset}
-        asked |= {"params": params or {}, "device": device}
-        queued = self._send("POST", "/runs", json=asked, key=key)
+        request: dict[str, Any] = {"method": method, "benchmark": benchmark, "preset": preset}
+        request |= {"params": params or {}, "device": device}
+        queued = self._send("POST", "/runs", json=request, key=key)
         chosen = {name: queued["params"][name] for name in params or {}}
         return _json(_state(queued) | ({"params": chosen} if chosen else {}))
 

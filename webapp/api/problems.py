@@ -44,5 +44,5 @@ class ProblemMiddleware(MiddlewareMixin):
         status = response.status_code
         detail = details.get(status, HTTPStatus(status).description or HTTPStatus(status).phrase)
         names = ("Allow", "Retry-After", "WWW-Authenticate")
-        kept = {name: response[name] for name in names if name in response}
-        return answer(ProblemError(status, detail, headers=kept))
+        headers = {name: response[name] for name in names if name in response}
+        return answer(ProblemError(status, detail, headers=headers))

@@ -173,16 +173,16 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
     reader = reader_of(request)
     part = library_queries.Choice(show, tag)
     try:
-        kept = library_queries.found(reader, part, q.strip(), sort)
+        keys = library_queries.found(reader, part, q.strip(), sort)
     except QueryError as error:
         raise ProblemError(400, str(error)) from None
-    shown = library_queries.papers(kept[(page - 1) * A_PAGE : page * A_PAGE])
+    shown = library_queries.papers(keys[(page - 1) * A_PAGE : page * A_PAGE])
     mine = LibraryEntry.objects.filter(reader=reader, paper__in=shown)
     entries = {entry.paper_id: entry for entry in mine}
     saved = library_queries.shelf_of(reader, [paper.pk for paper in shown]).starred
     return {
-        "count": len(kept),
-        "next": page + 1 if len(kept) > page * A_PAGE else None,
+        "count": len(keys),
+        "next": page + 1 if len(keys) > page * A_PAGE else None,
         "items": [_item(paper, entries.get(paper.pk), paper.pk in saved) for paper in shown],
     }
 
@@ -212,6 +212,6 @@ def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) 
 
 def _item(paper: Paper, entry: LibraryEntry | None, saved: bool) -> dict[str, Any]:
     """A paper with its reader's state, note and tags, as LibraryItem describes it."""
-    kept = entry or LibraryEntry()
+    marks = entry or LibraryEntry()
     names = ("read_at", "not_for_me", "note", "tags")
-    return {name: getattr(kept, name) for name in names} | {"paper": paper, "saved": saved}
+    return {name: getattr(marks, name) for name in names} | {"paper": paper, "saved": saved}

@@ -49,7 +49,7 @@ def server_address(text: str) -> str:
         raise ValueError("write an address such as http://localhost:11434/v1")
     if parse_qs(parts.query).keys() - {"api-version"}:
         raise ValueError("write the address without a key, which has a setting of its own")
-    login, at, _ = parts.netloc.rpartition("@")
+    login, separator, _ = parts.netloc.rpartition("@")
     host = str(parts.hostname)
     name = f"[{host}]" if ":" in host else host
     port = f":{parts.port}" if parts.port else ""
@@ -60,7 +60,7 @@ def server_address(text: str) -> str:
         path = _BASES[host]
     elif not path or _OLLAMA.fullmatch(path):
         path = "/v1"
-    return f"{parts.scheme.lower()}://{login}{at}{name}{port}{path}"
+    return f"{parts.scheme.lower()}://{login}{separator}{name}{port}{path}"
 
 
 def zotero_library(text: str) -> str:

@@ -74,9 +74,9 @@ def keep(values: Mapping[str, str]) -> None:
     """Store values beside those already stored; an empty one is removed. Raises OSError."""
     whole: dict[str, str] = {}
     with suppress(ValueError):  # damaged: replaced
-        known = kept()
-        with_values(known)
-        whole = known
+        connections = kept()
+        with_values(connections)
+        whole = connections
     whole |= _free(values)
     whole = {name: value for name, value in whole.items() if values.get(name, value)}
     written = json.dumps(whole, indent=1).encode()

@@ -133,8 +133,8 @@ def _unpacked() -> Path | None:
     folder = settings.DATA_DIR / "all-MiniLM-L6-v2"
     if (folder / FILES[-1]).is_file():
         return Path(folder)
-    found = find_spec("all_minilm_l6_v2")  # finding it runs no code of it
-    archive = Path(found.origin).with_name("model.zip") if found and found.origin else None
+    spec = find_spec("all_minilm_l6_v2")  # finding it runs no code of it
+    archive = Path(spec.origin).with_name("model.zip") if spec and spec.origin else None
     if archive is None or not archive.is_file():
         return None
     try:

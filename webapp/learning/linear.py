@@ -51,10 +51,10 @@ def phrase_features(phrases: Sequence[float]) -> list[float]:
 def models() -> Mapping[str, Linear]:
     """The trained models by the slug of their method; empty if none was trained."""
     path = DATA / "weights.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    stored = json.loads(path.read_text()) if path.exists() else {}
     return {
         slug: Linear(model["intercept"], model["weights"], tuple(model["combination"]))
-        for slug, model in kept.items()
+        for slug, model in stored.items()
     }
 
 

@@ -67,10 +67,10 @@ def numbered(values: Mapping[str, float]) -> Numbered:
     import numpy as np  # noqa: PLC0415 - 0.3 s
 
     numbers = term_numbers()
-    known = [term for term in values if term in numbers]
+    terms = [term for term in values if term in numbers]
     return (
-        np.array([numbers[term] for term in known], np.int32),
-        np.array([values[term] for term in known], float),
+        np.array([numbers[term] for term in terms], np.int32),
+        np.array([values[term] for term in terms], float),
     )
 
 

@@ -186,15 +186,15 @@ class Learned:
         It grows with the log-odds everywhere: linearly between two papers of the reference, and
         exponentially beyond its ends.
         """
-        at, count = bisect_left(self.reference, log_odds), len(self.reference)
+        index, count = bisect_left(self.reference, log_odds), len(self.reference)
         if not count:
             return 1 / (1 + math.exp(-max(-500.0, min(log_odds, 500.0))))
-        if at == count:
+        if index == count:
             return 1 - math.exp((self.reference[-1] - log_odds) / self._tail) / (count + 1)
-        if at == 0:
+        if index == 0:
             return math.exp((log_odds - self.reference[0]) / self._tail) / (count + 1)
-        low, high = self.reference[at - 1], self.reference[at]
-        return (at + (log_odds - low) / (high - low)) / (count + 1)
+        low, high = self.reference[index - 1], self.reference[index]
+        return (index + (log_odds - low) / (high - low)) / (count + 1)
 
     @cached_property
     def _tail(self) -> float:

@@ -41,8 +41,8 @@ def keys_like(paper: Paper, limit: int) -> list[int]:
 
 def _meant(paper: Paper, keys: list[int]) -> dict[int, float]:
     """Each paper's cosine with `paper` by the encoder; nothing where it has no vector itself."""
-    known = vectors.of_papers([*keys, paper.pk])
-    mine = known.pop(paper.pk, None)
-    cosines = vectors.cosines_with(mine, known) if mine else {}
+    paper_vectors = vectors.of_papers([*keys, paper.pk])
+    mine = paper_vectors.pop(paper.pk, None)
+    cosines = vectors.cosines_with(mine, paper_vectors) if mine else {}
     average = sum(cosines.values()) / len(cosines) if cosines else 0.0
     return {key: cosines.get(key, average) for key in keys}

@@ -38,8 +38,8 @@ def terms(title: str, abstract: str) -> Counter[str]:
 @cache
 def vocabulary() -> Mapping[str, float]:
     """The inverse document frequency of every term of the vocabulary."""
-    found: dict[str, float] = json.loads((DATA / "vocabulary.json").read_text())
-    return found
+    frequencies: dict[str, float] = json.loads((DATA / "vocabulary.json").read_text())
+    return frequencies
 
 
 def vector(title: str, abstract: str) -> Vector:

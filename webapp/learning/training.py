@@ -60,8 +60,8 @@ class Signals:
     @property
     def count(self) -> int:
         """Papers that were kept, not only read."""
-        kept = sum(weight > READ for weight in self.weights.values())
-        return kept + len(self.texts) + len(self.zotero)
+        saved = sum(weight > READ for weight in self.weights.values())
+        return saved + len(self.texts) + len(self.zotero)
 
     @property
     def disliked(self) -> int:
@@ -134,16 +134,16 @@ def _fit(examples: list[Example], others: list[Example]) -> Linear:
 def _shared_terms(papers: list[Numbered]) -> Vector:
     """Return the extra weight of the terms that tell most of several papers."""
     counts = Counter(term for numbers, _ in papers for term in terms_of(numbers))
-    told = {}
+    divergence = {}
     for term, count in counts.items():
         if count > 1:
             everywhere = math.exp(1 - vocabulary()[term])  # the share of all papers
             here = (count + everywhere) / (len(papers) + 1)
-            told[term] = here * math.log(here / everywhere) + (1 - here) * math.log(
+            divergence[term] = here * math.log(here / everywhere) + (1 - here) * math.log(
                 (1 - here) / (1 - everywhere)
             )
-    strongest = sorted(told, key=lambda term: (-told[term], term))[:SHARED]
-    return {term: EXTRA * told[term] ** 2 / vocabulary()[term] for term in strongest}
+    strongest = sorted(divergence, key=lambda term: (-divergence[term], term))[:SHARED]
+    return {term: EXTRA * divergence[term] ** 2 / vocabulary()[term] for term in strongest}
 
 
 def _saved_margin(examples: list[Example], others: list[Example], compared: Vectors) -> float:
@@ -171,7 +171,7 @@ def _strongest(title: str, abstract: str) -> Vector:
     return {term: round(value / length, 4) for term, value in terms}
 
 
-def _others(known: set[int]) -> tuple[list[Text], list[Text]]:
+def _others(excluded: set[int]) -> tuple[list[Text], list[Text]]:
     """Recent papers without feedback: those to learn from, and those to calibrate by.
 
     They differ, since a model is surest of what it has seen. A paper is drawn by a hash of its
@@ -180,7 +180,7 @@ def _others(known: set[int]) -> tuple[list[Text], list[Text]]:
     """
     recent = Paper.objects.order_by("-pk").values_list("pk", "arxiv_id")[:RECENT]
     mixed = sorted(recent, key=lambda keys: sha256(keys[1].encode()).digest())
-    drawn = [key for key, _ in mixed if key not in known][: BACKGROUND + CALIBRATED]
+    drawn = [key for key, _ in mixed if key not in excluded][: BACKGROUND + CALIBRATED]
     rows = Paper.objects.filter(pk__in=drawn).values_list("pk", "title", "abstract")
     by_key = {key: (title, abstract) for key, title, abstract in rows}
     texts = [by_key[key] for key in drawn if key in by_key]

@@ -29,8 +29,8 @@ class BulkError(ValueError):
 def bulk(request: HttpRequest, reader: User) -> HttpResponse:
     """Tag the chosen papers, put them on a list, take them out of a part, or export them."""
     names = request.POST.getlist("chosen")[:MOST]
-    known = {paper.arxiv_id: paper for paper in Paper.objects.filter(arxiv_id__in=names)}
-    papers = [known[name] for name in dict.fromkeys(names) if name in known]
+    by_identifier = {paper.arxiv_id: paper for paper in Paper.objects.filter(arxiv_id__in=names)}
+    papers = [by_identifier[name] for name in dict.fromkeys(names) if name in by_identifier]
     suffix = request.POST.get("export", "")
     if papers and suffix in citations.FILES:
         spend("exports", visitor(request))

@@ -57,10 +57,10 @@ def signals(reader: User, source: str = ALL) -> Signals:
         weights |= {entry.paper_id: 1.0 for entry in entries if entry.note or entry.tags}
         stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
         listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
-        kept = [*stars[:MAX_SIGNALS], *listed.values_list("paper_id", flat=True)[:MAX_SIGNALS]]
-        weights |= dict.fromkeys(kept, 1.0)
-        known = LikedText.objects.filter(reader=reader).order_by("-pk")[:MAX_SIGNALS]
-        texts = tuple(known.values_list("title", "abstract"))
+        saved = [*stars[:MAX_SIGNALS], *listed.values_list("paper_id", flat=True)[:MAX_SIGNALS]]
+        weights |= dict.fromkeys(saved, 1.0)
+        liked = LikedText.objects.filter(reader=reader).order_by("-pk")[:MAX_SIGNALS]
+        texts = tuple(liked.values_list("title", "abstract"))
         from_zotero = zotero_reading.liked(reader)[:MAX_SIGNALS]
         here = Paper.objects.in_bulk(
             [item.arxiv_id for item, _ in from_zotero if item.arxiv_id], field_name="arxiv_id"
@@ -121,9 +121,9 @@ def _learn(readers: list[int], days: int) -> int:
     changed = 0
     for reader in active:
         sources = set(learning.filter(owner=reader).values_list("learn_from", flat=True))
-        wanted = {ALL, *sources}
-        changed += bool({source for source in wanted if _learn_from(reader, source)})
-        LearnedModel.objects.filter(reader=reader).exclude(source__in=wanted).delete()
+        to_learn = {ALL, *sources}
+        changed += bool({source for source in to_learn if _learn_from(reader, source)})
+        LearnedModel.objects.filter(reader=reader).exclude(source__in=to_learn).delete()
     if profiles := list(learning):
         recent = dates(days)
         build(recent, profiles)
@@ -150,14 +150,14 @@ def model_for(owner: int | None, source: str) -> Learned | None:
 def _learn_from(reader: User, source: str) -> bool:
     """Store the model of a source if its feedback changed; returns whether it did."""
     feedback = signals(reader, source)
-    known = LearnedModel.objects.filter(reader=reader, source=source).first()
-    if known and known.fingerprint == feedback.fingerprint:
+    model = LearnedModel.objects.filter(reader=reader, source=source).first()
+    if model and model.fingerprint == feedback.fingerprint:
         return False
     trained = train(feedback)
     if trained is None:
-        if known:
-            known.delete()
-        return bool(known)
+        if model:
+            model.delete()
+        return bool(model)
     LearnedModel.objects.update_or_create(
         reader=reader,
         source=source,

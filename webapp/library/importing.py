@@ -65,13 +65,13 @@ def import_named(reader: User, named: Named) -> Imported:
     """Save the papers that were named; keep titles of those that this site lacks to learn from."""
     with transaction.atomic():
         starred = sum(Star.objects.get_or_create(reader=reader, paper=p)[1] for p in named.papers)
-        kept = sum(
+        stored = sum(
             LikedText.objects.get_or_create(
                 reader=reader, title=title, defaults={"abstract": abstract}
             )[1]
             for title, abstract in named.texts.items()
         )
-    return Imported(starred, kept, named.unknown)
+    return Imported(starred, stored, named.unknown)
 
 
 def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
@@ -118,6 +118,6 @@ def ask_for_author(reader: User, name: str) -> bool:
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
     """Have a worker run `save_named`; False where the broker is down. Raises LimitReachedError."""
     limits.spend("lookups", limits.of_reader(reader.pk), len(identifiers))
-    parts = (list(identifiers[at : at + IDS]) for at in range(0, len(identifiers), IDS))
+    parts = (list(identifiers[start : start + IDS]) for start in range(0, len(identifiers), IDS))
     lost = "papers are not asked for"
     return all(tasks.send("site.save_named", [reader.pk, part], lost=lost) for part in parts)

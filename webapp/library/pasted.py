@@ -105,28 +105,28 @@ class Understood:
 
 def understand(text: str) -> Understood:
     """Read what was pasted. Raises UnreadableError for an export that takes too long."""
-    found = Understood(is_zotero=bool(_ZOTERO.search(text)))
+    understood = Understood(is_zotero=bool(_ZOTERO.search(text)))
     if is_export(text):
         named = named_in(text)
-        found.texts = named.texts
-        found.parts.append(PastedPart("", "papers", tuple(named.papers), tuple(named.unknown)))
-        return found
+        understood.texts = named.texts
+        understood.parts.append(PastedPart("", "papers", tuple(named.papers), tuple(named.unknown)))
+        return understood
     reader = _PartReader()
     parts = list(islice(reader.parts(text), MAX_PARTS + 1))
-    found.is_cut = len(parts) > MAX_PARTS
-    found.parts = parts[:MAX_PARTS]
-    for part in found.parts:
+    understood.is_cut = len(parts) > MAX_PARTS
+    understood.parts = parts[:MAX_PARTS]
+    for part in understood.parts:
         if part.kind == "interest":
-            found.texts[part.text[:500]] = ""
-    words = [part.text for part in found.parts if part.kind == "words"]
+            understood.texts[part.text[:500]] = ""
+    words = [part.text for part in understood.parts if part.kind == "words"]
     frequencies = count_frequencies(words)
-    found.parts = [
+    understood.parts = [
         PastedPart(part.text, "words", frequency=frequencies.get(part.text))
         if part.kind == "words"
         else part
-        for part in found.parts
+        for part in understood.parts
     ]
-    return found
+    return understood
 
 
 class _PartReader:

@@ -108,8 +108,8 @@ def found(reader: User, part: Choice, q: str, sort: str) -> list[int]:
     if sort == "relevance":
         return matched
     if sort == "added":
-        wanted = set(matched)
-        return [key for key in among if key in wanted]
+        listed = set(matched)
+        return [key for key in among if key in listed]
     ordered = Paper.objects.filter(pk__in=matched)
     if sort == "title":
         ordered = ordered.order_by(Lower("title"), "pk")
@@ -178,8 +178,8 @@ def feedback_counts(reader: User) -> dict[str, int]:
 
 
 def _is(value: str, reader: User) -> list[int]:
-    known = _by_state(reader)
-    states = known | {"noted": known.pop("notes")}
+    by_state = _by_state(reader)
+    states = by_state | {"noted": by_state.pop("notes")}
     if value not in states:
         names = {"value": value, "states": "all, saved, unread, read, noted, left"}
         raise QueryError(gettext("There is no “is:%(value)s”. Use one of %(states)s.") % names)
@@ -201,9 +201,9 @@ def _list(value: str, reader: User) -> list[int]:
 
 def _note(value: str, reader: User) -> list[int]:
     """Papers whose note holds the words one after the other."""
-    wanted = f" {' '.join(words_of(value))} "
+    phrase = f" {' '.join(words_of(value))} "
     notes = LibraryEntry.objects.filter(reader=reader).exclude(note="").values_list("paper", "note")
-    return [paper for paper, note in notes if wanted in f" {' '.join(words_of(note))} "]
+    return [paper for paper, note in notes if phrase in f" {' '.join(words_of(note))} "]
 
 
 def _own(

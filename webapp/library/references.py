@@ -244,9 +244,9 @@ def _without_comments(text: str) -> str:
             opened.append(brace.start())
         elif opened:
             closed[opened.pop()] = brace.end()
-    parts, at = [], 0
+    parts, end = [], 0
     for comment in _COMMENT.finditer(text):
-        if comment.start() >= at:
-            parts.append(text[at : comment.start()])
-            at = closed.get(comment.end() - 1, comment.end())
-    return "".join(parts) + text[at:]
+        if comment.start() >= end:
+            parts.append(text[end : comment.start()])
+            end = closed.get(comment.end() - 1, comment.end())
+    return "".join(parts) + text[end:]

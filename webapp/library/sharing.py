@@ -60,11 +60,11 @@ def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
     mine = ReadingList.objects.filter(pk=pk, reader=reader)
     listed = get_object_or_404(mine)
     action, name = request.POST.get("do", ""), " ".join(request.POST.get("name", "").split())
-    said = {"name": listed.name}
+    names = {"name": listed.name}
     if action == "delete":
         listed.papers.clear()  # what is learned of the reader hears of it
         listed.delete()
-        messages.success(request, _("“%(name)s” is deleted.") % said)
+        messages.success(request, _("“%(name)s” is deleted.") % names)
         return redirect("library:library")
 
     def write(**values: str) -> None:
@@ -76,7 +76,7 @@ def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
         write(share_key=key)
         is_shared = _("Anyone with the address below can read “%(name)s”.")
         is_private = _("“%(name)s” is private again. Its address no longer works.")
-        messages.success(request, (is_shared if key else is_private) % said)
+        messages.success(request, (is_shared if key else is_private) % names)
     elif action == "rename" and 0 < len(name) <= 80:
         try:
             with transaction.atomic():

@@ -45,13 +45,13 @@ def export(request: HttpRequest, reader: User, suffix: str) -> HttpResponse:
 @for_readers("POST")
 def star(request: HttpRequest, reader: User) -> HttpResponse:
     """Save a paper, or remove it; JSON for the script, a redirect for a form."""
-    name, wanted = asked_mark(request)
+    name, is_saved = asked_mark(request)
     paper = find_paper(name)
-    if wanted:
+    if is_saved:
         Star.objects.get_or_create(reader=reader, paper=paper)
     else:
         Star.objects.filter(reader=reader, paper=paper).delete()
-    return back(request, "/", f"#p-{paper.arxiv_id}", starred=wanted)
+    return back(request, "/", f"#p-{paper.arxiv_id}", starred=is_saved)
 
 
 @csrf_exempt  # the token is the proof, and a mail program has no cookie
@@ -73,12 +73,12 @@ def save(request: HttpRequest, token: str) -> HttpResponse:
 @for_readers("POST")
 def leave(request: HttpRequest, reader: User) -> HttpResponse:
     """Mark a paper as not for the reader, or take that back; it is then no longer saved."""
-    name, wanted = asked_mark(request)
+    name, is_left = asked_mark(request)
     paper = find_paper(name)
     entry = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
-    entry.not_for_me = wanted
+    entry.not_for_me = is_left
     entry.save(update_fields=["not_for_me", "changed_at"])
-    return back(request, "/library/", f"#p-{paper.arxiv_id}", left=wanted)
+    return back(request, "/library/", f"#p-{paper.arxiv_id}", left=is_left)
 
 
 @for_readers("POST")
@@ -97,11 +97,11 @@ def forget(request: HttpRequest, reader: User) -> HttpResponse:
 def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     """Mark a paper as read (`read=1`) or unread (`read=0`), or set its note, tags and lists."""
     paper = find_paper(arxiv_id)
-    kept = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
+    marks = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
         is_read = request.POST["read"] != "0"
-        kept.read_at = (kept.read_at or timezone.now()) if is_read else None
-        kept.save(update_fields=["read_at", "changed_at"])
+        marks.read_at = (marks.read_at or timezone.now()) if is_read else None
+        marks.save(update_fields=["read_at", "changed_at"])
         return back(request, "/library/", "#library")
     form = EntryForm(request.POST)
     if not form.is_valid():
@@ -109,8 +109,8 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
             wrong = f"{_(str(form[field].label))}: {' '.join(map(str, errors))}"
             messages.error(request, wrong + " " + _("Nothing was saved."))
         return back(request, "/library/", "#library")
-    kept.note, kept.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
-    kept.save(update_fields=["note", "tags", "changed_at"])
+    marks.note, marks.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
+    marks.save(update_fields=["note", "tags", "changed_at"])
     mine = ReadingList.objects.filter(reader=reader)
     name = form.cleaned_data["new_list"].strip()
     if name and mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():
@@ -137,8 +137,8 @@ def import_(request: HttpRequest, reader: User) -> HttpResponse:
         except UnreadableError as error:
             form.add_error("text", _("This cannot be imported: %s.") % error)
         else:
-            asked = _ask_for(request, reader, done.unknown)
-            context |= {"done": done, "asked": asked, "form": ImportForm(label_suffix="")}
+            requested = _ask_for(request, reader, done.unknown)
+            context |= {"done": done, "asked": requested, "form": ImportForm(label_suffix="")}
     status = 422 if form.errors else 200
     return render(request, "library/import.html", context, status=status)
 
@@ -194,8 +194,8 @@ def _read_zotero(request: HttpRequest, reader: User) -> None:
     """Store which collections to learn from, where they are known, and read the library."""
     spend("imports", visitor(request))
     for name in ("include", "exclude"):
-        known = ZoteroReading.objects.filter(reader=reader).first()
-        keys = {collection["key"] for collection in known.collections} if known else set()
+        reading = ZoteroReading.objects.filter(reader=reader).first()
+        keys = {collection["key"] for collection in reading.collections} if reading else set()
         chosen = [key for key in request.POST.getlist(name) if key in keys]
         ZoteroReading.objects.filter(reader=reader).update(**{name: chosen})
     try:

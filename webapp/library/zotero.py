@@ -126,11 +126,11 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
         collection = _key(f"collection {name}")
         server.write("collections", [{"key": collection, "version": 0, "name": name[:255]}])
         there: list[str] = []
-        for at in range(0, len(papers), AT_ONCE):
-            batch = [_item(paper, collection) for paper in papers[at : at + AT_ONCE]]
+        for start in range(0, len(papers), AT_ONCE):
+            batch = [_item(paper, collection) for paper in papers[start : start + AT_ONCE]]
             there += server.write("items", batch)
-        for at in range(0, len(there), AT_ONCE):
-            server.add_to(collection, there[at : at + AT_ONCE])
+        for start in range(0, len(there), AT_ONCE):
+            server.add_to(collection, there[start : start + AT_ONCE])
     return len(papers) - len(there), len(there)
 
 
@@ -186,8 +186,8 @@ class ZoteroServer:
                 answer = self._request(verb, path, **sent)
             except httpx.HTTPError as error:
                 raise ZoteroError(gettext("Zotero could not be reached: %s") % error) from error
-            asked = answer.headers.get("backoff") or answer.headers.get("retry-after", "0")
-            pause = retry_after(asked)
+            delay = answer.headers.get("backoff") or answer.headers.get("retry-after", "0")
+            pause = retry_after(delay)
             self._not_before = time.monotonic() + (1.0 if pause is None else pause)
             if answer.status_code not in {429, 503}:
                 break

@@ -56,20 +56,20 @@ def read(reader: User) -> int:
     account = zotero.account(reader)
     if account is None:
         return 0
-    known = ZoteroReading.objects.get_or_create(reader=reader)[0]
+    reading = ZoteroReading.objects.get_or_create(reader=reader)[0]
     with zotero.connected(account) as server:
-        changed, version = _changed_since(server, known.version)
-        collections = _collections(server) if version != known.version else known.collections
+        changed, version = _changed_since(server, reading.version)
+        collections = _collections(server) if version != reading.version else reading.collections
         gone = (
-            zotero.parse(DELETED, server.read("/deleted", since=known.version)).items
-            if known.version and version != known.version
+            zotero.parse(DELETED, server.read("/deleted", since=reading.version)).items
+            if reading.version and version != reading.version
             else []
         )
     gone = [*gone, *(item.key for item in changed if not _is_paper(item.data))]
     each = {item.key: item for item in changed if _is_paper(item.data)}
     papers = [_item(reader, item) for item in each.values()]
     with transaction.atomic():
-        ZoteroReading.objects.filter(pk=known.pk).update(
+        ZoteroReading.objects.filter(pk=reading.pk).update(
             version=version, collections=collections, read_at=timezone.now(), error=""
         )
         ZoteroItem.objects.filter(reader=reader, key__in=gone).delete()
@@ -182,8 +182,8 @@ def liked(reader: User) -> list[tuple[ZoteroItem, float]]:
 def with_children(collections: Iterable[dict[str, str]], chosen: Iterable[str]) -> set[str]:
     """The keys of the chosen collections and of all below them."""
     keys = {*chosen}
-    known = list(collections)
-    while more := {each["key"] for each in known if each["parent"] in keys} - keys:
+    remaining = list(collections)
+    while more := {each["key"] for each in remaining if each["parent"] in keys} - keys:
         keys |= more
     return keys
 

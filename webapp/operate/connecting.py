@@ -51,8 +51,8 @@ class _ConnectionForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, initial: dict[str, Any]) -> None:
         super().__init__(data, initial=initial, label_suffix="")
         if initial[self.SECRET]:
-            kept = _("One is saved and is not shown again. Enter another to replace it.")
-            self.fields[self.SECRET].help_text = kept
+            help_text = _("One is saved and is not shown again. Enter another to replace it.")
+            self.fields[self.SECRET].help_text = help_text
         fixed = [name for name in self.VARIABLES if connections.is_fixed(self.VARIABLES[name])]
         for name in fixed:
             field, by_whom = self.fields[name], _("Set by the environment: %s.")

@@ -23,4 +23,4 @@ def ages(kind: Heartbeat.Kind) -> dict[str, float]:
     now = timezone.now()
     recent = Heartbeat.objects.filter(kind=kind, at__lte=now + SILENCE)
     rows = recent.values_list("name", "at")
-    return {name: max((now - at).total_seconds(), 0.0) for name, at in rows}
+    return {name: max((now - time).total_seconds(), 0.0) for name, time in rows}

@@ -63,8 +63,8 @@ def try_model(connected: Settings) -> list[str]:
 def known_of_server() -> list[str]:
     """Return what the probe learnt of the model's server, in sentences."""
     server = Server.configured()
-    known = capability.known(server) if server else None
-    if server is None or known is None:
+    abilities = capability.known(server) if server else None
+    if server is None or abilities is None:
         return []
     at_once = capability.at_once(server)
     most = ngettext(
@@ -75,9 +75,9 @@ def known_of_server() -> list[str]:
     context = _("Its context is %s tokens.")
     prompt = _("It reads inputs of up to %s characters in full.")
     return [
-        _(GUARANTEES[Mode(known.mode)]),
-        *([context % f"{known.context:,}"] if known.context else []),
-        *([prompt % f"{known.prompt_characters:,}"] if known.prompt_characters else []),
+        _(GUARANTEES[Mode(abilities.mode)]),
+        *([context % f"{abilities.context:,}"] if abilities.context else []),
+        *([prompt % f"{abilities.prompt_characters:,}"] if abilities.prompt_characters else []),
         most % {"count": at_once},
     ]
 
@@ -86,7 +86,7 @@ def _summary(server: Server, mode: str) -> list[str]:
     """The cost of one summary."""
     paper = Paper.objects.order_by("-pk").first()
     title, text = (paper.title, paper.abstract) if paper else (TITLE, TEXT)
-    asked = question(title, text, "the abstract", "en")
+    prompt = question(title, text, "the abstract", "en")
     server = capability.fitted(server)
     replies: list[Reply] = []
 
@@ -95,21 +95,21 @@ def _summary(server: Server, mode: str) -> list[str]:
         return replies[-1]
 
     started = time.monotonic()
-    gist = ask_for_summary(ask, mode, asked, capability.schema_of(server)).gist
+    gist = ask_for_summary(ask, mode, prompt, capability.schema_of(server)).gist
     tokens = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
     cost = _("An abstract took %(seconds).1f s, %(in)d input and %(out)d output tokens: “%(gist)s”")
     seconds = time.monotonic() - started
     lines = [cost % {"seconds": seconds, "in": tokens[0], "out": tokens[1], "gist": gist}]
     if replies[0].tokens_in:
-        characters = sum(len(message["content"]) for message in asked)
+        characters = sum(len(message["content"]) for message in prompt)
         whole = replies[0].tokens_in * (1 + (settings.SUMMARY_CHARACTERS - len(text)) / characters)
         lines.append(_("A whole paper takes at most about %d input tokens.") % round(whole, -2))
     return lines
 
 
 def _chinese(server: Server) -> str:
-    asked = f"Say in one sentence, in Chinese, what this is about:\n\n{TEXT}"
-    text = budget.ask(None, server, [{"role": "user", "content": asked}], None).text.strip()[:300]
+    prompt = f"Say in one sentence, in Chinese, what this is about:\n\n{TEXT}"
+    text = budget.ask(None, server, [{"role": "user", "content": prompt}], None).text.strip()[:300]
     if re.search(r"[\u4e00-\u9fff]{2}", text):
         return _("It writes Chinese: “%s”") % text
     return _("It does not write Chinese: “%s”") % text
@@ -143,13 +143,13 @@ def try_mail(connected: Settings, address: str) -> list[str]:
 
 def describe(error: Exception) -> str:
     """Why a test failed."""
-    words = next((text for kind, text in MAIL_ERRORS.items() if isinstance(error, kind)), "")
+    reason = next((text for kind, text in MAIL_ERRORS.items() if isinstance(error, kind)), "")
     detail = str(error)
     if isinstance(error, smtplib.SMTPResponseException):
         answer = error.smtp_error
         answer = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
         detail = f"{error.smtp_code} {answer}"
-    return f"{_(words)} ({detail})" if words else detail
+    return f"{_(reason)} ({detail})" if reason else detail
 
 
 # Servers of models on this machine, looked for when an administrator asks.

@@ -125,27 +125,27 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
 @require_safe
 def category(request: HttpRequest, category: str) -> HttpResponse:
     """Everything announced in one category on a day, in arXiv's order."""
-    wanted = request.GET.get("date", "")
+    day = request.GET.get("date", "")
     shown = revision("papers", "listings", "sample")
-    return respond_shared(request, shown, lambda: _category_page(request, category, wanted))
+    return respond_shared(request, shown, lambda: _category_page(request, category, day))
 
 
-def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResponse:
+def _category_page(request: HttpRequest, category: str, chosen: str) -> HttpResponse:
     days = dates(category=category)
-    date = next((day for day in days if wanted in ("", day.isoformat())), None)
+    date = next((day for day in days if chosen in ("", day.isoformat())), None)
     papers = announced_on(date, [category]) if date else []
     papers.sort(
         key=lambda announced: (announced.announce_type.precedence, announced.paper.arxiv_id)
     )
     page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
-    at = days.index(date) if date else 0
+    index = days.index(date) if date else 0
     context = {
         "category": category,
         "date": date,
-        "wanted": wanted,
+        "wanted": chosen,
         "page": page,
-        "previous": days[at + 1] if date and at + 1 < len(days) else None,
-        "next": days[at - 1] if date and at > 0 else None,
+        "previous": days[index + 1] if date and index + 1 < len(days) else None,
+        "next": days[index - 1] if date and index > 0 else None,
         "listing": Listing.objects.filter(category=category, date=date).first() if date else None,
         # A profile may be private, but what the site fetches is on the page of the intake.
         "awaited": not days and category in categories_to_fetch(),

@@ -152,8 +152,8 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
         return redirect("digests:feeds")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
     liked = signals(reader)
-    asked = request.POST.get("sheet", "")
-    sheet = int(asked) % SHEETS if asked.isdecimal() and len(asked) < 3 else 0
+    number = request.POST.get("sheet", "")
+    sheet = int(number) % SHEETS if number.isdecimal() and len(number) < 3 else 0
     form = FirstStepsForm(
         request.POST or None, initial=initial, label_suffix="", saved=liked.count, sheet=sheet
     )

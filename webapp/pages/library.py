@@ -22,8 +22,8 @@ def library(request: HttpRequest, reader: User) -> HttpResponse:
     """A part of the library, the latest first."""
     part = queries.choice(reader, request.GET.dict())
     q = request.GET.get("q", "").strip()[:MAX_QUERY]
-    wanted = request.GET.get("sort", "")
-    sort = wanted if wanted in queries.SORTS else "relevance" if q else "added"
+    order = request.GET.get("sort", "")
+    sort = order if order in queries.SORTS else "relevance" if q else "added"
     keys, problem = list[int](), ""
     try:
         keys = queries.found(reader, part, q, sort)

@@ -46,8 +46,8 @@ STRIP_DAYS = 15
 def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     """One paper: its text, its versions and what they changed, how to cite it."""
     identifier, version = parse_identifier(arxiv_id)
-    if version and (known := Paper.objects.filter(arxiv_id=identifier).first()):
-        check_version(known, version)
+    if version and (stored := Paper.objects.filter(arxiv_id=identifier).first()):
+        check_version(stored, version)
     if arxiv_id != identifier:  # one paper, one URL
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
@@ -157,8 +157,8 @@ def intake(request: HttpRequest) -> HttpResponse:
 
 def _intake_page(request: HttpRequest) -> HttpResponse:
     dates = list(Listing.objects.order_by("-date").values_list("date", flat=True).distinct())
-    wanted = request.GET.get("date", "")
-    dates_shown = [day for day in dates if day.isoformat() == wanted] if wanted else dates
+    chosen = request.GET.get("date", "")
+    dates_shown = [day for day in dates if day.isoformat() == chosen] if chosen else dates
     page = Paginator(dates_shown, DAYS_A_PAGE).get_page(request.GET.get("page"))
     rows = Listing.objects.filter(date__in=list(page.object_list)).order_by("-date", "category")
     strip = dates[:STRIP_DAYS][::-1]
@@ -166,7 +166,7 @@ def _intake_page(request: HttpRequest) -> HttpResponse:
         "page": page,
         "vectors": vector_index.progress() if reader_of(request).is_staff else None,
         "fetching_fails": failing(*INTAKE).first(),
-        "wanted": wanted,
+        "wanted": chosen,
         "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],
         "kinds": AnnounceType.values,
         "strip_dates": strip,

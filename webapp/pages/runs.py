@@ -117,8 +117,8 @@ def of_paper(request: HttpRequest, reader: User, arxiv_id: str, method: Method) 
     experiment = mine[0].experiment if mine else None
     if experiment is None:
         raise Http404("No benchmark here measures the mechanism of this paper.")
-    asked = {"paper": paper, "method": method.slug, "mechanism": experiment.mechanism.slug}
-    if under_way := Run.objects.filter(reader=reader, state__in=OPEN, **asked).first():
+    fields = {"paper": paper, "method": method.slug, "mechanism": experiment.mechanism.slug}
+    if under_way := Run.objects.filter(reader=reader, state__in=OPEN, **fields).first():
         return redirect("runs:run", under_way.pk)
     spend("runs", visitor(request))
     try:

@@ -28,11 +28,11 @@ def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
     server = Server.configured()
     if not reader.is_superuser or server is None:
         raise PermissionDenied
-    wanted: dict[str, list[Paper]] = {}
+    by_language: dict[str, list[Paper]] = {}
     for row in queries.of_day(date).rows:
         if row.model != server.model or row.withheld or row.state == Summary.State.FAILED:
-            wanted.setdefault(row.language, []).append(row.paper)
-    waiting = sum(queue.again(papers, language, server) for language, papers in wanted.items())
+            by_language.setdefault(row.language, []).append(row.paper)
+    waiting = sum(queue.again(papers, language, server) for language, papers in by_language.items())
     tasks.send("site.summaries", [], lost="the summaries wait for the next tick")
     requested = gettext("%(count)d summaries requested from %(model)s.")
     messages.success(request, requested % {"count": waiting, "model": server.model})

@@ -77,11 +77,11 @@ def address(token: str, site: str = "") -> str:
 
 def reader_named(name: str) -> User:
     """The reader of that name, created if there is none. Raises ValidationError as `new_reader`."""
-    known = User.objects.filter(username=name)
+    readers = User.objects.filter(username=name)
     try:
-        return known.first() or new_reader(name)
+        return readers.first() or new_reader(name)
     except ValidationError:
-        if made := known.first():  # by another process meanwhile
+        if made := readers.first():  # by another process meanwhile
             return made
         raise
 

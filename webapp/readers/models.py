@@ -23,5 +23,5 @@ class Preference(models.Model):
     @staticmethod
     def language_of(reader: User) -> str:
         """The language to write to `reader` in."""
-        kept = Preference.objects.filter(reader=reader).first()
-        return kept.language if kept else settings.LANGUAGE_CODE
+        preference = Preference.objects.filter(reader=reader).first()
+        return preference.language if preference else settings.LANGUAGE_CODE

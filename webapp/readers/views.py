@@ -54,12 +54,12 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         request.session.save()
     messages.success(request, _("You are signed in as %(reader)s.") % {"reader": reader})
     response = redirect("pages:first-steps" if is_first else settings.LOGIN_REDIRECT_URL)
-    kept, _made = Preference.objects.get_or_create(
+    preference, _made = Preference.objects.get_or_create(
         reader=reader, defaults={"language": get_language()}
     )
     response.set_cookie(
         settings.LANGUAGE_COOKIE_NAME,
-        kept.language,
+        preference.language,
         max_age=settings.LANGUAGE_COOKIE_AGE,
         secure=settings.LANGUAGE_COOKIE_SECURE,
         samesite="Lax",

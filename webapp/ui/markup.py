@@ -153,12 +153,12 @@ def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool
             keys = sorted({key for _, _, keys in touching for key in keys})
             html.append(_marked(piece.html, keys))
             continue
-        at = piece.start
+        position = piece.start
         for start, end, keys in touching:
-            html.append(escape(text[at : max(start, at)]))
-            html.append(_marked(escape(text[max(start, at) : min(end, piece.end)]), keys))
-            at = min(end, piece.end)
-        html.append(escape(text[at : piece.end]))
+            html.append(escape(text[position : max(start, position)]))
+            html.append(_marked(escape(text[max(start, position) : min(end, piece.end)]), keys))
+            position = min(end, piece.end)
+        html.append(escape(text[position : piece.end]))
     return sanitise(_HELD.sub(_hold, "".join(html)))
 
 
@@ -237,27 +237,27 @@ class _Reading:
     braces: dict[int, int]
     formulas: int = 0
 
-    def pieces(self, at: int, end: int, depth: int = 0) -> Iterator[_Piece]:
-        while at < end and (token := _TOKEN.search(self.text, at, end)):
-            if token.start() > at:
-                yield _Piece("text", at, token.start())
-            at = token.end()
+    def pieces(self, position: int, end: int, depth: int = 0) -> Iterator[_Piece]:
+        while position < end and (token := _TOKEN.search(self.text, position, end)):
+            if token.start() > position:
+                yield _Piece("text", position, token.start())
+            position = token.end()
             if token["math"]:
                 yield self._formula(token)
             elif token["to"]:
-                at = yield from self._named_link(token, end, depth)
+                position = yield from self._named_link(token, end, depth)
             elif token["style"] or token["switch"]:
-                at = yield from self._styled(token, end, depth)
+                position = yield from self._styled(token, end, depth)
             elif token["url"] or token["bare"]:
-                at = yield from self._link(token)
-            elif token["letter"] and _symbol(token["letter"]) is None and at in self.braces:
-                at = yield from self._unknown(at, end, depth)
+                position = yield from self._link(token)
+            elif token["letter"] and _symbol(token["letter"]) is None and position in self.braces:
+                position = yield from self._unknown(position, end, depth)
             else:
                 piece = self._character(token)
                 yield piece
-                at = piece.end
-        if at < end:
-            yield _Piece("text", at, end)
+                position = piece.end
+        if position < end:
+            yield _Piece("text", position, end)
 
     def _formula(self, token: re.Match[str]) -> _Piece:
         self.formulas += 1
@@ -281,13 +281,13 @@ class _Reading:
             yield _Piece("tag", html=f"</{tag}>")
         return closed + 1
 
-    def _unknown(self, at: int, end: int, depth: int) -> Generator[_Piece, None, int]:
+    def _unknown(self, position: int, end: int, depth: int) -> Generator[_Piece, None, int]:
         """The pieces of the argument of a macro that is not known, as `\\name{Foo}`."""
-        closed = self.braces[at]
+        closed = self.braces[position]
         if closed >= end or depth >= MAX_NESTING:
-            yield _Piece("text", at, at + 1)
-            return at + 1
-        yield from self.pieces(at + 1, closed, depth + 1)
+            yield _Piece("text", position, position + 1)
+            return position + 1
+        yield from self.pieces(position + 1, closed, depth + 1)
         return closed + 1
 
     def _named_link(
@@ -329,13 +329,13 @@ class _Reading:
         return _Piece("atom", start, end, "<br>" if token["break"] else escape(sign), sign)
 
 
-def _shown_link(at: int, address: str, before: str = "", after: str = "") -> Iterator[_Piece]:
+def _shown_link(position: int, address: str, before: str = "", after: str = "") -> Iterator[_Piece]:
     """A link to an address that stands nowhere in the text as it is shown."""
-    yield _Piece("atom", at, at, before, before)
+    yield _Piece("atom", position, position, before, before)
     yield _Piece("tag", html=f'<a href="{escape(address)}">')
-    yield _Piece("atom", at, at, escape(address), address)
+    yield _Piece("atom", position, position, escape(address), address)
     yield _Piece("tag", html="</a>")
-    yield _Piece("atom", at, at, after, after)
+    yield _Piece("atom", position, position, after, after)
 
 
 def _sign(token: re.Match[str]) -> str | None:
@@ -371,9 +371,9 @@ def _accented(token: re.Match[str]) -> str:
 @cache
 def _symbol(macro: str) -> str | None:
     """The characters of a macro without arguments, by `markup.toml`, else by pylatexenc."""
-    known = _TEX["letters"].get(macro)
-    if known is not None:
-        return known
+    symbol = _TEX["letters"].get(macro)
+    if symbol is not None:
+        return symbol
     from pylatexenc.latex2text import get_default_latex_context_db  # noqa: PLC0415 - slow
 
     spec = get_default_latex_context_db().get_macro_spec(macro)

@@ -139,8 +139,8 @@ def asked_mark(request: HttpRequest) -> tuple[str, bool]:
     A button never asks for "the other state": a form sent twice, or from two windows, would then
     undo itself.
     """
-    wanted = "clear" not in request.POST
-    return request.POST.get("paper" if wanted else "clear", ""), wanted
+    is_set = "clear" not in request.POST
+    return request.POST.get("paper" if is_set else "clear", ""), is_set
 
 
 def back(request: HttpRequest, default: str, anchor: str, **state: bool) -> HttpResponse:
@@ -161,8 +161,8 @@ def attachment(body: str | bytes, media_type: str, name: str) -> HttpResponse:
 
 def is_anonymous(request: HttpRequest) -> bool:
     """Return whether nothing in the request identifies its reader; does not read the session."""
-    known = {settings.SESSION_COOKIE_NAME, "messages"}
-    return request.method in {"GET", "HEAD"} and known.isdisjoint(request.COOKIES)
+    cookies = {settings.SESSION_COOKIE_NAME, "messages"}
+    return request.method in {"GET", "HEAD"} and cookies.isdisjoint(request.COOKIES)
 
 
 def reader_of(request: HttpRequest) -> User | AnonymousUser:

@@ -58,15 +58,15 @@ def lay_over(request: HttpRequest, page: str) -> str:
     request.shared_page = False  # type: ignore[attr-defined]
     keys = [int(key) for _, key, _ in _MARK.findall(page) if key]
     user: User | AnonymousUser = request.user if request.COOKIES else AnonymousUser()
-    kept = shelf_of(user, keys) if isinstance(user, User) else Shelf()
+    shelf = shelf_of(user, keys) if isinstance(user, User) else Shelf()
     pieces: dict[tuple[str, tuple[bool, ...]], str] = {}
 
     def piece(mark: re.Match[str]) -> str:
         name, key, identifier = mark.groups()
         paper = SimpleNamespace(pk=int(key), arxiv_id=_SAMPLE) if key else None
-        state = tuple(paper.pk in marked for marked in kept) if paper else ()
+        state = tuple(paper.pk in marked for marked in shelf) if paper else ()
         if (name, state) not in pieces:
-            context = {"kept": kept, "paper": paper, "user": user}
+            context = {"kept": shelf, "paper": paper, "user": user}
             made = render_to_string(f"personal/{name}.html", context, request)
             pieces[name, state] = made.rstrip("\n")
         return pieces[name, state].replace(_SAMPLE, identifier) if key else pieces[name, state]

@@ -82,10 +82,10 @@ def _in_code() -> Iterator[tuple[str, str, str]]:
     for path in sorted(FOLDER.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in MARKS:
-                words = [str(word.value) for word in node.args if isinstance(word, ast.Constant)]
-                if words:  # else a variable, whose words stand elsewhere
-                    plural = words[1] if len(words) > 1 else ""
-                    yield words[0], plural, f"{path.relative_to(FOLDER.parent)}:{node.lineno}"
+                texts = [str(word.value) for word in node.args if isinstance(word, ast.Constant)]
+                if texts:  # else a variable, whose words stand elsewhere
+                    plural = texts[1] if len(texts) > 1 else ""
+                    yield texts[0], plural, f"{path.relative_to(FOLDER.parent)}:{node.lineno}"
 
 
 def _in_forms() -> Iterator[tuple[str, str, str]]:

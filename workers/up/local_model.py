@@ -68,9 +68,9 @@ class LocalModel:
     def is_ready(self) -> bool:
         """Return whether its server has loaded it, and has answered a tiny question."""
         question = {"role": "user", "content": "Say yes."}
-        asked = {"model": self.name, "messages": [question], "max_tokens": 1}
+        body = {"model": self.name, "messages": [question], "max_tokens": 1}
         return self._answers("GET", "/health", PAUSE) and self._answers(
-            "POST", "/v1/chat/completions", FIRST_WORD, json.dumps(asked)
+            "POST", "/v1/chat/completions", FIRST_WORD, json.dumps(body)
         )
 
     def _answers(self, method: str, path: str, seconds: float, body: str | None = None) -> bool:
@@ -79,13 +79,13 @@ class LocalModel:
         try:
             asking.request(method, path, body, {"Content-Type": "application/json"})
             answer = asking.getresponse()
-            said = answer.read(LONGEST_ERROR).decode(errors="replace")
+            error = answer.read(LONGEST_ERROR).decode(errors="replace")
         except (OSError, HTTPException):
             return False
         finally:
             asking.close()
         if answer.status not in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
-            raise ModelFileError(f"It is loaded, but answers {answer.status}: {said}")
+            raise ModelFileError(f"It is loaded, but answers {answer.status}: {error}")
         return answer.status == HTTPStatus.OK
 
     def start(self) -> subprocess.Popen[bytes]:

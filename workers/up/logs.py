@@ -37,10 +37,10 @@ def worth_reading(line: str) -> str | None:
     match = LEVEL.match(line)
     if match is None:
         return None
-    level, words = match.groups()
-    if words.startswith(NEWS):
-        return words.removeprefix(NEWS)
-    return None if level in {"DEBUG", "INFO"} else words
+    level, message = match.groups()
+    if message.startswith(NEWS):
+        return message.removeprefix(NEWS)
+    return None if level in {"DEBUG", "INFO"} else message
 
 
 def to_terminal(name: str, line: str) -> None:

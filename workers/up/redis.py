@@ -21,8 +21,8 @@ def find_program() -> str:
     folders = (wheel.submodule_search_locations or []) if wheel else []
     for path in (None, *(f"{folder}/bin" for folder in folders)):
         for name in PROGRAMS:
-            if found := shutil.which(name, path=path):
-                return found
+            if program := shutil.which(name, path=path):
+                return program
     raise NoRedisError(
         "Assay needs a Redis server, and there is none on this machine. Install one:\n"
         "    sudo apt-get install redis-server\n"
@@ -59,8 +59,8 @@ def _make_private(folder: Path) -> None:
     """Make a directory with mode 0700. Raises NoRedisError if it is another user's."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise NoRedisError(f"{folder} belongs to another user: remove it, and start again.")
         folder.chmod(0o700)
     except OSError as error:

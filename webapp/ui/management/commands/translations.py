@@ -43,9 +43,9 @@ class Command(BaseCommand):
         unused = [entry for entry in file if entry.msgid not in used]
         for entry in unused:
             file.remove(entry)
-        known = {entry.msgid for entry in file}
+        messages = {entry.msgid for entry in file}
         for message, (plural, _) in used.items():
-            if message not in known:
+            if message not in messages:
                 numbers = {"msgid_plural": plural, "msgstr_plural": {0: ""}} if plural else {}
                 file.append(polib.POEntry(msgid=message, **numbers))
         file.save()
