@@ -121,11 +121,11 @@ class GroundTruth:
         return [place.span() for place in places]
 
     def holds_number(self, written: str) -> bool:
-        """Return whether the text has every number in `written`, as figures or a word."""
+        """True if the text has every number in `written`, as figures or a word."""
         return all(abs(n.value) in self._by_value for n in numbers(written))
 
     def holds_quote(self, quote: str) -> bool:
-        """Return whether a quote, if long enough to identify a place, is in the text."""
+        """True if a quote, if long enough to identify a place, is in the text."""
         folded = fold(quote)
         return not _unusable(folded) and folded in self._text
 
@@ -181,7 +181,7 @@ class GroundTruth:
                         yield later
 
     def _linked(self, run: list[Number], is_change: bool) -> bool:
-        """Return whether the numbers belong together: a range, or a change."""
+        """True if the numbers belong together: a range, or a change."""
         joints = (self._text[a.end : b.start] for a, b in pairwise(run))
         return all(
             len(joint) <= PAIR_REACH
@@ -245,7 +245,7 @@ def _same_value(claimed: Number, standing: Number) -> bool:
 
 
 def _stands(word: str, text: str) -> bool:
-    """Return whether a text has a word, perhaps with another ending if it is long."""
+    """True if a text has a word, perhaps with another ending if it is long."""
     end = "" if len(word) > 2 else "s?(?![a-z])"
     return re.search(rf"(?<![a-z0-9]){re.escape(word)}{end}", text) is not None
 

@@ -58,7 +58,7 @@ def expressions(folded: Folded) -> Iterator[Expression]:
 
 
 def _are_of_a_kind(first: Number, second: Number) -> bool:
-    """Return whether a number can change into another: 2 minutes into 30 s, not into 95 %."""
+    """True if a number can change into another: 2 minutes into 30 s, not into 95 %."""
     if second.own_unit and not first.own_unit and _YEAR.fullmatch(f"{first.value:f}"):
         return False  # "from 26.3 % in 2022 to 0.97 %"
     units = {first.unit, second.unit}

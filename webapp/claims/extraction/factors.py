@@ -29,7 +29,7 @@ VERBS |= {"halve", "halved", "halving", "halves"}
 
 
 def is_factor(expression: Expression, place: Place) -> bool:
-    """Return whether a factor compares: "3.5x faster", "halves the memory"."""
+    """True if a factor compares: "3.5x faster", "halves the memory"."""
     if not expression.numbers[-1].is_word or place.before.endswith("factor of "):
         return True
     if place.folded.cased[expression.start].isupper() and place.before:
@@ -39,7 +39,7 @@ def is_factor(expression: Expression, place: Place) -> bool:
 
 
 def is_of_setting(expression: Expression, place: Place) -> bool:
-    """Return whether a factor is of a size, an input or a count: "5-fold splits"."""
+    """True if a factor is of a size, an input or a count: "5-fold splits"."""
     before, after = place.before[-60:], place.after
     written = place.folded.text[expression.start : expression.end]
     is_attribute = re.match(r"x?\d", written) and _ATTRIBUTE_BEFORE.search(before)
@@ -54,7 +54,7 @@ def is_of_setting(expression: Expression, place: Place) -> bool:
 
 
 def _word_compares(word: str, place: Place) -> bool:
-    """Return whether a word such as "double" or "threefold" compares; most do not."""
+    """True if a word such as "double" or "threefold" compares; most do not."""
     before, after = place.before, place.after
     if word.endswith("fold"):
         return bool(_COMPARES_AFTER.match(after) or re.search(_MORE_OR_LESS, before))

@@ -138,7 +138,7 @@ _LISTED_REACH = 90  # characters
 
 
 def is_outcome(expression: Expression, place: Place, last: Expression | None = None) -> bool:
-    """Return whether a number, range or change is an outcome of the abstract's own work.
+    """True if a number, range or change is an outcome of the abstract's own work.
 
     `last` is the outcome before it: what is listed or compared with an outcome is one.
     """
@@ -160,10 +160,7 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
 
 
 def is_setting(expression: Expression, place: Place, last: Expression | None = None) -> bool:
-    """Return whether it is a p-value, an interval, a spread, a variable or another setting.
-
-    `last` is the setting before it: what is listed with a setting is one.
-    """
+    """True if it is a p-value, an interval, a spread, a variable or another setting."""
     before, after = place.before[-60:], place.after
     is_range = before.endswith("ranging ")  # "ranging from 3 to 60" is no change
     return bool(
@@ -194,7 +191,7 @@ def _is_listed_setting(expression: Expression, place: Place, last: Expression) -
 
 
 def _is_attribute(expression: Expression, place: Place) -> bool:
-    """Return whether it is an attribute: "a 3-hour recording", "a 5-point scale", "300W-LP".
+    """True if it is an attribute: "a 3-hour recording", "a 5-point scale", "300W-LP".
 
     A "3-point improvement" is one.
     """
@@ -209,14 +206,14 @@ def _is_spread(before: str) -> bool:
 
 
 def _is_interval(before: str, after: str) -> bool:
-    """Return whether the number is one of two in brackets, one of which may be round."""
+    """True if the number is one of two in brackets, one of which may be round."""
     closes = re.match(r"[^\[\]]{0,30}\]", after)
     inside = re.split(r"[\[(]", before)[-1]
     return bool(closes) and ("," in inside or bool(re.match(r"%?[,\]]| ?-", after)))
 
 
 def _is_share(expression: Expression, place: Place) -> bool:
-    """Return whether a share or a difference was measured; a share of the data was chosen."""
+    """True if a share or a difference was measured; a share of the data was chosen."""
     before, after, sentence = place.before[-60:], place.after, place.words
     if _CONDITION.search(place.before):
         return False
@@ -230,7 +227,7 @@ def _is_share(expression: Expression, place: Place) -> bool:
 
 
 def _is_change(expression: Expression, place: Place) -> bool:
-    """Return whether it is "from A to B" of something that was measured."""
+    """True if it is "from A to B" of a measured quantity."""
     last = expression.numbers[-1]
     is_model = place.folded.text[last.digits_end : last.end] in {"b", "t"}
     is_year = not expression.unit and _YEAR.fullmatch(str(last.value))
@@ -260,7 +257,7 @@ def _is_level(expression: Expression, place: Place) -> bool:
 
 
 def _is_length(expression: Expression, place: Place) -> bool:
-    """Return whether a length was measured; "within 0.5 m" and "a 40 m field" were given."""
+    """True if a length was measured; "within 0.5 m" and "a 40 m field" were given."""
     is_million = place.folded.cased.startswith("M", expression.end - 1)
     if is_million or expression.numbers[-1].value >= 10**6:
         return False  # 6.7M of 117M, 28 trillion pixels are a size
@@ -273,7 +270,7 @@ def _is_length(expression: Expression, place: Place) -> bool:
 
 
 def _is_time(expression: Expression, place: Place) -> bool:
-    """Return whether a time was measured; the length of a "3-hour" recording was not."""
+    """True if a time was measured; the length of a "3-hour" recording was not."""
     if expression.unit == "day":
         return bool(_TAKES.search(place.before))
     is_name = place.folded.cased.startswith("H", expression.end - 1)  # "174 H&N patients"
@@ -285,7 +282,7 @@ def _is_time(expression: Expression, place: Place) -> bool:
 
 
 def _is_listed(expression: Expression, place: Place, last: Expression) -> bool:
-    """Return whether a number follows an outcome of its kind in a list or a comparison."""
+    """True if a number follows an outcome of its kind in a list or a comparison."""
     if last.start < place.sentence[0]:
         return False
     shorter = not expression.unit and last.unit in _GAINS  # "17.9 points and 10.4"

@@ -193,7 +193,7 @@ def _clause(
 
 
 def _is_own(folded: Folded, start: int, names: set[str]) -> bool:
-    """Return whether a clause begins with the paper's own work as its subject."""
+    """True if a clause begins with the paper's own work as its subject."""
     name = re.compile(_NAME).match(folded.cased, start)
     return bool(_OWN.match(folded.text, start) or (name and name["name"] in names))
 

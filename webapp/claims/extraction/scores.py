@@ -44,7 +44,7 @@ _ON = re.compile(r" (?:on|in|for|at|across)\b")
 
 
 def is_score(expression: Expression, place: Place) -> bool:
-    """Return whether a number without a unit is a score of some metric."""
+    """True if a number without a unit is a score of some metric."""
     text, number = place.folded.text, expression.numbers[-1]
     written = text[number.start : number.digits_end]
     counts = number.is_word or number.end > number.digits_end  # "two", 7B, 12K

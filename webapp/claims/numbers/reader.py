@@ -133,7 +133,7 @@ def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
 
 
 def _leads_to_unit(text: str, position: int) -> bool:
-    """Return whether a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
+    """True if a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
     joint = _RANGE.match(text, position)
     other_end = joint and _THOUSANDS.match(text, joint.end())
     return bool(

@@ -175,7 +175,7 @@ def judge(claim: ClaimedCell, tables: Sequence[ShownTable]) -> Judgement:
 
 
 def gives_cell(claim: ClaimedCell, tables: Sequence[ShownTable]) -> bool:
-    """Return whether one cell gives the claim: its number, its row and everything of its heads."""
+    """True if a single cell states the whole claim: its number, its row and its heads."""
     return any(
         _Cell(claim, shown, value).gives()
         for shown in tables
