@@ -179,7 +179,7 @@ class PaperMethod:
 
     @property
     def difference(self) -> str:
-        """Why the paper's number and our figure are not comparable, in a few words."""
+        """Short reason why the paper's number and our figure are not comparable."""
         number, figure = self.number, self.figure
         if figure is None:
             return ""
