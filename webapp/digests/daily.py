@@ -68,7 +68,7 @@ def ask_for(dates: Iterable[date]) -> None:
 
 
 def build_waits() -> bool:
-    """Return whether a build was asked for lately; one that fails for long holds up nothing."""
+    """True if a build was requested lately; one that keeps failing blocks nothing."""
     return DayToBuild.objects.filter(asked_at__gte=timezone.now() - URGENT).exists()
 
 

@@ -125,7 +125,7 @@ class ProfileForm(forms.Form):
 
     @property
     def is_unfolded(self) -> bool:
-        """Return whether a folded field has an error."""
+        """True if a folded field has an error."""
         return any(name in self.errors for name in ADVANCED)
 
     @staticmethod

@@ -88,13 +88,13 @@ class AutomatonMatcher:
         automaton = self._for_ascii
         if not text.isascii() or "$" in text:
             text, automaton = fold(text, self._kind), self._for_folded
-        found = automaton.Match(text) if automaton is not None else None
-        if found is None or _END not in found:
+        matches = automaton.Match(text) if automaton is not None else None
+        if matches is None or _END not in matches:
             text = fold(text, self._kind)
             return {number for number, term in self._terms if term.pattern.search(text)}
-        if len(found) == 1:
+        if len(matches) == 1:
             return ()
-        return [self._terms[index - 1][0] for index in found if index != _END]
+        return [self._terms[index - 1][0] for index in matches if index != _END]
 
 
 class TokenMatcher:
@@ -117,9 +117,9 @@ class TokenMatcher:
         return in_title, in_title | self._terms_in(abstract)
 
     def _terms_in(self, text: FoldedText) -> set[int]:
-        found: set[int] = set()
+        matching: set[int] = set()
         for token in self._by_token.keys() & text.tokens:
             certain, possible = self._by_token[token]
-            found |= certain
-            found.update(number for number in possible if self._terms[number] in text)
-        return found
+            matching |= certain
+            matching.update(number for number in possible if self._terms[number] in text)
+        return matching

@@ -59,7 +59,7 @@ def matched_text(match: Mapping[str, Any]) -> str:
 
 @register.filter
 def is_of_chosen(match: Mapping[str, Any]) -> bool:
-    """Return whether a match is a paper's closeness to the papers of the site's own list."""
+    """True if a match is closeness to the papers chosen for the site's own list."""
     return bool(match["keyword"] == CHOSEN)
 
 
@@ -78,7 +78,7 @@ def number_of_weaker(matches: Sequence[Mapping[str, Any]]) -> int:
 
 @register.filter
 def needs_room(sentence: str) -> bool:
-    """Return whether the first clause of a sentence may be longer than two lines of a row."""
+    """True if the first clause of a sentence may take more than two lines of a row."""
     return len(first_clause(sentence)) > A_CLAUSE
 
 
