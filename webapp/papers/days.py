@@ -28,7 +28,7 @@ def eastern_date(moment: datetime) -> date:
 
 
 def has_batch(day: date) -> bool:
-    """Return whether arXiv builds feeds with papers on `day`: Monday to Friday, holidays aside."""
+    """True if arXiv builds feeds with papers on `day`: Monday to Friday, holidays aside."""
     return day.weekday() < 5
 
 

@@ -164,7 +164,7 @@ def _read(response: httpx.Response, url: str) -> bytes:
 
 
 def _cause(error: Exception) -> str:
-    """Why a connection failed, for a reader of the page to act on."""
+    """Return the reason why a connection failed, in terms that a reader of the page can act on."""
     text = str(error)
     if "Name or service not known" in text or "name resolution" in text:
         return "its name is not found (this machine may be offline)"
@@ -195,7 +195,7 @@ def _backoff(attempt: int) -> float:
 
 
 def _same_place(url: str, target: str) -> bool:
-    """Return whether a redirect stays on the host and port; only http may become https."""
+    """True if a redirect stays on the host and port; only http may become https."""
     here, there = urlsplit(url), urlsplit(target)
     if here.netloc.lower() != there.netloc.lower():
         return False

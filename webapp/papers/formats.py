@@ -229,7 +229,7 @@ def _as_windows_1252(escaped: re.Match[str]) -> str:
 
 
 def _syntax_error(text: str) -> str | None:
-    """Why `text` is not well-formed XML; None if it is."""
+    """Return the reason why `text` is not well-formed XML, or None if it is."""
     parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
     # Feeds need no entity declarations, which can expand without limit.
     parser.EntityDeclHandler = _refuse_entities

@@ -92,7 +92,7 @@ def _read(text: str, *, strict: bool) -> Iterator[tuple[str, int | None]]:
 
 
 def _can_exist(identifier: str) -> bool:
-    """Return whether arXiv can have had an identifier's month with so many digits."""
+    """True if arXiv can have identifiers with that month and that many digits."""
     archive, _, number = identifier.rpartition("/")
     if archive:
         return archive.lower() in _ARCHIVES and (number[:2] >= "91" or number[:4] <= "0703")

@@ -18,12 +18,12 @@ STALE_SHARE = 0.5  # of a batch's papers, known from the previous batch
 
 
 def judge(batch: Batch) -> tuple[str, bool]:
-    """Why `batch` is an old one under a new date ("": it is fresh); whether it replaces a listing.
+    """Return a reason if `batch` is an old one under a new date, and whether it replaces a listing.
 
-    A paper is new in a category once, so new papers decide; a batch without any is judged by all
-    its papers. arXiv's own date is no evidence: a feed built too early has the new one. If the
-    day's complete listing has other, earlier papers, it is the previous batch, not recognised as
-    such: the very first poll of a category got a stale feed.
+    A paper is new in a category only once, so new papers decide; a batch without any is judged by
+    all its papers. arXiv's own date is no evidence, because a feed built too early has the new one.
+    If the day's complete listing has other, earlier papers, it is the previous batch, not
+    recognised as such: the very first poll of a category got a stale feed.
     """
     if not batch.entries:
         return "", False
@@ -47,7 +47,7 @@ def judge(batch: Batch) -> tuple[str, bool]:
 
 
 def _is_later(batch: Batch, listing: Listing) -> bool:
-    """Return whether the batch's papers were submitted later: identifiers are in that order."""
+    """True if the batch's papers were submitted later, going by their identifiers."""
     announced = listing.announcements.filter(type=AnnounceType.NEW)
     newest = announced.aggregate(newest=Max("paper__arxiv_id"))["newest"] or ""
     ours = [entry.arxiv_id for entry in batch.entries if entry.type == AnnounceType.NEW]

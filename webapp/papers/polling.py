@@ -39,7 +39,7 @@ class FetchReport:
 
     @property
     def reason(self) -> str:
-        """Why the first of the failed rows failed."""
+        """Reason why the first of the failed rows failed."""
         return next((row.reason for row in self.rows if row.state == Listing.State.FAILED), "")
 
 
@@ -207,7 +207,7 @@ def _announced(entry: Entry, category: str, version: int | None) -> Entry:
 
 
 def _empty_reason(day: date) -> str:
-    """Why a valid feed may have no papers."""
+    """Return the reason why a valid feed may have no papers."""
     if not has_batch(day):
         return f"arXiv announces nothing on a {day:%A}"
     return (

@@ -18,12 +18,12 @@ MOST = {"rgb": 1, "cmyk": 1, "gray": 1, "RGB": 255, "!": 100}
 
 
 def is_row_colour(command: str) -> bool:
-    """Return whether an unknown command colours the row that it stands in."""
+    """True if an unknown command colours the row it is in."""
     return command.strip().startswith("\\rowcolor")
 
 
 def is_colour(command: str) -> bool:
-    """Return whether an unknown command sets a colour."""
+    """True if an unknown command sets a colour."""
     return bool(_COLOURS.fullmatch(command.strip()))
 
 

@@ -36,13 +36,13 @@ def _nearest(word: str) -> str:
     counts = _known_words(Paper.objects.aggregate(last=Max("pk"))["last"])
     # The first letter is seldom wrong, only left out or one too many.
     alike = [
-        known
-        for known in counts
-        if known[0] == word[0] or word.endswith(known) or known.endswith(word)
+        candidate
+        for candidate in counts
+        if candidate[0] == word[0] or word.endswith(candidate) or candidate.endswith(word)
     ]
 
-    def nearness(known: str) -> float:  # of about equally similar words, the more frequent
-        return SequenceMatcher(a=known, b=word).ratio() + 0.02 * log10(counts[known])
+    def nearness(candidate: str) -> float:  # of about equally similar words, the more frequent
+        return SequenceMatcher(a=candidate, b=word).ratio() + 0.02 * log10(counts[candidate])
 
     return max(get_close_matches(word, alike, cutoff=LIKENESS), key=nearness, default="")
 
