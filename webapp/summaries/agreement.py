@@ -1,8 +1,8 @@
-"""Checks that the paper gives a model's number to the same subject, metric and setting.
+"""Checks that a paper gives a model's number to the same subject, metric and setting.
 
-A claim is found only where one passage or one cell of a table gives all of it together. The paper
-says otherwise only where it gives another value for the same subject, metric and setting and this
-value to something else. Where neither holds, the number was found and its assignment not checked.
+A claim is found only if one passage, or one cell of a table, states all of it. The paper
+contradicts it only if it gives another value for the same subject, metric and setting, and this
+value to something else. Otherwise the number was found but its attribution was not checked.
 """
 
 import re
@@ -71,7 +71,7 @@ class Agreement:
 def check_claim(
     claimed: ClaimedNumber, text: PaperText, tables: Sequence[ShownTable] = ()
 ) -> Agreement:
-    """Hold a model's claim against the passages and tables of its paper."""
+    """Check a model's claim against the passages and tables of its paper."""
     figures = [n for n in numbers(f"{claimed.value} {claimed.unit}") if not n.is_spread]
     if not figures:
         return Agreement(is_found=False)
@@ -100,7 +100,7 @@ def check_claim(
 def check_statement(
     statement: str, text: PaperText, tables: Sequence[ShownTable] = ()
 ) -> Agreement:
-    """Hold a model's sentence against its paper: every number, and who outperforms whom."""
+    """Check a model's sentence against its paper: every number, and who outperforms whom."""
     match = _OUTPERFORMS.search(statement)
     if match and (lost := lost_to(match["winner"], match["loser"], statement, tables)):
         return Agreement(is_found=False, otherwise=lost)
@@ -122,7 +122,7 @@ def check_statement(
 
 
 def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText, baseline: str = "") -> bool:
-    """Return whether a passage gives its number to all that a claim says of it."""
+    """True if a passage attributes the number to everything that the claim says of it."""
     if (
         reported.is_listed
         or reported.is_first
@@ -151,7 +151,7 @@ def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText, baseline: s
 def _gives_another(
     claimed: ClaimedNumber, mine: Sequence[Owned], other: Owned, text: PaperText
 ) -> bool:
-    """Return whether the claim's subject, metric and setting have another value, and it another."""
+    """True if a passage has another value for the claim, and its value for another."""
     alike = [reported for reported in mine if reported.number.unit == other.number.unit]
     if not alike or not _gives(claimed, other, text):
         return False
@@ -183,7 +183,7 @@ def _says_difference(claimed: ClaimedNumber) -> bool:
 def _is_given(
     reported: Owned, statement: Folded, text: PaperText, tables: Sequence[ShownTable]
 ) -> bool:
-    """Return whether a passage or cell says of a number what a statement says of it."""
+    """True if a passage or cell says the same about a number as a statement does."""
     about = f"{reported.clause} {reported.opening}"
     if gives_cell(ClaimedCell(reported.number.value, reported.subject, about, ""), tables):
         return True
@@ -197,7 +197,7 @@ def _is_given(
 
 
 def _agrees(reported: Owned, names: frozenset[str], theirs: Owned) -> bool:
-    """Return whether a passage has the names, the direction and no word of another number."""
+    """True if a passage has the names and direction, and no word of another number."""
     units = {reported.number.unit, theirs.number.unit}
     is_of_unit = len(units) == 1 or not (reported.number.own_unit and theirs.number.own_unit)
     is_negated = _is_negated(reported) != _is_negated(theirs)
@@ -217,7 +217,7 @@ def _agrees(reported: Owned, names: frozenset[str], theirs: Owned) -> bool:
 
 
 def _is_level_made_difference(reported: Owned, theirs: Owned) -> bool:
-    """Return whether a statement makes "by 96 %" of "keeps 96 %"."""
+    """True if a statement turns "keeps 96 %" into "by 96 %"."""
     is_level = _LEVEL.search(theirs.clause) and not _DIFFERENCE.search(theirs.clause)
     return bool(is_level) and _is_difference(reported)
 
@@ -227,7 +227,7 @@ def _is_negated(reported: Owned) -> bool:
 
 
 def _is_among(name: str, text_words: frozenset[str]) -> bool:
-    """Return whether some words have a name, or a plain word in another form."""
+    """True if a text has a name, or a plain word in another form."""
     beginning = name[: max(4, len(name) - 3)]
     return name in text_words or (
         name.isalpha() and any(word.startswith(beginning) for word in text_words)
@@ -235,7 +235,7 @@ def _is_among(name: str, text_words: frozenset[str]) -> bool:
 
 
 def _is_opposite(ours: str, theirs: str, group: tuple[re.Pattern[str], re.Pattern[str]]) -> bool:
-    """Return whether one text has words of one side alone, and the other those of the other."""
+    """True if each text has words from only one side of a pair, and not the same side."""
     mine, others = ([bool(side.search(text)) for side in group] for text in (ours, theirs))
     return sum(mine) == sum(others) == 1 and mine != others
 
@@ -255,7 +255,7 @@ def _names(reported: Owned, statement: Folded, text: PaperText) -> frozenset[str
 
 
 def _is_reversed(reported: Owned, place: Number, text: PaperText) -> bool:
-    """Return whether a passage gives a number of a statement to another, or the other way round."""
+    """True if a passage gives the statement's number to another, or reverses the comparison."""
     is_gain = (
         reported.number.value > 0 and _UP.search(reported.text) and not _DOWN.search(reported.text)
     )
@@ -289,7 +289,7 @@ def _says_reverse(reported: Owned, theirs: Owned) -> bool:
 
 
 def _span(text: PaperText, number: Number) -> tuple[int, int]:
-    """Return the sentence around a number, as far as REACH."""
+    """Return the sentence around a number, at most REACH characters each way."""
     folded = text.folded.text
     low, high = max(0, number.start - REACH), min(len(folded), number.end + REACH)
     ends = [m.end() for m in _END.finditer(folded, low, number.start)]

@@ -132,13 +132,13 @@ def _repair(messages: list[Message], answer: str, wrong: str, most: int | None) 
 
 
 def _breaks_off(text: str) -> bool:
-    """Return whether an answer is JSON that does not end."""
+    """True if an answer is JSON that ends too early."""
     bare = text.strip().strip("`").strip()
     return bare.startswith("{") and len(bare) > 200 and "}" not in bare[-200:]
 
 
 def _explained(error: ValidationError, reply: Reply) -> str:
-    """Why an answer cannot be used, for the model that is asked again and for the page."""
+    """Describe the fault of an answer, for the model that is asked again and for the page."""
     if not reply.text.strip():
         return "it is empty"
     if reply.cut:

@@ -185,7 +185,7 @@ class Server:
 
     @property
     def is_here(self) -> bool:
-        """Return whether it runs on this machine, beside the site."""
+        """True if it runs on this machine, beside the site."""
         host = urlsplit(self.base_url).hostname or ""
         return host in {"localhost", "::1"} or host.startswith("127.")
 

@@ -36,7 +36,7 @@ _LABEL = re.compile(r"\b(table|figure|fig\.?|tab\.?|algorithm|appendix)\s*([a-z]
 
 
 def not_given(claimed: ClaimedNumber, text: PaperText) -> dict[str, list[str]]:
-    """The phrases of each detail that the paper does not give; {} where it gives them all."""
+    """Return the phrases of each detail that the paper does not contain; {} if it has all."""
     places = _Places(claimed, text)
     missing = {
         name: [phrase for phrase in phrases(value) if not places.give(phrase, name in ANYWHERE)]
@@ -47,7 +47,7 @@ def not_given(claimed: ClaimedNumber, text: PaperText) -> dict[str, list[str]]:
 
 
 def gives(phrase: str, part: str, text: PaperText, *, unspecific: bool = True) -> bool:
-    """Return whether a part of a paper's folded text gives a phrase whole.
+    """True if part of a paper's folded text contains the whole phrase.
 
     `unspecific` is returned for "the previous best", which names nothing.
     """
@@ -60,7 +60,7 @@ def gives(phrase: str, part: str, text: PaperText, *, unspecific: bool = True) -
 
 
 def section_of(claimed: ClaimedNumber, text: PaperText) -> str:
-    """The section of a claim's quote: as the model names it where that is so, else as it is."""
+    """Return the section of a claim's quote, in the model's wording if that is right."""
     places = text.places_of(claimed.quote)
     if not places:
         return ""
@@ -89,7 +89,7 @@ def _same_section(named: str, title: str) -> bool:
 
 
 def phrases(detail: str) -> list[str]:
-    """The parts of a detail that are looked up each by itself: "batch size 512", "3 seeds"."""
+    """Split a detail into phrases that are looked up one by one: "batch size 512", "3 seeds"."""
     return [part for part in _SPLIT.split(detail) if part]
 
 
@@ -103,9 +103,10 @@ class _Phrase:
     is_chinese: bool  # and nothing of it can be looked up
 
     def stands(self, near: str, there: list[Number], *, in_table: bool, whole: bool) -> bool:
-        """Return whether a text has each name and number, and half of the words, or all.
+        """True if a text has each name and number, and half of the words, or all.
 
-        A number must have one of the words beside it, except in a table, whose heads say it.
+        A number must have one of the words beside it, except in a table, where the heads provide
+        it.
         """
         if not all(name.search(near) for name in self.names):
             return False
@@ -156,7 +157,7 @@ class _Places:
 
     @cached_property
     def _near(self) -> list[tuple[int, int, bool]]:
-        """Around the quote, and around each other place of the claim's number."""
+        """Ranges around the quote, and around other places of the claim's number."""
         text = self._text
         places = [(*text.around(*place), text.is_in_table(place[0])) for place in self._quotes]
         if not places:
@@ -202,7 +203,7 @@ def _read(phrase: str, text: PaperText) -> _Phrase:
 
 
 def _is_name(written: str, text: PaperText, *, is_first: bool) -> bool:
-    """Return whether a word is a name: letters with digits, or unexpected capitals."""
+    """True if a word is a name: letters with digits, or unexpected capitals."""
     if any(c.isdigit() for c in written) or any(c.isupper() for c in written[1:]):
         return True
     if not written[0].isupper() or written.lower() in _SAYS_NOTHING:
@@ -221,13 +222,13 @@ def _same(number: Number, other: Number) -> bool:
 
 
 def _spelt(name: str) -> re.Pattern[str]:
-    """A name as papers write it: gpt-4o, gpt 4o; a100-80gb, a100 80gb."""
+    """Return a pattern for the spellings of a name: gpt-4o, gpt 4o; a100-80gb, a100 80gb."""
     joined = r"[-\s./+_]?".join(map(re.escape, _RUN.findall(name)))
     return re.compile(rf"(?<![a-z0-9]){joined}s?(?![a-z0-9])")
 
 
 def _begun(word: str) -> re.Pattern[str]:
-    """A word with another ending: accuracies for accuracy."""
+    """Return a pattern for a word with another ending: accuracies for accuracy."""
     return re.compile(rf"(?<![a-z0-9]){re.escape(_stem(word))}")
 
 
@@ -235,14 +236,14 @@ def _begun(word: str) -> re.Pattern[str]:
 
 
 def metric_is_near(metric: str, context: str) -> bool:
-    """Return whether half of the metric's words stand around the number."""
+    """True if half of the metric's words are near the number."""
     words = [w for w in re.findall(r"[^\W_]{2,}", fold(metric)) if w not in _UNSPECIFIC]
     near = sum(_stem(word) in context for word in words)
     return bool(words) and 2 * near >= len(words)
 
 
 def direction_is_near(direction: str, metric: str, context: str) -> bool:
-    """Return whether the direction follows from the metric or from a verb beside it."""
+    """True if the direction follows from the metric or from a verb beside it."""
     if direction not in {"lower", "higher"}:
         return True  # "unknown" claims nothing
     metrics = _BEGINNINGS[f"{direction} is better"]
@@ -252,5 +253,5 @@ def direction_is_near(direction: str, metric: str, context: str) -> bool:
 
 
 def _stem(word: str) -> str:
-    """Enough of a word to find it in another form: "accuracies" is "accurac"."""
+    """Return enough of a word to find it in another form: "accuracies" is "accurac"."""
     return word if len(word) < 5 else word[: max(4, len(word) - 3)]

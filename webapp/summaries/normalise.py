@@ -81,7 +81,7 @@ def tex_kept(source: str) -> str:
 
 
 def _is_tex(token: str, name: str, in_formula: bool) -> bool:
-    """Return whether a backslash and what follows are TeX, and no escape of JSON."""
+    """True if a backslash and the text after it are TeX rather than a JSON escape."""
     if not name:
         return token[0] == "\\" and token[1:2] not in {*'"\\/'} and token[1:2] != "u"
     if name[0] not in "bfnrt":

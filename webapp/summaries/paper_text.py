@@ -79,7 +79,7 @@ class PaperText(GroundTruth):
         return replace(grounding, state=GroundingState.UNIT, reason="") if says else grounding
 
     def _head_says(self, value: str, unit: str, line: int) -> bool:
-        """Return whether the cell of the value, in a row, stands under its unit."""
+        """True if the value's cell in a row is under a head with its unit."""
         first = line
         while first > 0 and self._is_row(first - 1):
             first -= 1
@@ -97,7 +97,7 @@ class PaperText(GroundTruth):
         return [fold(cell) for cell in self.original[start:end].split(" | ")]
 
     def is_in_table(self, start: int) -> bool:
-        """Return whether a folded character stands in a row of a table."""
+        """True if a folded character is in a row of a table."""
         return self._is_row(self._line_at(start))
 
     @cached_property

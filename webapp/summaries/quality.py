@@ -37,7 +37,7 @@ _FORM = re.compile(
 
 
 def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, language: str) -> str:
-    """Why an answer is of no use to a reader; "" where it is."""
+    """Return the reason why an answer is of no use to a reader, or ""."""
     lines = list(_lines(answer))
     content = [line for line in lines if not _FORM.match(line.strip())]
     prose = " ".join(content)
@@ -66,7 +66,7 @@ def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, langua
 
 
 def shared_prose(answer: PaperSummary, others: Iterable[PaperSummary]) -> bool:
-    """Return whether another paper's answer has the same gist, or half of the same lines."""
+    """True if another paper's answer has the same gist, or half of the same lines."""
     lines = {fold(line) for line in _lines(answer) if len(_words(line)) >= LEAST_GIST}
     for other in others:
         theirs = {fold(line) for line in _lines(other)}
@@ -91,7 +91,7 @@ def _lines(answer: PaperSummary) -> Iterator[str]:
 
 
 def _is_repetitive(lines: Sequence[str]) -> bool:
-    """Return whether half of the lines, or of the word runs of one, are repeated."""
+    """True if half of the lines, or of the word runs of one, are repeated."""
     counted = Counter(fold(line) for line in lines)
     repeated = sum(count - 1 for count in counted.values())
     if len(lines) > 3 and repeated >= REPEATED * len(lines):

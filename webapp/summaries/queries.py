@@ -33,7 +33,7 @@ class PaperSummaryView:
 
     @property
     def has_gist(self) -> bool:
-        """Return whether a done summary has a first sentence that may be shown."""
+        """True if a finished summary has a first sentence that may be shown."""
         summary = self.summary
         return bool(
             summary and summary.state == State.DONE and summary.gist and not summary.withheld
@@ -41,7 +41,7 @@ class PaperSummaryView:
 
     @property
     def under_way(self) -> bool:
-        """Return whether a summary waits or runs: the page asks again."""
+        """True if a summary waits or runs: the page asks again."""
         return self.summary is not None and self.summary.state in {State.WAITING, State.RUNNING}
 
     @property
@@ -51,13 +51,13 @@ class PaperSummaryView:
 
     @property
     def has_numbers(self) -> bool:
-        """Return whether a done summary has any number that could have been looked up."""
+        """True if a finished summary has a number that could have been looked up."""
         shown = f"{self.summary.gist} {self.summary.html}" if self.summary else ""
         return bool(self.claims) or any(char.isdigit() for char in shown)
 
     @property
     def names_passages(self) -> bool:
-        """Return whether each sentence says what it rests on: those of before 0.2 do not."""
+        """True if each sentence names its passages; summaries before 0.2 do not."""
         shown = self.summary.html if self.summary else ""
         return "<details>" in shown or "<small>" in shown
 
@@ -177,7 +177,7 @@ class DaySummaries:
 
     @property
     def under_way(self) -> bool:
-        """Return whether a summary waits or runs: the page asks again."""
+        """True if a summary waits or runs: the page asks again."""
         return self.ended < len(self.rows)
 
     @property

@@ -94,7 +94,7 @@ class _Marking:
 
 
 def _stands(number: str, truth: PaperText) -> bool:
-    """Return whether the text has a number: "128K", or "8B" as the 8 of a name."""
+    """True if the text has a number: "128K", or "8B" as the 8 of a name."""
     return truth.holds_number(number) or truth.holds_number(number.rstrip("KMB"))
 
 

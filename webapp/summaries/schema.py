@@ -40,20 +40,22 @@ def _text(value: Any) -> Any:
 
 
 def _at_most(length: int, mark: str = "") -> Callable[[Any], Any]:
-    """Cuts a text, between words and with `mark` where it is given."""
+    """Return a validator that shortens a text between words, ending it with `mark` if given."""
 
     def cut(value: Any) -> Any:
         value = _text(value)
         if not isinstance(value, str) or len(value := value.strip()) <= length:
             return value
-        kept = value[: length - len(mark)]
-        return (kept.rpartition(" ")[0] or kept).rstrip(" ,;:") + mark if mark else kept
+        shortened = value[: length - len(mark)]
+        return (
+            (shortened.rpartition(" ")[0] or shortened).rstrip(" ,;:") + mark if mark else shortened
+        )
 
     return cut
 
 
 def _listed(most: int, entry: type[BaseModel] | None = None) -> Callable[[Any], Any]:
-    """Cuts a list, without what is empty in it, and without entries that are no `entry`."""
+    """Return a validator that shortens a list, without empty items and invalid entries."""
 
     def cut(value: Any) -> Any:
         if value is None:
@@ -62,10 +64,10 @@ def _listed(most: int, entry: type[BaseModel] | None = None) -> Callable[[Any], 
             value = [value]
         if not isinstance(value, list):
             return value
-        kept = [item for item in value if item not in (None, "", [], {})]
+        entries = [item for item in value if item not in (None, "", [], {})]
         if entry:
-            kept = [item for item in kept if _is_valid(entry, item)] or kept
-        return kept[:most]
+            entries = [item for item in entries if _is_valid(entry, item)] or entries
+        return entries[:most]
 
     return cut
 

@@ -195,7 +195,7 @@ def _why_withheld(
     summary: Summary,
     tables: Sequence[ShownTable],
 ) -> str:
-    """Why cards, mail and feeds do not show an answer; "" where they do."""
+    """Return the reason why cards, mail and feeds hide an answer, or ""."""
     agreement = check_statement(answer.gist, truth, tables)
     if agreement.otherwise:
         return "the paper says otherwise than its first sentence"
