@@ -129,18 +129,20 @@ class Assay:
             headers={"X-Forwarded-Proto": "https"},  # else a site behind TLS would redirect
         )
 
-    def _ask(self, path: str, own: bool = False, **query: object) -> Any:
+    def _ask(self, path: str, as_reader: bool = False, **query: object) -> Any:
         """Return the JSON of a GET request; parameters that are None are left out."""
         given = {name: str(value) for name, value in query.items() if value is not None}
-        return self._send("GET", path, own, params=given)
+        return self._send("GET", path, as_reader, params=given)
 
-    def _send(self, verb: str, path: str, own: bool = True, *, key: str = "", **sent: Any) -> Any:
-        """Return the JSON of a request, with the token if it is for the reader's `own` data.
+    def _send(
+        self, verb: str, path: str, as_reader: bool = True, *, key: str = "", **sent: Any
+    ) -> Any:
+        """Return the JSON of a request, with the token if it is sent `as_reader`.
 
         Raises ToolError with the reason of a refusal.
         """
         headers = {"Idempotency-Key": key} if key else {}
-        if own and (token := self._token()):
+        if as_reader and (token := self._token()):
             headers["Authorization"] = f"Bearer {token}"
         answer = self._site.request(verb, path, headers=headers, **sent)
         if answer.status_code == 401 and not self._by_http:
@@ -160,7 +162,7 @@ class Assay:
         items: list[Any] = []
         page, skipped = divmod(offset, size)
         while len(items) < skipped + limit + 1:
-            answer = self._ask(path, own=True, page=page + 1, **query)
+            answer = self._ask(path, as_reader=True, page=page + 1, **query)
             items += answer["items"]
             if not answer["next"]:
                 break
@@ -176,7 +178,7 @@ class Assay:
     ) -> str:
         """Today's papers, or a day's, in a feed's order: each with what it did, a quote with its
         numbers, and why it is listed."""
-        day = self._ask(f"/digests/{_name(feed)}", own=True, date=date)
+        day = self._ask(f"/digests/{_name(feed)}", as_reader=True, date=date)
         entries = day["entries"][offset : offset + limit + 1]
         papers = [
             _short(entry["paper"], entry["sentence"], entry["quote"])
@@ -324,10 +326,10 @@ class Assay:
 
     def run_status(self, run: RunName) -> str:
         """The state of a run, why it failed, or what it measured with the command to repeat it."""
-        answer = self._ask(f"/runs/{run}", own=True)
+        answer = self._ask(f"/runs/{run}", as_reader=True)
         if not answer["ended"]:
             return _json(_state(answer))
-        return _json(_results(self._ask(f"/runs/{run}/results", own=True)))
+        return _json(_results(self._ask(f"/runs/{run}/results", as_reader=True)))
 
     def cancel(self, run: RunName) -> str:
         """Cancel one of your runs. Needs the scope `runs`."""

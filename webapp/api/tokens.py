@@ -74,7 +74,7 @@ def revoke(reader: User, pk: int) -> bool:
 
 
 def spend(token: Token) -> bool:
-    """Count a request; False if the minute's limit is reached. Safe for concurrent requests."""
+    """Count a request; False if the limit per minute is reached. Safe for concurrent requests."""
     minute = int(time.time()) // 60
     row, now = Token.objects.filter(pk=token.pk), timezone.now()
     if row.exclude(minute=minute).update(minute=minute, requests=1, used_at=now):

@@ -53,7 +53,7 @@ def with_values(values: Mapping[str, str]) -> Settings:
 
 
 def is_fixed(name: str) -> bool:
-    """Return whether the environment sets a variable."""
+    """True if the environment sets a variable."""
     return bool(os.environ.get(name))
 
 

@@ -78,7 +78,7 @@ def missing_migrations() -> int:
 
 
 def is_new() -> bool:
-    """Return whether no migration was ever applied."""
+    """True if no migration was ever applied."""
     return not MigrationRecorder(connection).applied_migrations()
 
 

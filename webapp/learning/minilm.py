@@ -66,21 +66,21 @@ class Encoder:
         width = hidden.shape[-1] // self.heads
         hide = np.where(held, np.float32(0), np.float32(-1e9))[:, None, None, :]
         for layer in range(self.layers):
-            at = f"encoder.layer.{layer}"
+            prefix = f"encoder.layer.{layer}"
 
-            def split(name: str, at: str = at, hidden: Any = hidden) -> Any:
-                projected = self._linear(hidden, f"{at}.attention.self.{name}")
+            def split(name: str, prefix: str = prefix, hidden: Any = hidden) -> Any:
+                projected = self._linear(hidden, f"{prefix}.attention.self.{name}")
                 return projected.reshape(texts, tokens, self.heads, width).transpose(0, 2, 1, 3)
 
             scores = split("query") @ split("key").transpose(0, 1, 3, 2) / math.sqrt(width) + hide
             weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
             weights /= weights.sum(axis=-1, keepdims=True)
             mixed = (weights @ split("value")).transpose(0, 2, 1, 3).reshape(hidden.shape)
-            mixed = self._linear(mixed, f"{at}.attention.output.dense")
-            hidden = self._norm(hidden + mixed, f"{at}.attention.output.LayerNorm")
-            inner = _gelu(self._linear(hidden, f"{at}.intermediate.dense"))
+            mixed = self._linear(mixed, f"{prefix}.attention.output.dense")
+            hidden = self._norm(hidden + mixed, f"{prefix}.attention.output.LayerNorm")
+            inner = _gelu(self._linear(hidden, f"{prefix}.intermediate.dense"))
             hidden = self._norm(
-                hidden + self._linear(inner, f"{at}.output.dense"), f"{at}.output.LayerNorm"
+                hidden + self._linear(inner, f"{prefix}.output.dense"), f"{prefix}.output.LayerNorm"
             )
         held = held[:, :, None].astype(np.float32)
         mean = (hidden * held).sum(axis=1) / held.sum(axis=1)

@@ -32,7 +32,7 @@ class ModelStatus(BaseModel):
 
 
 def can_be_started() -> bool:
-    """Return whether `up` serves this site, and so can start a model."""
+    """True if `up` serves this site, and so can start a model."""
     return STARTER in os.environ
 
 

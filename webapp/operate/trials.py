@@ -142,7 +142,7 @@ def try_mail(connected: Settings, address: str) -> list[str]:
 
 
 def describe(error: Exception) -> str:
-    """Why a test failed."""
+    """Return the reason why a test failed."""
     reason = next((text for kind, text in MAIL_ERRORS.items() if isinstance(error, kind)), "")
     detail = str(error)
     if isinstance(error, smtplib.SMTPResponseException):

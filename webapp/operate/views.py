@@ -82,7 +82,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _is_of_nobody(request: HttpRequest) -> bool:
-    """Return whether the account of a request was deleted after it was authenticated."""
+    """True if the account behind a request was deleted after authentication."""
     reader = getattr(request, "auth", None) or getattr(request, "user", None)
     key = getattr(reader, "pk", None)
     return key is not None and not User.objects.filter(pk=key).exists()

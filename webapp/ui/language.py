@@ -39,7 +39,7 @@ class LanguageMiddleware:
 
 
 def _is_page(path: str) -> bool:
-    """Return whether `path` is a page for people, neither a file with a suffix nor the API."""
+    """True if `path` is a page for people, neither a file with a suffix nor the API."""
     last = path.rpartition("/")[2]
     return "." not in last and last not in FILES and not path.startswith("/api/v1/")
 

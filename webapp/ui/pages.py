@@ -160,7 +160,7 @@ def attachment(body: str | bytes, media_type: str, name: str) -> HttpResponse:
 
 
 def is_anonymous(request: HttpRequest) -> bool:
-    """Return whether nothing in the request identifies its reader; does not read the session."""
+    """True if nothing in the request identifies its reader; does not read the session."""
     cookies = {settings.SESSION_COOKIE_NAME, "messages"}
     return request.method in {"GET", "HEAD"} and cookies.isdisjoint(request.COOKIES)
 

