@@ -85,7 +85,7 @@ def changes(paper: Paper, *kinds: str) -> list[AppliedCorrection]:
 
 
 def quotes_of(paper: Paper) -> tuple[Quote, ...]:
-    """Return what a paper's abstract reports, as readers corrected it."""
+    """Return the quotes of a paper's abstract, as readers corrected them."""
     return corrected_quotes(paper.abstract, corrected(paper, Kind.QUOTE))
 
 

@@ -60,7 +60,7 @@ _MARK = re.compile(r"[^\W\d_]|[€£¥₩₹‰″]")  # of a unit that is no wo
 
 @dataclass(frozen=True)
 class Grounding:
-    """The finding, the reason where it is not the best one, and the words around the number."""
+    """The result, the reason unless it is the best one, and the words around the number."""
 
     state: GroundingState
     reason: str = ""

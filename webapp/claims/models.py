@@ -9,7 +9,7 @@ from webapp.papers.models import Paper
 
 
 class TableReading(models.Model):
-    """The reading of one version's tables, with the reason where it has none; done once."""
+    """The reading of one version's tables, or the reason for having none; done once."""
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="table_readings")
     version = models.PositiveSmallIntegerField()

@@ -1,4 +1,4 @@
-"""A share as reports print it: with its 95 % interval and what it counts."""
+"""Shares as reports print them, with a 95 % interval and the counts."""
 
 import math
 

@@ -1,8 +1,8 @@
-"""Tells the outcomes of an abstract's own work from its other numbers.
+"""Separation of an abstract's outcomes of its own work from its other numbers.
 
 An outcome is a level, a gain, a speed-up, a saving, a time, a rate, a memory, an error or a
-correlation that the paper reports, or what it compares that with. Settings, sizes of models, data
-and hardware, thresholds, p-values, intervals, names and background facts are not.
+correlation that the paper reports, or a number that it compares one with. Settings, sizes of
+models, data and hardware, thresholds, p-values, intervals, names and background facts are not.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Quotes what an abstract reports: the shortest clause that holds a number, word for word.
+"""Quotes of an abstract's results: the shortest clause that holds a number, word for word.
 
-A sentence is cut only where another clause begins, so names, lists and comparisons stay whole. A
-clause that begins with its verb ("reduces memory by 4x") leaves its subject behind only where that
-is the paper's own work. Where an opening phrase, a negation or a word such as "respectively" holds
-for more than one clause, the sentence stands.
+A sentence is cut only at the start of another clause, so names, lists and comparisons stay whole. A
+clause that begins with its verb ("reduces memory by 4x") is separated from its subject only if that
+is the paper's own work. If an opening phrase, a negation or a word such as "respectively" applies
+to more than one clause, the sentence is quoted whole.
 """
 
 import re
@@ -119,7 +119,7 @@ class Quote:
 
 @lru_cache(maxsize=4096)
 def quotes(abstract: str) -> tuple[Quote, ...]:
-    """Return what an abstract reports, in reading order; each number stands in one quote."""
+    """Return the results in an abstract, in reading order; each number is in one quote."""
     folded = fold_with_places(abstract[:MAX_ABSTRACT])
     names = {match["name"] for match in _PROPOSED.finditer(folded.cased)}
     clauses: list[tuple[int, int, list[AbstractNumber]]] = []
@@ -140,7 +140,7 @@ def shortest(reported: Sequence[Quote]) -> Quote | None:
 
 
 def quote_in(abstract: str, clause: str) -> Quote | None:
-    """Return the quote of these words, with its numbers; None where the abstract lacks either."""
+    """Return the quote with these words and its numbers, or None if the abstract lacks either."""
     folded = fold_with_places(abstract[:MAX_ABSTRACT])
     characters = list(_LETTER.finditer(folded.text))
     sought = "".join(map(_base, _LETTER.findall(fold(clause))))
@@ -172,7 +172,7 @@ def _is_word_border(text: str, place: int) -> bool:
 def _clause(
     folded: Folded, sentence: tuple[int, int], number: tuple[int, int], names: set[str]
 ) -> tuple[int, int]:
-    """Return where the shortest clause that can stand alone begins and ends around a number."""
+    """Return the start and end of the shortest independent clause around a number."""
     text = folded.text
     start, end = sentence
     start = _RUN_UP.match(text, start, end).end()  # type: ignore[union-attr]
@@ -234,7 +234,7 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def _with_formula(clause: str, start: int, end: int) -> tuple[int, int]:
-    """Return where a number stands, with the whole formula that it is a part of."""
+    """Return the range of a number, with the whole formula that it is part of."""
     dollars = [match.start() for match in re.finditer(r"(?<!\\)\$", clause)]
     opened = sum(dollar < start for dollar in dollars)
     closed = sum(dollar < end for dollar in dollars)

@@ -1,7 +1,7 @@
-"""One grammar of numbers: what the extractor finds and what grounding compares.
+"""Grammar of numbers, shared by extraction and grounding.
 
-`folding` spells a text in one way, `units` names units, `words` reads numbers in words, `reader`
-puts them together.
+`folding` normalises the spelling of a text, `units` names units, `words` reads numbers in words,
+and `reader` combines them.
 """
 
 from .folding import Folded, fold, fold_with_places

@@ -92,7 +92,7 @@ def _lower(text: str) -> str:
 def _rewritten(
     pattern: re.Pattern[str], plain: str, text: str, places: Places
 ) -> tuple[str, Places]:
-    """`pattern.sub(plain, text)`, each new character at the place of what it replaces."""
+    """Return `pattern.sub(plain, text)`, each new character at its source's place."""
     pieces: list[str] = []
     new_places: Places = []
     position = 0

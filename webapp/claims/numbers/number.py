@@ -23,6 +23,6 @@ class Number:
     same: tuple[tuple[Decimal, str], ...] = ()  # other values and units that say this
 
     def moved(self, by: int) -> "Number":
-        """The same number in a text that begins so many characters earlier, or later below 0."""
+        """Return the number in a text that begins so many characters earlier, or later below 0."""
         start, end, digits_end = self.start + by, self.end + by, self.digits_end + by
         return replace(self, start=start, end=end, digits_end=digits_end)

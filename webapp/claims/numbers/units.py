@@ -1,4 +1,4 @@
-"""Units, however they are written: the canonical name of each, and where one stands in a text."""
+"""Units in any spelling: the canonical name of each, and its position in a text."""
 
 import re
 
@@ -24,7 +24,7 @@ _UNITS = tuple(
 
 
 def unit_at(text: str, start: int) -> tuple[str, int]:
-    """The unit that begins at `start` of a folded text and where it ends; ("", start) for none.
+    """Return the unit at `start` of a folded text and its end; ("", start) if there is none.
 
     The longest spelling wins: "% points" is not "%", "mb/s" is not "mb".
     """
@@ -56,6 +56,6 @@ def unit_behind(text: str, position: int) -> tuple[str, int]:
 
 
 def unit_named(written: str) -> str:
-    """The canonical name of a unit as a person writes it, "" where it is none that we know."""
+    """Return the canonical name of a unit as a person writes it, or "" if it is unknown."""
     name, end = unit_at(written, 0)
     return name if end == len(written) else ""
