@@ -1,4 +1,4 @@
-"""Corrections as test cases: what the rules would have to say without them."""
+"""Corrections as test cases: the results that the rules should give without them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,9 +14,9 @@ Case = dict[str, Any]
 
 
 def cases() -> Iterator[Case]:
-    """Yield each correction that counts, with what the rules read, as JSON values.
+    """Yield each effective correction with the result of the rules, as JSON values.
 
-    A claim is a model's; whether a rule marks it is for the tests of grounding.
+    A claim comes from a model; the tests of grounding judge whether a rule marks it.
     """
     rows = Correction.objects.filter(undone_at=None).exclude(kind=Kind.CLAIM)
     last = {
@@ -42,7 +42,7 @@ def cases() -> Iterator[Case]:
 
 
 def disagreement(case: Case) -> str:
-    """Return what the rules say instead of a correction, "" where they agree."""
+    """Return the result of the rules if it differs from a correction, or ""."""
     checks: dict[str, Callable[[Case, str, Any], str]] = {
         Kind.QUOTE: _of_quote,
         Kind.ROW: _of_row,

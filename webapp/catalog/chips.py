@@ -1,6 +1,6 @@
 """Chips: the methods that a paper concerns, on its cards.
 
-A figure stands in a chip only where the paper's own mechanism was measured.
+A chip has a figure only if the paper's own mechanism was measured.
 """
 
 from collections import defaultdict

@@ -1,9 +1,9 @@
-"""Comparable or silent: which figure of ours may stand beside a number that a paper reports.
+"""Comparability: the figure of ours that may stand beside a number that a paper reports.
 
-A figure is a ratio to a baseline of the same run, of one mechanism, quantity and stage. It stands
-beside a number only where all of these, and that the number is a ratio as well, are known on both
-sides and equal, at the length or size that the paper names. Levels are never compared: the
-paper's machine, model and data are not ours. Pages, chips, feeds, mail and the API all ask here.
+A figure is a ratio to a baseline of the same run, for one mechanism, quantity and stage. It stands
+beside a number only if the number is a ratio too, and if all of these are known on both sides and
+equal, at the length or size that the paper names. Levels are never compared, because the paper's
+machine, model and data are not ours. Pages, chips, feeds, mail and the API all use this module.
 """
 
 import re
@@ -167,12 +167,12 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
 
 
 def best(figures: Iterable[Comparison]) -> Comparison | None:
-    """The largest ratio that was shown to be better and is not in doubt, for its own method's page.
+    """Return the largest ratio shown to be better and not in doubt, for its own method's page.
 
-    It is better than each control of its chart as well: what chance gets says nothing for a method,
-    and a control that was not measured leaves that open.
-    Time goes before all else (a cache's bytes), what was counted exactly before what was learnt (a
-    share of right answers), and what a benchmark is about before what it measures besides.
+    It must also beat each control of its chart: a gain that chance reaches as well says nothing
+    about a method, and an unmeasured control leaves that open. Time comes first (before a cache's
+    bytes), exact counts before learned quantities (a share of right answers), and the quantity that
+    a benchmark is about before others that it measures.
     """
     better = (comparison for comparison in figures if comparison.word in {"faster", "better"})
     sure = [

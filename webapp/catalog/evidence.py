@@ -53,9 +53,9 @@ def links(
     answers: tuple[RelationAnswer, ...] = (),
     text: str = "",
 ) -> list[Link]:
-    """The methods a paper is related to, in the registry's order.
+    """Return the methods a paper is related to, in the registry's order.
 
-    `text` is what else of the paper the answers may quote.
+    `text` is the rest of the paper, which the answers may quote.
     """
     truth = GroundTruth(f"{title}\n{abstract}\n{text}") if answers else None
     grounded = {answer: added for answer in answers if truth and (added := answer.log_odds(truth))}

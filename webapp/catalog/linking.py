@@ -37,10 +37,10 @@ def fingerprint() -> str:
 
 
 def link_new() -> int:
-    """Link the papers new since the last call; how many links changed.
+    """Link the papers added since the last call; return the number of links changed.
 
-    If the methods have changed, all papers are linked anew, the latest first, for RELINK_SECONDS in
-    each call: whoever is stopped meanwhile goes on where it was.
+    If the methods have changed, all papers are linked again, the latest first, for RELINK_SECONDS
+    in each call; after an interruption the next call continues.
     """
     state = LinkingState.objects.filter(pk=1, fingerprint=fingerprint()).first() or _begin()
     return _link_announced(state) + _relink()

@@ -23,7 +23,7 @@ _OWN_WORK = re.compile(
 
 
 class Found(NamedTuple):
-    """A phrase where it stands."""
+    """A phrase at a place in a paper."""
 
     words: str
     place: str  # title, own work or abstract
@@ -39,7 +39,7 @@ class PaperSentence(NamedTuple):
 
 @cache
 def pattern(written: str) -> re2._Regexp:
-    """The regular expression of a phrase as it is written in a spec."""
+    """Return the regular expression for a phrase in the syntax of a spec."""
     made = re.sub(r"(\\ )?\\\[(.*?)\\\]", r"(?:\1(?:\2))?", re.escape(written))
     for sign, means in (("(", "(?:"), (")", ")"), ("|", "|")):
         made = made.replace(f"\\{sign}", means)

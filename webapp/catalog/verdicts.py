@@ -1,10 +1,10 @@
-"""A source's claim against what was measured, counted or argued: one word, and why.
+"""Verdict on a source's claim, measured, counted or argued: one word with its reason.
 
 A measured claim is judged by a test of equivalence on its own margin (`Claim.holds`): it is
-reproduced where the whole interval reaches the claim less its margin, and partly or not reproduced
-only where the whole interval lies below that. `ratio only` claims are judged by their ratio to the
+reproduced if the whole interval reaches the claim less its margin, and partly or not reproduced
+only if the whole interval lies below that. `ratio only` claims are judged by their ratio to the
 baseline (or a named variant) of the same run; values never cross classes of hardware. Doubts about
-a measurement stand in the reason, and where there are several, no word but "inconclusive" does.
+a measurement are part of the reason, and if there are several, the verdict is "inconclusive".
 """
 
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ def _word(share: float) -> Word:
 def _share(claim: Claim, measured: float) -> float:
     """Return the share of the claimed effect that a measured number reaches; 1 is all of it.
 
-    A ratio's effect is what it has above 1; a value's is the value itself.
+    The effect of a ratio is its excess over 1; that of a value is the value itself.
     """
     claimed = float(claim.value or 0.0)
     if claim.answer is not None and claim.answer.quantity == "ratio":
