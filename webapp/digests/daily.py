@@ -1,8 +1,8 @@
 """The daily update: fetch from arXiv, then build the digests of every day that changed.
 
-These are two tasks, so that what readers look up at arXiv does not wait for the digests of a day.
-Which days are to be built is kept in the database: whoever is killed while it builds goes on with
-the next of them.
+These are two tasks, so that readers' look-ups at arXiv do not wait for the digests of a day. The
+days to be built are stored in the database: after an interruption the next call continues with the
+next day.
 """
 
 from collections.abc import Iterable, Sequence

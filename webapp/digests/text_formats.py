@@ -68,7 +68,7 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 
 @dataclass(frozen=True)
 class Parts:
-    """The entries of a digest by how they stand."""
+    """The entries of a digest by their standing."""
 
     listed: list[DigestEntry]
     lower: list[DigestEntry]  # lower matches

@@ -22,7 +22,7 @@ FEEDS = 20  # of a reader, the first
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason why a feed does not list a paper of a day; none where it does."""
+    """The reason why a feed does not list a paper of a day; empty if it does."""
 
     feed: Profile
     date: Date | None
@@ -60,7 +60,7 @@ def _explain(paper: Paper, feed: Profile, dates: list[Date]) -> Explanation:
 
 
 def _reasons(announced: Announced, feed: Profile, rules: Rules, date: Date) -> Iterator[str]:
-    """Yield what keeps a paper out of a feed's list, the first obstacle first."""
+    """Yield the obstacles that keep a paper out of a feed's list, in order."""
     paper, kind = announced.paper, announced.announce_type
     if rules.categories and not set(rules.categories) & set(announced.categories):
         both = {"theirs": ", ".join(announced.categories), "mine": ", ".join(rules.categories)}

@@ -141,11 +141,11 @@ class Scorer:
         self._find = lru_cache(A_DAY)(self._found_in)
 
     def kept(self, candidates: Iterable[Candidate], spare: int | None = None) -> list[list[Kept]]:
-        """Return which of `candidates` each set of rules keeps, in their order.
+        """Return the candidates that each set of rules keeps, in their order.
 
-        Rules that learn keep nearly every paper, but none that the reader saved. With `spare`, they
-        keep of those without a match only the closest, so many that `select` makes the same of
-        them, whichever `spare` papers are left out before.
+        Learning rules keep nearly every paper except those that the reader saved. With `spare`,
+        they keep only the closest of the papers without a match: enough for the same result of
+        `select`, whichever `spare` papers are removed before it.
         """
         keeping: list[list[Kept]] = [[] for _ in self.rules]
         read = _Read()

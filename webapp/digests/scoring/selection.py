@@ -36,12 +36,12 @@ def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]
 def select(
     rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]
 ) -> tuple[list[Kept], list[Kept]]:
-    """The papers of a digest, and those of its further pages, each in reading order.
+    """Return the papers of a digest, and those of its further pages, each in reading order.
 
-    A digest has as many papers as its size that are about what is sought, and behind them at most
-    as many lower matches. With what is learned, a digest has all that it has by the rules alone,
-    and beside that the papers that are close: they fill it up, and may be a third of its size.
-    Behind them stand the lower matches and the nearest of the rest, and it has no further pages.
+    A digest has at most its size of papers that are about the profile's subject, followed by as
+    many lower matches. With a learned model, a digest has everything that it has by the rules
+    alone, and also the papers that are close: they fill it up, and may make up a third of its size.
+    After them come the lower matches and the nearest of the rest, and there are no further pages.
     """
     ordered, size = in_order(rules, kept, candidates), rules.size
     if rules.learned is None:
