@@ -1,4 +1,4 @@
-"""The sentence of an abstract that tells what the paper proposes or studies."""
+"""The sentence of an abstract that states the paper's proposal or subject."""
 
 import re
 
@@ -42,10 +42,10 @@ def proposing_sentence(abstract: str) -> str:
 
 
 def informative_sentence(abstract: str) -> str:
-    """Return the sentence that tells most of a paper, rarely its opening commonplace.
+    """Return the most informative sentence of an abstract, rarely its opening commonplace.
 
-    The sentence in which the authors say what they do, else the first in which something is done
-    or found, else the second: the first tells what everybody knows.
+    It is the sentence in which the authors say what they do, else the first one with an action or a
+    finding, else the second, because the first states common knowledge.
     """
     sentences = SENTENCE_END.split(abstract.strip())
     telling = (proposing_sentence(abstract), *filter(_FINDS.search, sentences), *sentences[1:2])

@@ -34,7 +34,7 @@ _THEIRS = re.compile(
 
 
 def repository(abstract: str, comment: str) -> str:
-    """Its https address, or "" where none is named, or several: one of them may be another's."""
+    """Return its https address, or "" if none is named, or several: one may be another's."""
     return _only(_addresses(f"{abstract}\n{comment}"))
 
 

@@ -21,7 +21,7 @@ class Line(NamedTuple):
 
 
 def attach(line: str, script: str, *, is_raised: bool) -> Line:
-    """The text that a script adds to the line that it stands behind, and the note beside it."""
+    """Return the text that a script adds to the line before it, and the note beside it."""
     script = " ".join(script.split())
     written = f"{'^' if is_raised else '_'}{script}"
     if not script:

@@ -74,7 +74,7 @@ class _Formula:
         return Line(text, " ".join(filter(None, self._notes)))
 
     def _command(self, name: str, index: int) -> int:
-        """Write what a command stands for; the index of the symbol behind it and its arguments."""
+        """Write a command's text; return the index of the symbol after it and its arguments."""
         if not name[:1].isalpha():
             self._add("" if name == "!" else " " if not name or name in " ,;:\\" else name)
             return index

@@ -108,7 +108,7 @@ def _fts(terms: Sequence[QueryTerm]) -> str:
 
 
 def _fts_beside(terms: Sequence[QueryTerm]) -> str:
-    """The same, to stand after another expression."""
+    """Return the expression for terms that continues another expression."""
     included = "".join(f" AND {_fts_term(term)}" for term in terms if not term.exclude)
     return included + "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
 

@@ -140,10 +140,10 @@ class Query:
 
 
 def parse(text: str, names: tuple[str, ...] = ()) -> Query:
-    """The query in `text`, without what has no letter or digit.
+    """Parse the query in `text`; parts without a letter or digit are ignored.
 
     `names` are the fields that other apps define. `OR` joins the terms beside it. Raises QueryError
-    for a field that nobody defines, and for an OR between what cannot be joined.
+    for an undefined field, and for an OR between terms that cannot be joined.
     """
     parts: list[QueryTerm | NamedField] = []
     since = until = None

@@ -90,7 +90,7 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
     neighbours = {(n, n + 1) for n in range(len(stems) - 1)}
 
     def found(text: str) -> list[tuple[int, int, int]]:
-        """Each word that stands in a text: its number, start and end."""
+        """Return each word that is in a text: its number, start and end."""
         return [
             (numbers[(match.lastindex or 1) - 1], match.start(), match.end())
             for match in seek.finditer(text)
