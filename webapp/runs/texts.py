@@ -19,10 +19,10 @@ _Patterns = tuple[tuple[re.Pattern[str], list[str], str], ...]
 
 
 def said(text: str) -> str:
-    """A text of a spec or chart in the language of the page; as it is where that does not have it.
+    """Return a text of a spec or chart in the page's language, or as it is if untranslated.
 
-    Texts are known by what they say in English, so one that has changed is shown in English until
-    its translation follows. Words that were put into a text are looked up as well.
+    Texts are keyed by their English, so a changed text is shown in English until its translation
+    follows. Words inserted into a text are looked up as well.
     """
     texts, patterns = _texts(current_language())
     plain = " ".join(text.split())

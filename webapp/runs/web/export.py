@@ -46,7 +46,7 @@ class RunStatus(ModelSchema):
 
 
 class ArtefactSchema(ModelSchema):
-    """A file that a benchmark made, and where it is to be had."""
+    """A file that a benchmark made, and its address."""
 
     url: str = Field(alias="get_absolute_url")
 

@@ -195,9 +195,9 @@ def findings(
 
 
 def headline(run: Run, series: Iterable[Series]) -> str:
-    """The sentence that answers what was asked; a smoke run answers nothing.
+    """Return the sentence that answers the question of a run; "" for a smoke run.
 
-    That is the variant of the mechanism that a paper asked for, the variant of the method's
+    It is about the variant of the mechanism that a paper asked for, the variant of the method's
     question, or the first variant of ours.
     """
     if run.preset == "smoke":
@@ -260,9 +260,9 @@ def _sentence(
 
 
 def _against_controls(series: Series, point: Point, benchmark: Benchmark | None) -> str:
-    """The end of the sentence: what a gain's controls say of it.
+    """Return the end of the sentence, naming a control that the gain does not beat.
 
-    Without it a reader takes for the mechanism's gain what its control gets as well.
+    Without it a reader would credit the mechanism with a gain that its control reaches as well.
     """
     if not point.ratio or point.ratio.verdict not in {"faster", "better"}:
         return gettext(".")
