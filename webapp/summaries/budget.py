@@ -36,12 +36,12 @@ def ask(
     wanted: dict[str, Any] | None,
     heard: Callable[[int], None] = lambda _: None,
 ) -> Reply:
-    """The model's reply within the day's budget, in which it is written down before it is asked.
+    """Return the model's reply within the day's budget, which is charged before the request.
 
-    `heard` is told, every SECONDS_BETWEEN at most, how many tokens were written; what it raises
-    ends the answer. Raises SpentError where there is no place or the answer has used it up, or what
-    `Server.ask` raises. After that, as after a kill, the estimate stays; else what the server
-    counted stands in its place. A server that was not there was asked nothing, and costs nothing.
+    `heard` is called at most every SECONDS_BETWEEN with the number of tokens written; an exception
+    from it ends the answer. Raises SpentError if the budget has no room or the answer has used it
+    up, or the errors of `Server.ask`. After an error, as after a kill, the estimate stays charged;
+    otherwise the server's own count replaces it. A server that was unreachable costs nothing.
     """
     call = _reserve(summary, server.model, sum(len(m["content"]) for m in messages) // 3)
     last = time.monotonic()

@@ -50,9 +50,9 @@ def mode_of(server: Server, ask: Ask | None = None) -> str:
 
 
 def fitted(server: Server) -> Server:
-    """The server with the longest answer that its context has room for, where it is known.
+    """Return the server with the longest answer that fits its context, if that is known.
 
-    Where it is not, a usual summary is asked for once the server's own limit has cut one off.
+    If it is not, a usual summary is requested once the server's own limit has cut one off.
     """
     row = known(server)
     if row is None or row.context is None:
@@ -89,10 +89,10 @@ def learn_prompt(server: Server, characters: float) -> None:
 
 
 def read_share(tokens: int, prompt: str) -> float:
-    """The share of a prompt that the server can have read, by the tokens that it counted.
+    """Return the share of a prompt that the server can have read, by its token count.
 
-    Some servers cut off what their context does not hold, and answer as if nothing had happened:
-    then the tokens are those of a whole context, or fewer than the prompt has words.
+    Some servers cut off the part that exceeds their context, and answer as if nothing had happened:
+    then the tokens are those of a whole context, or fewer than the prompt's words.
     """
     likely = len(prompt) / LIKELY_A_TOKEN
     if not 0 < tokens < likely:
@@ -103,7 +103,7 @@ def read_share(tokens: int, prompt: str) -> float:
 
 
 def forget(server: Server) -> None:
-    """Probe again next time: the server no longer takes what it took."""
+    """Probe again next time, because the server no longer accepts what it accepted before."""
     _rows(server).delete()
 
 
@@ -145,7 +145,7 @@ def _probe(ask: Ask, schema: dict[str, Any]) -> str:
 def _keys(
     ask: Ask, question: str, answer_format: dict[str, Any] | None, keys: Collection[str]
 ) -> Set[str]:
-    """Those of `keys` that the answer has; none where the field is refused."""
+    """Return those of `keys` that the answer has; none if the field is rejected."""
     try:
         answer = ask([{"role": "user", "content": question}], answer_format).text
     except RefusedError as error:

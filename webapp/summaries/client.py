@@ -135,7 +135,7 @@ class Server:
 
     @staticmethod
     def configured() -> Server | None:
-        """The server that is connected, or None where no model is."""
+        """Return the connected server, or None if no model is connected."""
         server = Server.of(connections.current())
         return server if server.model else None
 

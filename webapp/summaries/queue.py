@@ -107,7 +107,7 @@ def take(summary_id: int, most: int) -> Summary | None:
 
 
 def keep_lease(summary: Summary) -> AbstractContextManager[None]:
-    """Renew the lease of what `take` gave while it is made."""
+    """Renew the lease from `take` while the summary is being made."""
     held = Summary.objects.filter(id=summary.id, lease=summary.lease)
     return renewed(lambda: leases.renew(held, LEASE), LEASE)
 
@@ -157,7 +157,7 @@ def cancel(summaries: QuerySet[Summary], by: str) -> int:
 
 
 def hold(model: str, reason: str, not_before: datetime) -> int:
-    """Keep all that waits for a model from being tried before a time; how many."""
+    """Defer the summaries that wait for a model until a time; return their number."""
     return _may_run().filter(model=model).update(not_before=not_before, reason=reason)
 
 
@@ -191,7 +191,7 @@ def retry(summaries: QuerySet[Summary]) -> int:
 
 
 def put_first(summaries: QuerySet[Summary]) -> int:
-    """Have what waits made before what is made by itself, because a reader asked; how many."""
+    """Put these summaries before automatic ones, as a reader's; return their number."""
     return summaries.filter(state=State.WAITING).update(for_reader=True)
 
 

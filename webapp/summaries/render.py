@@ -39,7 +39,7 @@ class Line:
 
 @dataclass
 class _Marking:
-    """Renders lines against the paper's text, and counts what did not stand there."""
+    """Renderer of lines against the paper's text, with a count of unverified numbers."""
 
     truth: PaperText
     language: str
