@@ -84,7 +84,7 @@ def keep(values: Mapping[str, str]) -> None:
 
 
 def smtp(connected: Settings) -> dict[str, Any]:
-    """The mail server as arguments of Django's backend; an empty host if there is none."""
+    """Return the mail server as arguments of Django's backend; an empty host if there is none."""
     parts = urlsplit(connected.smtp_url.get_secret_value())
     return {
         "host": parts.hostname or "",

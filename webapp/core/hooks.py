@@ -23,7 +23,7 @@ class AnsweredTwiceError(Exception):
 
 
 class Hook(Generic[P, R]):
-    """A function of one app that another may provide; declared with what holds without it."""
+    """A function of one app that another may provide; its own body is the default."""
 
     def __init__(self, default: Callable[P, R]) -> None:
         self._default = default

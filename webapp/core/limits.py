@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limit:
-    """At most so many in so many seconds, counted for each of `whom`."""
+    """A limit of so many requests in so many seconds, counted for each of `whom`."""
 
     what: str
     most: int
@@ -106,9 +106,9 @@ class LimitMiddleware(MiddlewareMixin):
 
 
 def spend(name: str, subject: str, amount: int = 1) -> None:
-    """Count what a subject asks for. Raises LimitReachedError, and then nothing is counted.
+    """Count a subject's requests. Raises LimitReachedError, and then nothing is counted.
 
-    `subject` is a `visitor`, or another key that stands for one; "" is not counted.
+    `subject` is a `visitor`, or another key that represents one; "" is not counted.
     """
     limit = LIMITS[name]
     if not subject or _Away.until > time.monotonic():

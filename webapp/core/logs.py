@@ -17,7 +17,7 @@ HIDDEN = "…"
 
 
 class Formatter(logging.Formatter):
-    """Formats a record, then hides what looks like a secret and the current `secrets`."""
+    """Format a record, then hide anything like a secret and the current `secrets`."""
 
     def __init__(self, fmt: str, secrets: Callable[[], Iterable[str]] = tuple) -> None:
         super().__init__(fmt)

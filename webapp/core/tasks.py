@@ -43,9 +43,9 @@ def app() -> Celery:
 
 
 def send(task: str, args: list[object], queue: str | None = None, *, lost: str) -> bool:
-    """Put a task on a queue, by default its own; False where the broker is down.
+    """Put a task on a queue, by default its own; False if the broker is down.
 
-    `lost` is what the log then says did not happen.
+    `lost` describes the work that then does not happen, for the log.
     """
     with _broker_errors_logged(lost):
         app().send_task(task, args=args, queue=queue, retry=False)

@@ -40,7 +40,7 @@ def keys_like(paper: Paper, limit: int) -> list[int]:
 
 
 def _meant(paper: Paper, keys: list[int]) -> dict[int, float]:
-    """Each paper's cosine with `paper` by the encoder; nothing where it has no vector itself."""
+    """Return papers' cosines with `paper` by the encoder; {} if it has no vector itself."""
     paper_vectors = vectors.of_papers([*keys, paper.pk])
     mine = paper_vectors.pop(paper.pk, None)
     cosines = vectors.cosines_with(mine, paper_vectors) if mine else {}

@@ -1,4 +1,4 @@
-"""The vectors of papers: made in the background, compared where they are there."""
+"""Vectors of papers, computed in the background and compared if they exist."""
 
 import os
 import threading
@@ -71,7 +71,7 @@ def _fill(name: str, until: float, must_stop: Callable[[], bool]) -> tuple[int, 
 
 
 def store(papers: Sequence[Paper]) -> None:
-    """Make the vectors of these papers, again where they are there. Raises EncoderError."""
+    """Compute and store the vectors of these papers, replacing old ones. Raises EncoderError."""
     texts = [f"{paper.title}. {paper.abstract}"[:CHARACTERS] for paper in papers]
     with ThreadPoolExecutor(1, initializer=_lower_priority) as thread:
         encoded = list(zip(papers, thread.submit(encoder.encode, texts).result(), strict=True))

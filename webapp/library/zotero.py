@@ -73,7 +73,7 @@ ITEMS, WRITTEN = TypeAdapter(list[ZoteroRecord]), TypeAdapter(_Written)
 
 
 def parse(shape: TypeAdapter[Shape], answer: httpx.Response) -> Shape:
-    """Return an answer without invisible characters. Raises ZoteroError where it is another."""
+    """Return an answer without invisible characters. Raises ZoteroError if it is malformed."""
     try:
         return shape.validate_python(clean_json(answer.json()))
     except (ValidationError, ValueError, RecursionError) as error:
@@ -166,7 +166,7 @@ class ZoteroServer:
         return [objects[place]["key"] for place in failed if 0 <= place < len(objects)]
 
     def add_to(self, collection: str, keys: Sequence[str]) -> None:
-        """Put existing items into a collection; again for those that change meanwhile."""
+        """Add existing items to a collection, and retry those that change in the meantime."""
         for _ in range(TRIES):
             items = parse(ITEMS, self._ask("GET", "/items", params={"itemKey": ",".join(keys)}))
             changed = [

@@ -189,7 +189,7 @@ def with_children(collections: Iterable[dict[str, str]], chosen: Iterable[str]) 
 
 
 def forget(reader: User) -> None:
-    """Delete what was read of a reader's Zotero library."""
+    """Delete everything read from a reader's Zotero library."""
     with transaction.atomic():
         ZoteroReading.objects.filter(reader=reader).delete()
         ZoteroItem.objects.filter(reader=reader).delete()

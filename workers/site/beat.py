@@ -68,7 +68,7 @@ class Scheduler(beat.Scheduler):
         return result
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Send what is due; seconds until the next tick."""
+        """Send the tasks that are due; return the seconds until the next tick."""
         now = time.time()
         if now < self._last_tick - SET_BACK:
             log.warning("The clock was set back by %d s: all tasks are due", self._last_tick - now)

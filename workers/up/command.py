@@ -37,7 +37,7 @@ SERVING_SECONDS = 60
 
 
 class UpError(Exception):
-    """The site cannot be started; the message says why and what to do."""
+    """The site cannot be started; the message gives the reason and the remedy."""
 
 
 def main(arguments: list[str]) -> int:

@@ -24,7 +24,7 @@ _TEXT, _LIST = 8, 9
 
 
 class ModelFileError(Exception):
-    """A file that is no model, or does not fit; the message says why."""
+    """A file is not a model, or does not fit; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ModelFile:
 
     @staticmethod
     def read(path: Path) -> "ModelFile":
-        """The head of a file. Raises ModelFileError where it is no GGUF file."""
+        """Read the head of a file. Raises ModelFileError if it is not a GGUF file."""
         try:
             with path.open("rb") as file:
                 return ModelFile(path, path.stat().st_size, _head(file))
@@ -118,9 +118,9 @@ def free_memory() -> int:
 
 
 def fitting_context(model: ModelFile) -> int:
-    """The tokens of the context for which a model takes at most half of the free memory.
+    """Return the context length, in tokens, for which a model takes at most half the free memory.
 
-    Raises ModelFileError where that is none of CONTEXTS.
+    Raises ModelFileError if none of CONTEXTS fits.
     """
     free = free_memory()
     contexts = model.contexts()

@@ -126,9 +126,9 @@ class LocalModel:
 
 
 def prepare(name: str) -> LocalModel:
-    """Return a model that can be served, connected by the environment of this process.
+    """Return a model that can be served, and connect it through this process's environment.
 
-    Raises ModelFileError where there is no such model, it does not fit, or the server is missing.
+    Raises ModelFileError if there is no such model, it does not fit, or the server is missing.
     """
     model = servable(find_model(name))
     os.environ |= model.connection
@@ -156,7 +156,7 @@ def need(package: str) -> Path:
 def servable(path: Path) -> LocalModel:
     """Return the model of a file.
 
-    Raises ModelFileError where it does not fit, or its server is missing.
+    Raises ModelFileError if it does not fit, or its server is missing.
     """
     need("xllamacpp")
     fitting_context(ModelFile.read(path))  # refused here rather than by a child

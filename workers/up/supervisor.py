@@ -126,7 +126,7 @@ class Supervisor:
         return process, output
 
     def _become(self, child: Child, parent: int, output: int) -> None:
-        """In the fork: undo what belongs to the supervisor, then run the child."""
+        """Undo the supervisor's state in the fork, then run the child."""
         os.setpgid(0, 0)
         die_with_parent(parent)
         name_process(f"assay-{child.name}")
@@ -234,7 +234,7 @@ class Supervisor:
         self._waiting[child.name] = (time.monotonic() + wait, child)
 
     def _stop_children(self) -> None:
-        """Send TERM to each child, then KILL to what is left of its group."""
+        """Send TERM to each child, then KILL to the rest of its group."""
         self.stopping = True
         self._waiting.clear()
         deadline = time.monotonic() + STOP_SECONDS

@@ -88,7 +88,7 @@ class ReceivingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
         super().init_process()
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept a connection; the longest waiting one gives way where there is no room."""
+        """Accept a connection; if there is no room, close the one that has waited longest."""
         if self.nr_conns + 1 >= self.worker_connections and self.incoming:
             self._drop(next(iter(self.incoming)))
         try:
@@ -114,7 +114,7 @@ class ReceivingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
             self._add(conn, rest)
 
     def murder_pending(self) -> None:
-        """End what has taken too long; gunicorn's loop calls this after each turn."""
+        """End requests that take too long; gunicorn's loop calls this after each turn."""
         now = time.monotonic()
         for conn, request in list(self.incoming.items()):
             if request.deadline > now:
@@ -145,7 +145,7 @@ class ReceivingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
             self._add(conn, data)
 
     def _add(self, conn: TConn, data: bytes) -> None:
-        """Add what was received; a complete request goes to a thread."""
+        """Add received bytes; a complete request goes to a thread."""
         request = self.incoming[conn]
         if not request.received:  # an idle connection has begun a request
             request.deadline = time.monotonic() + HEAD_SECONDS
