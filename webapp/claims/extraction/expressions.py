@@ -42,13 +42,13 @@ def expressions(folded: Folded) -> Iterator[Expression]:
         are_digits = left and not (first.is_word or left[0].is_word)
         if are_digits and (joint := text[first.end : left[0].start]):
             in_reach = len(joint) <= _CHANGE_REACH and _TO.search(joint)
-            if after_from and in_reach and _are_of_a_kind(first, left[0]):
+            if after_from and in_reach and _are_comparable(first, left[0]):
                 yield Expression((first, left[0]), True, after_from.start(), left.pop(0).end)
                 continue
             is_range = _RANGE.fullmatch(joint) or (
                 joint == " and " and text.endswith("between ", 0, start)
             )
-            is_range = is_range and _are_of_a_kind(first, left[0])
+            is_range = is_range and _are_comparable(first, left[0])
             if is_range and (first.unit == left[0].unit or not first.own_unit):
                 falls = joint.endswith("to ") and first.value > left[0].value
                 change = "->" in joint or falls
@@ -57,7 +57,7 @@ def expressions(folded: Folded) -> Iterator[Expression]:
         yield Expression((first,), False, start, first.end)
 
 
-def _are_of_a_kind(first: Number, second: Number) -> bool:
+def _are_comparable(first: Number, second: Number) -> bool:
     """True if a number can change into another: 2 minutes into 30 s, not into 95 %."""
     if second.own_unit and not first.own_unit and _YEAR.fullmatch(f"{first.value:f}"):
         return False  # "from 26.3 % in 2022 to 0.97 %"

@@ -84,7 +84,7 @@ def grids_of(root: HtmlElement) -> Iterator[tuple[HtmlElement, Grid]]:
     """
     count = 0
     for tabular in root.iter():
-        if not _has(tabular, "ltx_tabular") or not _is_table(tabular):
+        if not _has_class(tabular, "ltx_tabular") or not _is_table(tabular):
             continue
         grid = _grid(tabular)
         if grid is not None:
@@ -94,7 +94,7 @@ def grids_of(root: HtmlElement) -> Iterator[tuple[HtmlElement, Grid]]:
                 return
 
 
-def _has(node: HtmlElement, name: str) -> bool:
+def _has_class(node: HtmlElement, name: str) -> bool:
     """True if the element has the class; a comment never has one."""
     return isinstance(node.tag, str) and name in (node.get("class") or "").split()
 
@@ -103,14 +103,16 @@ def _is_table(tabular: HtmlElement) -> bool:
     """True if a tabular is a table in its own right: neither the lines of a cell nor a layout."""
     if _is_layout(tabular):
         return False
-    outer = next((node for node in tabular.iterancestors() if _has(node, "ltx_tabular")), None)
+    outer = next(
+        (node for node in tabular.iterancestors() if _has_class(node, "ltx_tabular")), None
+    )
     return outer is None or _is_layout(outer)
 
 
 def _is_layout(tabular: HtmlElement) -> bool:
     """True if a tabular only arranges tables: one inside it has several rows and columns."""
     return any(
-        _has(inner, "ltx_tabular") and _is_wide(inner) for inner in tabular.iterdescendants()
+        _has_class(inner, "ltx_tabular") and _is_wide(inner) for inner in tabular.iterdescendants()
     )
 
 
@@ -133,9 +135,9 @@ def _nearest(node: HtmlElement, names: tuple[str, ...]) -> Iterator[HtmlElement]
     pending = list(node)[::-1]
     while pending:
         child = pending.pop()
-        if any(_has(child, name) for name in names):
+        if any(_has_class(child, name) for name in names):
             yield child
-        elif not _has(child, "ltx_tabular"):
+        elif not _has_class(child, "ltx_tabular"):
             pending += list(child)[::-1]
 
 
@@ -238,9 +240,9 @@ def _is_coloured(node: HtmlElement) -> bool:
 
 
 def _colours_row(node: HtmlElement) -> bool:
-    if _has(node, "ltx_tr"):
+    if _has_class(node, "ltx_tr"):
         return bool(_COLOURED.search(node.get("style") or ""))
-    return _has(node, "ltx_ERROR") and is_row_colour(node.text or "")
+    return _has_class(node, "ltx_ERROR") and is_row_colour(node.text or "")
 
 
 def cell_line(element: HtmlElement) -> Line:
@@ -259,12 +261,12 @@ def _line(element: HtmlElement, *, leave_out: bool) -> Line:
         is_left_out = leave_out and node is not element
         return Line("") if is_left_out and _LEFT_OUT.search(node.get("class") or "") else None
 
-    pieces = list(read(element, write, _around))
+    pieces = list(read(element, write, _cell_spacing))
     text = " ".join("".join(piece.text for piece in pieces).split())
     return Line(text, " ".join(filter(None, (piece.note for piece in pieces))))
 
 
-def _around(node: HtmlElement) -> tuple[str, str]:
+def _cell_spacing(node: HtmlElement) -> tuple[str, str]:
     """Return a space in place of a line or cell inside a cell."""
     css = (node.get("class") or "").split()
     return (" " if node.tag == "br" or "ltx_tr" in css or "ltx_td" in css else ""), ""
@@ -274,7 +276,9 @@ def _caption(tabular: HtmlElement) -> tuple[str, str]:
     """Return the caption nearest to a table, a panel's before its figure's, and its number."""
     caption = number = ""
     for node in tabular.iterancestors():
-        if not (node.tag == "figure" or _has(node, "ltx_table") or _has(node, "ltx_figure")):
+        if not (
+            node.tag == "figure" or _has_class(node, "ltx_table") or _has_class(node, "ltx_figure")
+        ):
             continue
         captions = _nearest(node, ("ltx_caption",))
         text = next((cell_line(element).text for element in captions), "")

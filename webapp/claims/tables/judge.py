@@ -65,7 +65,7 @@ class _Cell:
                 or not self.shown.has_own
                 or bool(subject and subject <= self._words)
             )
-        return bool(subject & self._words) and not self._is_other()
+        return bool(subject & self._words) and not self._names_other_row()
 
     def names_row(self) -> bool:
         """True if the row is the claim's subject itself rather than a variant of it."""
@@ -88,19 +88,19 @@ class _Cell:
         is_of_column = any(head & claimed for head in heads if head)
         labels = (words(text) for v in self.shown.table.values for text in self._labels(v))
         elsewhere = frozenset[str]().union(*labels) - self._words
-        return is_of_row and is_of_column and not about & elsewhere and not self._is_other()
+        return is_of_row and is_of_column and not about & elsewhere and not self._names_other_row()
 
     @staticmethod
     def _labels(value: Value) -> tuple[str, ...]:
         return (*value.row_label, *value.head_path)
 
-    def _is_other(self) -> bool:
+    def _names_other_row(self) -> bool:
         """True if another row names the whole subject and this one does not."""
         subject = words(self.claim.subject)
         innermost = [words(text) for text in self._names(self.value)]
         return not any(name and name <= subject for name in innermost) and any(
             name and name <= subject
-            for other in self._beside()
+            for other in self._neighbours()
             for name in map(words, self._names(other))
         )
 
@@ -112,7 +112,7 @@ class _Cell:
     def _names(value: Value) -> tuple[str, ...]:
         return (*value.row_label[-1:], *value.head_path)
 
-    def _beside(self) -> Iterator[Value]:
+    def _neighbours(self) -> Iterator[Value]:
         """Yield the other values in its column and row."""
         for other in self.shown.table.values:
             if other.is_sure and other.cell != self.value.cell and other.value != self.value.value:
@@ -123,19 +123,19 @@ class _Cell:
     def is_refuted(self) -> bool:
         """True if another number beside this one fits the claim better, by subject or heads."""
         if not self.is_of_subject():
-            return self._is_about() and any(map(self._is_subject_s, self._beside()))
+            return self._is_about() and any(map(self._belongs_to_subject, self._neighbours()))
         about = words(self.claim.about)
         path = {text for text in self.value.head_path if words(text)}
         if any(words(text) & about for text in path):
             return False
         others = (
             {text for text in other.head_path if text not in path}
-            for other in self._beside()
+            for other in self._neighbours()
             if other.cell.row == self.value.cell.row
         )
         return any(any(words(text) and words(text) <= about for text in texts) for texts in others)
 
-    def _is_subject_s(self, other: Value) -> bool:
+    def _belongs_to_subject(self, other: Value) -> bool:
         if _is_own(self.claim.subject, self.shown.names):
             return self.shown.is_own(other)
         subject = words(self.claim.subject)

@@ -38,7 +38,7 @@ def metric(text: str) -> Metric | None:
 def direction(head_path: Sequence[str]) -> str:
     """Return the better direction under column heads, "higher" or "lower", or "" if unknown."""
     arrows = {better for sign, better in _ARROWS.items() if any(sign in text for text in head_path)}
-    return _only(arrows or {m.better for text in head_path if (m := metric(text))})
+    return _single(arrows or {m.better for text in head_path if (m := metric(text))})
 
 
 def direction_of_caption(caption: str) -> str:
@@ -46,7 +46,7 @@ def direction_of_caption(caption: str) -> str:
     first = re.split(r"(?<=[^.]{3})\.\s", caption)[0]
     arrows = {better for sign, better in _ARROWS.items() if sign in first}
     named = {_metrics()[name].better for name in _in_caption(first, tuple(_metrics()))}
-    return _only(arrows | named)
+    return _single(arrows | named)
 
 
 _ARROWS = {"↑": "higher", "↓": "lower"}
@@ -81,6 +81,6 @@ def _in_caption(caption: str, names: Sequence[str]) -> set[str]:
     }
 
 
-def _only(names: set[str]) -> str:
+def _single(names: set[str]) -> str:
     """Return the only member of a set, or ""."""
     return next(iter(names)) if len(names) == 1 else ""

@@ -87,11 +87,11 @@ def proposed_names(title: str, abstract: str) -> list[str]:
     ]
     if is_data:
         names = [name for name in names if name != head.strip()]
-    methods = [name for name in dict.fromkeys(names) if _may_be_a_method(name, abstract)]
+    methods = [name for name in dict.fromkeys(names) if _is_plausible_method(name, abstract)]
     return methods[:4]
 
 
-def _may_be_a_method(name: str, abstract: str) -> bool:
+def _is_plausible_method(name: str, abstract: str) -> bool:
     if len(name) < 2 or name in _COMMON or is_benchmark(name) or _NO_METHOD.fullmatch(name):
         return False
     place = abstract.find(name)
