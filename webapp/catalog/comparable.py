@@ -219,7 +219,7 @@ class ReportedNumber:
         return f"{size // 1024}K" if size and size % 1024 == 0 else str(size or "")
 
     @cached_property
-    def _near(self) -> str:
+    def _context(self) -> str:
         """Words of the quote around the number."""
         value = re.escape(str(self.claim.value).split(" ")[0].split("-")[0])
         match = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", self.claim.quote)
@@ -233,8 +233,10 @@ class ReportedNumber:
         claim = self.claim
         if isinstance(claim, Reported):
             return Scope(self.mechanism, claim.quantity, "ratio", claim.stage)
-        quantity = _only(_QUANTITIES, claim.metric) or _only(_QUANTITIES, self._near)
-        stage = _only(_STAGES, f"{claim.metric} {self._near}")
+        quantity = _single_kind(_QUANTITIES, claim.metric) or _single_kind(
+            _QUANTITIES, self._context
+        )
+        stage = _single_kind(_STAGES, f"{claim.metric} {self._context}")
         relation = "ratio" if claim.unit in RATIO_UNITS else ""
         # A cache of keys is what decoding reads.
         return Scope(
@@ -247,7 +249,7 @@ class ReportedNumber:
         if isinstance(self.claim, Reported):
             return {self.claim.size} if self.claim.size else set()
         scale = {"": 1, "k": 1024, "m": 1024 * 1024}
-        written = _SIZE.findall(f"{self.claim.setting} {self._near}")
+        written = _SIZE.findall(f"{self.claim.setting} {self._context}")
         return {float(n.replace(",", "")) * scale[unit.lower()] for n, unit in written}
 
     def _is_against(self, comparison: Comparison) -> bool:
@@ -278,7 +280,7 @@ class ReportedNumber:
         return next(iter(self.matches(measured)), None)
 
 
-def _only(kinds: dict[str, str], text: str) -> str:
+def _single_kind(kinds: dict[str, str], text: str) -> str:
     """Return the only kind that a text names, or "" if it names none or several.
 
     A cache takes up memory, so a text that names both refers to the cache.

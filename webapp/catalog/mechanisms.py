@@ -30,7 +30,7 @@ _SHARED = re.compile(
 )
 
 
-def _is_a_name(phrase: str) -> bool:
+def _is_distinctive(phrase: str) -> bool:
     """True if a phrase has a word that is not common to many mechanisms."""
     return any(not _SHARED.fullmatch(word) for word in re.findall(r"\w+", phrase))
 
@@ -49,6 +49,6 @@ def _is_named(mechanism: Mechanism, text: str) -> bool:
         if " & " in phrase or "~" in phrase:
             continue
         match = phrases.pattern(phrase).search(text)
-        if match and not _OTHERS.search(text[: match.start()]) and _is_a_name(match[0]):
+        if match and not _OTHERS.search(text[: match.start()]) and _is_distinctive(match[0]):
             return True
     return False

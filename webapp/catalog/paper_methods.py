@@ -1,8 +1,8 @@
-"""Test of a paper on this site: its method and mechanism, our figure for it, and the run to start.
+"""Testability of a paper here: its method and mechanism, our figure for it, the run to start.
 
-Three answers. Comparable: a number that the paper reports meets a figure of ours. Measured: its
-mechanism is implemented, and our own figure stands apart, with the reason why the two are not
-comparable. Neither: it is not implemented here.
+There are three answers. Comparable: a number that the paper reports meets a figure of ours.
+Measured: its mechanism is implemented, and our own figure stands apart, with the reason why the two
+are not comparable. Neither: it is not implemented here.
 """
 
 import math
