@@ -85,7 +85,7 @@ class Poller:
             return
         parsed = sandbox.run(parse_feed, answer.body, category, self.today)
         batch = self._with_refused(parsed)
-        if not _lacking(batch):  # else request the whole feed again next time
+        if not _missing_papers(batch):  # else request the whole feed again next time
             etag, last_modified = map(answer.headers.get, ("etag", "last-modified"))
             batch = replace(batch, etag=etag or "", last_modified=last_modified or "")
         self._take(batch, source)
@@ -96,7 +96,7 @@ class Poller:
 
         They count as announced in `version`, or in the version that the rejected entry names.
         """
-        versions = _lacking(batch)
+        versions = _missing_papers(batch)
         if not versions:
             return batch
         try:
@@ -189,8 +189,8 @@ class Poller:
         self.report.rows.append(row)
 
 
-def _lacking(batch: Batch) -> dict[str, int | None]:
-    """The papers whose entries were rejected and that it has no other entry of, with versions."""
+def _missing_papers(batch: Batch) -> dict[str, int | None]:
+    """Return the papers whose entries were all rejected, with versions."""
     held = {entry.arxiv_id for entry in batch.entries}
     rejected = dict(filter(None, (problem.paper for problem in batch.problems)))
     return {name: version for name, version in rejected.items() if name not in held}
