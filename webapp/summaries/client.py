@@ -152,18 +152,18 @@ class Server:
         """
         extra: dict[str, Any] = {"response_format": response_format} if response_format else {}
         most = self.most_tokens or (self.longest if self.base_url in _cut_off else 0)
-        reply = self._ask_as_it_takes(messages, extra | _limits(most), heard)
+        reply = self._ask_with_fallbacks(messages, extra | _limits(most), heard)
         if not reply.cut or most or not self.longest:
             return reply
         try:
-            whole = self._ask_as_it_takes(messages, extra | _limits(self.longest), heard)
+            whole = self._ask_with_fallbacks(messages, extra | _limits(self.longest), heard)
         except RefusedError:
             return reply
         _cut_off.add(self.base_url)
         read, written = reply.tokens_in + whole.tokens_in, reply.tokens_out + whole.tokens_out
         return replace(whole, tokens_in=read, tokens_out=written)
 
-    def _ask_as_it_takes(
+    def _ask_with_fallbacks(
         self, messages: Sequence[Message], extra: dict[str, Any], on_progress: Callable[[int], None]
     ) -> Reply:
         """One answer in the first of the ways that the server does not refuse."""
@@ -195,7 +195,7 @@ class Server:
         Both take `max_tokens` and `temperature`, and vLLM takes many requests at once.
         """
         try:
-            listed = self._said(f"{self.base_url}/models")["data"]
+            listed = self._get(f"{self.base_url}/models")["data"]
             model = next((model for model in listed if model["id"] == self.model), listed[0])
             if of_vllm := _count(model.get("max_model_len")):
                 return ServerProfile(of_vllm if of_vllm >= LEAST_CONTEXT else None)
@@ -210,11 +210,11 @@ class Server:
         """The requests that llama.cpp takes at once."""
         try:
             root = self.base_url.removesuffix("/v1")
-            return max(_count(self._said(f"{root}/props")["total_slots"]), 1)
+            return max(_count(self._get(f"{root}/props")["total_slots"]), 1)
         except _SAYS_NOTHING:
             return 1
 
-    def _said(self, address: str) -> Any:
+    def _get(self, address: str) -> Any:
         """Return the answer to a GET. Raises one of _SAYS_NOTHING."""
         import httpx2  # noqa: PLC0415 - openai's own HTTP client
 

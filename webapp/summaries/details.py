@@ -140,14 +140,14 @@ class _Places:
             return False
         if not parsed.names and not parsed.words and not parsed.numbers:
             return True  # "the baseline" says nothing that could be wrong
-        if any(self._stands(parsed, *place, in_table=t) for *place, t in self._near):
+        if any(self._occurs(parsed, *place, in_table=t) for *place, t in self._near):
             return True
         return anywhere and any(
-            self._stands(parsed, start - TOGETHER, start + TOGETHER, whole=True)
+            self._occurs(parsed, start - TOGETHER, start + TOGETHER, whole=True)
             for start in self._occurrences(parsed)
         )
 
-    def _stands(
+    def _occurs(
         self, phrase: _Phrase, start: int, end: int, *, in_table: bool = False, whole: bool = False
     ) -> bool:
         start = max(0, start)
@@ -195,9 +195,9 @@ def _read(phrase: str, text: PaperText) -> _Phrase:
         if token.start() in taken or _CHINESE.search(written):
             continue
         if _is_name(written, text, is_first=not token.start()):
-            names.append(_spelt(token[0]))
+            names.append(_spelling_pattern(token[0]))
         elif len(token[0]) > 2 and token[0] not in _SAYS_NOTHING:
-            words.append(_begun(token[0]))
+            words.append(_inflection_pattern(token[0]))
     is_chinese = not (names or words or figures) and bool(_CHINESE.search(phrase))
     return _Phrase(tuple(names), tuple(words), figures, is_chinese)
 
@@ -221,13 +221,13 @@ def _same(number: Number, other: Number) -> bool:
     )
 
 
-def _spelt(name: str) -> re.Pattern[str]:
+def _spelling_pattern(name: str) -> re.Pattern[str]:
     """Return a pattern for the spellings of a name: gpt-4o, gpt 4o; a100-80gb, a100 80gb."""
     joined = r"[-\s./+_]?".join(map(re.escape, _RUN.findall(name)))
     return re.compile(rf"(?<![a-z0-9]){joined}s?(?![a-z0-9])")
 
 
-def _begun(word: str) -> re.Pattern[str]:
+def _inflection_pattern(word: str) -> re.Pattern[str]:
     """Return a pattern for a word with another ending: accuracies for accuracy."""
     return re.compile(rf"(?<![a-z0-9]){re.escape(_stem(word))}")
 

@@ -54,22 +54,22 @@ def full_text(paper: Paper) -> FullText:
         try:
             body = fetch.get(_address(paper, source)).body
             sections = sandbox.run(read, body)
-            with _as_long_as_it_is_there(paper):
+            with _paper_must_exist(paper):
                 if source == Source.HTML:
                     _read_whole(paper, body)
-                return _kept(paper, source, sections, reasons)
+                return _store(paper, source, sections, reasons)
         except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
             is_away = isinstance(error, fetch.OutOfReachError)
             raise NotYetError(str(error), is_away=is_away) from error
         except (fetch.FetchError, UnreadableError) as error:
             reasons.append(f"no {source.value.upper()}: {error}")
-    with _as_long_as_it_is_there(paper):
-        return _kept(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
+    with _paper_must_exist(paper):
+        return _store(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
 
 
 @contextmanager
-def _as_long_as_it_is_there(paper: Paper) -> Iterator[None]:
-    """Raises NotYetError if the paper was removed while arXiv was asked, as the sample day is."""
+def _paper_must_exist(paper: Paper) -> Iterator[None]:
+    """Raise NotYetError if the paper was removed during the fetch, as the sample day is."""
     try:
         yield
     except IntegrityError as error:
@@ -98,16 +98,16 @@ def read_tables(paper: Paper) -> None:
     except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
         raise NotYetError(str(error)) from error
     except (fetch.FetchError, UnreadableError) as error:
-        with _as_long_as_it_is_there(paper):
+        with _paper_must_exist(paper):
             without_tables(paper, paper.version, f"no HTML: {error}")
         return
-    with _as_long_as_it_is_there(paper):
+    with _paper_must_exist(paper):
         _read_whole(paper, body)
-        _kept(paper, Source.HTML, sections, [])
+        _store(paper, Source.HTML, sections, [])
 
 
 def _read_whole(paper: Paper, body: bytes) -> None:
-    """Keep what arXiv's HTML tells beside its text: the tables, and where the authors' code is."""
+    """Store the rest of arXiv's HTML: the tables, and the address of the authors' code."""
     store_tables(paper, paper.version, body)
     try:
         code = sandbox.run(code_of_html, body)[:255]
@@ -147,7 +147,7 @@ def _address(paper: Paper, source: str) -> str:
     return f"{settings.ARXIV_SITE_URL}/{source}/{paper.arxiv_id}v{paper.version}"
 
 
-def _kept(paper: Paper, source: str, sections: list[Section], reasons: list[str]) -> FullText:
+def _store(paper: Paper, source: str, sections: list[Section], reasons: list[str]) -> FullText:
     total = sum(len(s.text) for s in sections) or 1
     shortened, room = [], MAX_CHARACTERS
     for section in sections:  # a PDF holds NUL where a font has no letter for it

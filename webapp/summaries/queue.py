@@ -181,13 +181,13 @@ def again(papers: Iterable[Paper], language: str, server: Server) -> int:
     """Have papers summarised by this model, also those that it has summarised; how many wait."""
     request(papers, language, server)
     rows = asked(papers, language, server)
-    rows.exclude(state__in=[State.WAITING, State.RUNNING]).update(**_anew())
+    rows.exclude(state__in=[State.WAITING, State.RUNNING]).update(**_reset_values())
     return rows.filter(state=State.WAITING).count()
 
 
 def retry(summaries: QuerySet[Summary]) -> int:
     """failed → waiting, because a reader asked; how many."""
-    return summaries.filter(state=State.FAILED).update(**_anew())
+    return summaries.filter(state=State.FAILED).update(**_reset_values())
 
 
 def put_first(summaries: QuerySet[Summary]) -> int:
@@ -195,7 +195,7 @@ def put_first(summaries: QuerySet[Summary]) -> int:
     return summaries.filter(state=State.WAITING).update(for_reader=True)
 
 
-def _anew() -> dict[str, object]:
+def _reset_values() -> dict[str, object]:
     """Return the values of a summary that waits as if it had never been tried."""
     never = {"attempt": 0, "not_before": None, "reason": "", "for_reader": False}
     return {"state": State.WAITING, "requested_at": timezone.now(), **never}

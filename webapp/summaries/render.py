@@ -47,7 +47,7 @@ class _Marking:
     missing: int = 0  # numbers that do not stand in the text, and statements that it contradicts
 
     def stands(self, number: str) -> bool:
-        is_there = _stands(number, self.truth)
+        is_there = _has_number(number, self.truth)
         self.missing += not is_there
         return is_there
 
@@ -93,7 +93,7 @@ class _Marking:
         }
 
 
-def _stands(number: str, truth: PaperText) -> bool:
+def _has_number(number: str, truth: PaperText) -> bool:
     """True if the text has a number: "128K", or "8B" as the 8 of a name."""
     return truth.holds_number(number) or truth.holds_number(number.rstrip("KMB"))
 
@@ -122,7 +122,7 @@ def render_summary(
     context = {"sections": sections, "language": language, "headings": headings}
     html = render_to_string("summaries/content.html", context)
     columns = {
-        "gist": plain_line(summary.gist, lambda number: _stands(number, truth)),
+        "gist": plain_line(summary.gist, lambda number: _has_number(number, truth)),
         "gist_html": marking.line(summary.gist),
         "html": sanitise_blocks(html),
     }
