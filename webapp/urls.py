@@ -13,14 +13,14 @@ from webapp.pages.urls import PAGES_OF
 handler500 = "webapp.operate.views.server_error"
 
 
-def _of(app: str) -> URLResolver:
-    """An app's own addresses, with those of its things whose pages show other apps too."""
+def _app_urls(app: str) -> URLResolver:
+    """Return an app's own URLs, with those of pages about its objects that show other apps too."""
     urls = import_module(f"webapp.{app}.urls")
     return path("", include(([*PAGES_OF.get(app, []), *urls.urlpatterns], urls.app_name)))
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    *(_of(app) for app in settings.ROOMS if find_spec(f"webapp.{app}.urls")),
+    *(_app_urls(app) for app in settings.ROOMS if find_spec(f"webapp.{app}.urls")),
     path("api/v1/", api.urls),  # outside the namespace `api`: ninja reverses from the root
     path("admin/", admin.site.urls),
 ]

@@ -181,7 +181,7 @@ class Assay:
         day = self._ask(f"/digests/{_name(feed)}", as_reader=True, date=date)
         entries = day["entries"][offset : offset + limit + 1]
         papers = [
-            _short(entry["paper"], entry["sentence"], entry["quote"])
+            _paper_summary(entry["paper"], entry["sentence"], entry["quote"])
             | {"why": _why(entry["matches"])}
             for entry in entries
         ]
@@ -215,7 +215,7 @@ class Assay:
     ) -> str:
         """Find papers: each with what it did and a quote with its numbers."""
         papers = self._items("/papers", 25, limit, offset, q=q, since=since, order=order)
-        return _page({}, [_short(paper) for paper in papers], limit, offset)
+        return _page({}, [_paper_summary(paper) for paper in papers], limit, offset)
 
     def paper(
         self,
@@ -289,7 +289,7 @@ class Assay:
     ) -> str:
         """The papers you keep, with notes and tags. Needs the scope `library`."""
         items = self._items("/library", 50, limit, offset, show=show, tag=tag, q=q)
-        return _page({}, [_kept(item) for item in items], limit, offset)
+        return _page({}, [_library_paper(item) for item in items], limit, offset)
 
     def keep(
         self,
@@ -302,7 +302,9 @@ class Assay:
         """Save, mark as read, annotate or tag a paper; what is omitted stays. Needs `library`."""
         given = {"saved": saved, "read": read, "note": note, "tags": tags}
         change = {name: value for name, value in given.items() if value is not None}
-        return _json(_kept(self._send("PATCH", f"/library/{_identifier(arxiv_id)}", json=change)))
+        return _json(
+            _library_paper(self._send("PATCH", f"/library/{_identifier(arxiv_id)}", json=change))
+        )
 
     def run(  # noqa: PLR0917 - each is a parameter of the tool
         self,
@@ -350,7 +352,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
 
 
-def _short(paper: Answer, sentence: str = "", quote: str | None = None) -> Answer:
+def _paper_summary(paper: Answer, sentence: str = "", quote: str | None = None) -> Answer:
     """A paper in a list: what it did, and a quote with its numbers that does not say the same."""
     if quote is None:
         sentence = what_it_did(paper["abstract"])
@@ -370,10 +372,10 @@ def _why(matches: list[Answer]) -> str:
     return _cut(", ".join(reasons), 120)
 
 
-def _kept(item: Answer) -> Answer:
+def _library_paper(item: Answer) -> Answer:
     """A paper of a library."""
     mine = {key: item[key] for key in ("saved", "read_at", "note", "tags") if item[key]}
-    return _short(item["paper"]) | mine
+    return _paper_summary(item["paper"]) | mine
 
 
 def _state(run: Answer) -> Answer:

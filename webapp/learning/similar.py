@@ -28,7 +28,7 @@ def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
         cosine = dot(mine, theirs) / length
         if cosine >= LEAST:
             cosines[key] = cosine
-    meant = _meant(paper, list(cosines))
+    meant = _cosines_by_encoder(paper, list(cosines))
     best = sorted(cosines, key=lambda key: (-cosines[key] - MEANING * meant.get(key, 0), -key))
     papers = Paper.objects.in_bulk(best[:limit])
     return [(cosines[key], papers[key]) for key in best[:limit] if key in papers]
@@ -39,7 +39,7 @@ def keys_like(paper: Paper, limit: int) -> list[int]:
     return [other.pk for _, other in similar(paper, limit)]
 
 
-def _meant(paper: Paper, keys: list[int]) -> dict[int, float]:
+def _cosines_by_encoder(paper: Paper, keys: list[int]) -> dict[int, float]:
     """Return papers' cosines with `paper` by the encoder; {} if it has no vector itself."""
     paper_vectors = vectors.of_papers([*keys, paper.pk])
     mine = paper_vectors.pop(paper.pk, None)

@@ -184,13 +184,13 @@ def _learn_after_change(
     instance: Star | LibraryEntry | LikedText | ReadingList, **_: object
 ) -> None:
     """Ask for learning once after each transaction that changes feedback: an import has many."""
-    call = _asking(instance.reader_id)
+    call = _request_learning(instance.reader_id)
     if not any(call in waiting for waiting in connection.run_on_commit):
         transaction.on_commit(call)
 
 
 @cache
-def _asking(reader_id: int) -> Callable[[], None]:
+def _request_learning(reader_id: int) -> Callable[[], None]:
     return lambda: ask(reader_id)
 
 

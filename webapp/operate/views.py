@@ -70,7 +70,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     A reader whose account was deleted meanwhile is asked to sign in, a program gets 401.
     """
     trouble = trouble_of(sys.exc_info()[1])
-    if not trouble and _is_of_nobody(request):
+    if not trouble and _is_account_deleted(request):
         by_token = hasattr(request, "auth")
         return HttpResponse(status=401) if by_token else redirect(settings.LOGIN_URL)
     status = 503 if trouble else 500
@@ -81,7 +81,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return HttpResponse(page, status=status, reason=reason, headers={"Retry-After": "60"})
 
 
-def _is_of_nobody(request: HttpRequest) -> bool:
+def _is_account_deleted(request: HttpRequest) -> bool:
     """True if the account behind a request was deleted after authentication."""
     reader = getattr(request, "auth", None) or getattr(request, "user", None)
     key = getattr(reader, "pk", None)

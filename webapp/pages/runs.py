@@ -66,7 +66,7 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     if seen == now:
         return HttpResponse(status=204)
     if seen.standing != now.standing:
-        return _anew(request, open_run(request.user, pk))
+        return _whole_page(request, open_run(request.user, pk))
     context = {"run": run, "seen": now, "pause": run_page.pause(run)}
     if seen.last_event < now.last_event:
         news = run_page.log_after(run, seen.last_event)
@@ -76,7 +76,7 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     return HttpResponse(render_to_string("pages/live.html", context))
 
 
-def _anew(request: HttpRequest, run: Run) -> HttpResponse:
+def _whole_page(request: HttpRequest, run: Run) -> HttpResponse:
     """The whole of a run's page, to replace the old one; when the run has ended, the last."""
     response = render(request, "pages/article.html", _context(request, run) | {"anew": True})
     response["HX-Retarget"] = "#run"

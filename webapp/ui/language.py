@@ -26,7 +26,7 @@ class LanguageMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer in the request's language."""
         is_page = _is_page(request.path_info)
-        language = _asked(request)
+        language = _requested_language(request)
         if not language:
             of_reader = translation.get_language_from_request
             language = of_reader(request) if is_page else settings.LANGUAGE_CODE
@@ -44,7 +44,7 @@ def _is_page(path: str) -> bool:
     return "." not in last and last not in FILES and not path.startswith("/api/v1/")
 
 
-def _asked(request: HttpRequest) -> str:
+def _requested_language(request: HttpRequest) -> str:
     with suppress(LookupError):
         return translation.get_supported_language_variant(request.GET.get("lang", ""))
     return ""

@@ -63,18 +63,18 @@ def _end(**_: object) -> None:
 @task_failure.connect
 def _failed(sender: Any, exception: BaseException, **_: object) -> None:
     periodic = {entry["task"] for entry in app.conf.beat_schedule.values()}
-    with _as_long_as_the_database_answers():
+    with _log_database_errors():
         failures.record(sender.name, exception, sender.name in periodic)
 
 
 @task_success.connect
 def _succeeded(sender: Any, **_: object) -> None:
-    with _as_long_as_the_database_answers():
+    with _log_database_errors():
         failures.forget(sender.name)
 
 
 @contextmanager
-def _as_long_as_the_database_answers() -> Iterator[None]:
+def _log_database_errors() -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:  # `/readyz` says so itself

@@ -48,20 +48,20 @@ class ModelFile:
 
     def contexts(self) -> list[int]:
         """Tokens that may be offered, no more than it was trained for; most first."""
-        trained = self._of("context_length") or CONTEXTS[0]
+        trained = self._value("context_length") or CONTEXTS[0]
         return sorted({min(context, trained) for context in CONTEXTS}, reverse=True)
 
     def memory(self, context: int) -> int:
         """Bytes that a server of it takes: the file, keys and values of the context, the rest."""
-        heads = self._of("attention.head_count") or 1
-        width = self._of("embedding_length") // heads  # of a head, unless the file says it
-        key = self._of("attention.key_length") or width
-        value = self._of("attention.value_length") or width
-        key_heads = self._of("attention.head_count_kv") or heads
-        a_token = 2 * self._of("block_count") * key_heads * (key + value)  # bytes: of 16 bits
+        heads = self._value("attention.head_count") or 1
+        width = self._value("embedding_length") // heads  # of a head, unless the file says it
+        key = self._value("attention.key_length") or width
+        value = self._value("attention.value_length") or width
+        key_heads = self._value("attention.head_count_kv") or heads
+        a_token = 2 * self._value("block_count") * key_heads * (key + value)  # bytes: of 16 bits
         return self.size + context * a_token + BESIDE
 
-    def _of(self, name: str) -> int:
+    def _value(self, name: str) -> int:
         return next((n for key, n in self.head.items() if key.endswith(f".{name}")), 0)
 
 

@@ -19,10 +19,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
     only_reads = False  # set before the first query: nothing is written, not even the log's files
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Open the file read-only if `only_reads` is set; a missing file reads as empty.
+        """Return parameters that open the file read-only if `only_reads` is set.
 
-        A file without a write-ahead log is open nowhere else, so it is opened as immutable:
-        otherwise SQLite would create an empty log and leave it behind.
+        A missing file reads as an empty database. A file without a write-ahead log is open nowhere
+        else, so it is opened as immutable: otherwise SQLite would create an empty log and leave it
+        behind.
         """
         params = super().get_connection_params()
         if self.only_reads:
