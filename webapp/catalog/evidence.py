@@ -93,7 +93,7 @@ def _link(
     if (identifier := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
         evidence.insert(0, identifier)
     score = linear.probability(odds)
-    # What its definition asks for must be there, whatever the other words.
+    # The terms that its definition requires must be there, whatever the other words.
     required = method.family.required
     has_required = not required or phrases.pattern(required).search(f"{title}\n{abstract}")
     agreed = any(reply.method == method.slug and added > 0 for reply, added in answers.items())

@@ -11,7 +11,7 @@ from methods.spec import Mechanism, Method
 from webapp.catalog import phrases
 from webapp.papers.proposal import proposing_sentence
 
-# What stands before the name of another's work, in the same clause.
+# Words before the name of another's work, in the same clause.
 _OTHERS = re.compile(
     r"\b(?:than|unlike|over|outperform\w*|compared? (?:to|with)|against|beyond|replac\w+|"
     r"instead of|such as|like|including|e\.g\.|existing|prior|previous|limitation\w* of|"

@@ -61,7 +61,7 @@ def _rendered(source: Path, linked: tuple[str, ...], _written: int) -> SafeStrin
         attribute_filter=link,
         url_schemes={"http", "https"},
     )
-    # What may be wider than a phone scrolls by itself, by keyboard too.
+    # Content wider than a phone scrolls in its own box, by keyboard too.
     made = (
         cleaned.replace("<pre>", '<pre tabindex="0">')
         .replace("<th></th>", "<td></td>")  # the corner of a table heads nothing

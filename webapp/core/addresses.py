@@ -14,7 +14,7 @@ _REQUESTS = re.compile(
 )
 _OLLAMA = re.compile(r"/api(?:/(?:chat|generate|tags|show|pull|embed|embeddings))?$")
 _AZURE = re.compile(r"(?:/openai(?:/deployments/[^/]+|/v1)?)?$", re.I)
-# Where servers have their OpenAI-compatible address, if only their name was copied.
+# Paths of servers' OpenAI-compatible APIs, if only their name was copied.
 _BASES = {
     "openrouter.ai": "/api/v1",
     "api.groq.com": "/openai/v1",

@@ -120,7 +120,7 @@ def _build_some(
     ]
     for start in range(0, len(drafts), WRITTEN):
         some = drafts[start : start + WRITTEN]
-        # What takes long is done before the transaction: SQLite has one writer at a time.
+        # Slow work is done before the transaction: SQLite has one writer at a time.
         for draft in some:
             draft.make(earlier.get(draft.profile.pk, set()))
         yield _write(day, {draft.profile.pk: draft for draft in some})

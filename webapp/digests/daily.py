@@ -27,7 +27,7 @@ from webapp.papers.store import remove_sample
 
 RECENT = 3  # days
 URGENT = timedelta(minutes=5)  # for which work of the same queue makes way for a build
-# What digests are made of, and they themselves, which an administrator may have deleted.
+# The inputs of digests, and digests themselves, which an administrator may have deleted.
 BUILT_OF = ("papers", "listings", "profiles", "models", "digests")
 
 

@@ -33,7 +33,7 @@ def with_gists(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
     return entries.annotate(**gists)
 
 
-# What decides which papers are summarised automatically.
+# Scopes that decide which papers are summarised automatically.
 SUMMARISED = ("papers", "digests", "profiles")
 
 

@@ -27,7 +27,7 @@ PACKED = (  # of an entry
     *("paper", "score", "also_mentioned", "announce_type", "version", "matches", "marks"),
     "chips",
 )
-# What SQLite and PostgreSQL have of a table with its indexes, in bytes.
+# Queries for the size of a table with its indexes, in bytes.
 _SIZE = {
     "sqlite": "SELECT sum(pgsize) FROM dbstat WHERE name IN"
     " (SELECT name FROM sqlite_master WHERE tbl_name = %s)",

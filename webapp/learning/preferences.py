@@ -137,7 +137,7 @@ class Examples:
         if not self._papers:
             return 0.0, ("", "")
         numbers, values = numbered_vector(title, abstract)
-        # Where the entries with each of its terms begin, and how many they are.
+        # The start and the number of the entries with each of its terms.
         begin = self._terms.searchsorted(numbers)
         count = self._terms.searchsorted(numbers, "right") - begin
         before = count.cumsum() - count

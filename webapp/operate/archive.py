@@ -86,7 +86,7 @@ class Manifest(_Strict):
     tables: dict[str, ArchivedTable]  # by model
 
 
-# What zipfile, json, the fields of models, the databases and the disk raise of an unsound file.
+# Errors of zipfile, json, model fields, the databases and the disk for a damaged file.
 UNUSABLE = (
     *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
     *(ValueError, TypeError, KeyError, OverflowError, RecursionError, ArithmeticError),

@@ -154,7 +154,7 @@ def describe(error: Exception) -> str:
 
 # Servers of models on this machine, looked for when an administrator asks.
 
-# Where servers listen if nobody says otherwise (their documentation). 8000 may be Assay's own port:
+# Default addresses of servers (from their documentation). 8000 may be Assay's own port:
 # that answers no list of models, and so is none.
 PORTS = {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}
 LOOK_SECONDS = 1.0  # for each to answer

@@ -45,7 +45,7 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
     scopes = (f"profile:{slug or ''}", listings, "sample", "gists", "failures")
     revisions = revision(*scopes)
     shown = (revisions, Server.configured() is not None)
-    # Where no task has ever failed nothing is looked up.
+    # If no task has ever failed, nothing is looked up.
     has_failed = any(scope == "failures" for scope, _token in revisions) and not date
     return respond_shared(
         request, shown, lambda: _render_digest(request, slug, date, has_failed), address
@@ -63,7 +63,7 @@ def _render_digest(
     filters = Filters.read(request.GET)
     filtered = filters.apply(entries)
     parts = parted(filtered)
-    # What is learned may add papers to those of the feed's size: they stay on the first page.
+    # A learned model may add papers beyond the feed's size: they stay on the first page.
     a_page = max(digest.profile.size, sum(not entry.also_mentioned for entry in first))
     page = Paginator(parts.listed, a_page).get_page(request.GET.get("page"))
     shown = list(page.object_list)

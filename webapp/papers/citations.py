@@ -24,7 +24,7 @@ from webapp.papers.names import Name, parse_name
 from webapp.ui.markup import apart, plain
 from webapp.ui.pages import attachment
 
-# What TeX takes for its own in running text; in a formula only the last three do harm.
+# Special characters of TeX in running text; in a formula only the last three do harm.
 _TEXT_SPECIALS = {
     "\\": r"\textbackslash{}",
     "{": r"\textbraceleft{}",

@@ -35,7 +35,7 @@ _VIETNAMESE = frozenset(
     | {"le", "luong", "luu", "ly", "mai", "ngo", "nguyen", "pham", "phan", "phung", "ta", "thai"}
     | {"tran", "trinh", "truong", "vo", "vu", "van"}
 )
-# What names a team: these words anywhere, and what no person's name has.
+# Signs of a team: these words anywhere, and characters that no person's name has.
 _TEAM = re.compile(
     r"\b(?:collaboration|consortium|team|group|project|initiative|network|committee|community"
     r"|alliance|foundation|institute|laborator(?:y|ies)|labs?|university|society|council|centre"

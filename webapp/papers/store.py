@@ -185,7 +185,7 @@ def _merge(
 ) -> None:
     """Write into `paper` what `entry` adds: all of a newer version, else what is missing."""
     authority = known_at is not None
-    # What arXiv says replaces the sample's own text of a paper that a reader keeps.
+    # arXiv's text replaces the sample's own for a paper that a reader keeps.
     replaces_sample = paper.is_sample and not is_sample
     newer = entry.version > paper.version or replaces_sample
     current = newer or entry.version == paper.version

@@ -80,7 +80,7 @@ def between(point: Point, other: Point) -> tuple[float, float, float] | None:
     return None
 
 
-# What a figure must beat before it says anything for a mechanism: its benchmark's controls.
+# A benchmark's controls: a figure says nothing for a mechanism until it beats them.
 
 
 def unbeaten(series: Series, point: Point, benchmark: Benchmark | None) -> Variant | None:

@@ -116,7 +116,7 @@ def _extend_leases(now: datetime) -> None:
     extended += unstarted.filter(far).update(start_by=soon)
     Run.objects.filter(state=State.CANCELLING).update(cancelling_at=now)
     for run in Run.objects.filter(state__in=WITH_WORKER, finish_by__isnull=False):
-        # How long it has run is not known here; its worker knows, and ends it at its limit.
+        # Its running time is not known here; its worker knows, and ends it at its limit.
         latest = now + timedelta(seconds=run.limit_seconds) + OVERTIME
         if run.finish_by and not soon <= run.finish_by <= latest:
             Run.objects.filter(pk=run.pk, token=run.token).update(finish_by=latest)

@@ -26,7 +26,7 @@ LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
 MOST_TOKENS = 6_000  # of an answer: the longest summary that the schema allows
 USUAL_TOKENS = 3_000  # of one that is as long as summaries are, also in Chinese
 CONTEXTS = 1024  # tokens, of which contexts are multiples
-# What no tokeniser reads as a part of one token: a word with the sign before it, digits, signs.
+# Text that makes at least one token: a word with the sign before it, digits, signs.
 _WORDS = re.compile(r"[^\w\s]?[^\W\d_]+|\d+|[^\w\s]+")
 FOR_THE_ANSWER = 0.25  # of a context that prompt and answer share
 

@@ -42,7 +42,7 @@ MAX_WAIT = 6 * 3600  # seconds; what a server may ask us to wait
 Message = dict[str, str]
 # The parts of a message that are the answer; others are reasoning, images, calls of tools.
 _ANSWERS = frozenset({"text", "output_text"})
-# What an error without a status means.
+# Statuses of errors that come without one.
 _KINDS = (
     (re.compile(r"rate.?limit|too many requests|throttl|quota"), 429),
     (re.compile(r"overload|unavailable|loading|timeout|timed out|capacity|server_error"), 503),
@@ -289,7 +289,7 @@ class Server:
 
 
 _SAYS_NOTHING = (OSError, ValueError, LookupError, TypeError, AttributeError)
-# How an answer is asked for, the best first: some servers refuse the options, or streams.
+# Request options, the best first: some servers refuse options, or streams.
 _WAYS: tuple[dict[str, Any], ...] = (
     {"stream": True, "stream_options": {"include_usage": True}},
     {"stream": True},

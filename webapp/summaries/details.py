@@ -232,7 +232,7 @@ def _inflection_pattern(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z0-9]){re.escape(_stem(word))}")
 
 
-# Whether the text near a number confirms the metric and direction that a model gives for it.
+# Confirmation, by the text near a number, of the metric and direction that a model gives it.
 
 
 def metric_is_near(metric: str, context: str) -> bool:

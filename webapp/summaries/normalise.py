@@ -16,7 +16,7 @@ MAX_OBJECTS = 200  # places at which an object is looked for in one answer
 MAX_REPAIRED = 200_000  # characters; a summary has at most some thirty thousand
 MAX_DEPTH = 50  # of brackets; the repair of deeper answers takes quadratic time
 _NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
-# Where reasoning ends: HTML-like, Mistral's, Kimi's, and marks of special tokens.
+# Ends of reasoning: HTML-like, Mistral's, Kimi's, and marks of special tokens.
 _CLOSED = re.compile(
     rf"</{_NAME}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<\|/?end_thinking\|>"
     r"|<\|channel\|>\s*final\b[^<]*<\|message\|>|\bassistantfinal\b",

@@ -12,7 +12,7 @@ _REFERENCES = re.compile(
     r"^[^\S\n]*(?:\d{1,2}\.?[^\S\n]+)?(?:references|bibliography|literature cited)[^\S\n]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-# What follows the references and is the paper's own: an appendix by its name, or section A.
+# Parts of the paper after its references: an appendix by its name, or section A.
 _APPENDIX = re.compile(
     r"^[ \t]*(?:(?:[A-Z]\.?[ \t]+)?(?:appendi(?:x|ces)|supplement(?:ary|al)\b)[^\n]{0,80}"
     r"|A\.?[ \t]+[A-Z][a-z]+(?:[ \t](?!and\b)[A-Za-z-]+){1,7}|A[ \t]+[A-Z][a-z]{3,})[ \t]*$",

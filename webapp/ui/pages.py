@@ -54,7 +54,7 @@ class _NotKeptError(Exception):
 cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, lambda page: len(page.body))
 
 
-# What a thread of this process is making, by its key in `cache`, which `_lock` guards too.
+# Pages that threads of this process are rendering, by key in `cache`; guarded by `_lock` too.
 _making: dict[Hashable, Future[Page]] = {}
 _lock = Lock()
 

@@ -47,7 +47,7 @@ _task = _Task()
 
 @task_prerun.connect
 def _begin(task: Any, **_: object) -> None:
-    # What bench workers send is many and short; any other task may wait for a server.
+    # Messages of bench workers are many and short; any other task may wait for a server.
     if not task.name.startswith(("runs.", "health.")):
         busy = partial(store, Heartbeat.Kind.QUEUE, _queue(task))
         busy()

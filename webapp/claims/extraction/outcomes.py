@@ -126,7 +126,7 @@ _LENGTH_GIVEN = re.compile(r"\b(?:an?|each|every|accurate|at) $|% of [^.;]{1,40}
 _TARGET_AFTER = re.compile(
     r" (?:accuracy|target|precision) (?:target|task|level|setting)|\)? (?:wide|high|tall|long)\b"
 )
-# What may stand between two outcomes of a list or a comparison.
+# Text allowed between two outcomes of a list or a comparison.
 _LISTED = re.compile(
     rf"[}}%x)\s]*(?:{METRIC})?"
     + r"(?:± ?[\d.]+%?)?(?:\([^)]*\))?\s?"

@@ -33,7 +33,7 @@ _FINITE = (
     r"|(?:increas|decreas|rais|match)es|(?:boost|yield|cut|lower|beat|run|shrink|need|take)s|saves"
     r"|(?:achiev|reach|attain|outperform|surpass)ed)\b"
 )
-# Where a clause may end; the group says how the next one begins.
+# Possible ends of a clause; the group is the beginning of the next one.
 _BORDER = re.compile(
     rf"(?:,(?: and)?(?: while| thereby| thus)?| and| while| thereby) (?P<participle>{_PARTICIPLE})"
     rf"|,? and (?:also |further )?(?P<verb>{_FINITE})"

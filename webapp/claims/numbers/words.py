@@ -31,7 +31,7 @@ _VALUES = _SMALL | _LARGE | {"a": 1, "an": 1}
 _ANY_LARGE = "|".join(_LARGE)
 _NUMBER = rf"(?:{'|'.join(sorted(_SMALL, key=len, reverse=True))})(?!\w)"
 _PART = re.compile(rf"{_NUMBER}|(?:{_ANY_LARGE}|an?)(?!\w)")
-# What may follow "hundred" or "thousand"; "between one hundred and two hundred" are two numbers.
+# Words that may follow "hundred" or "thousand"; "between one hundred and two hundred" has two.
 _LARGE_AND_REST = rf"(?:{_ANY_LARGE})(?: {_NUMBER}| and {_NUMBER}(?! (?:{_ANY_LARGE})))?"
 
 _FIXED: dict[str, list[list[str]]] = table(__file__, "words.toml")

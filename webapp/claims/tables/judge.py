@@ -20,7 +20,7 @@ from .shown import ShownTable
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)*")
 _COMMON = frozenset(table(__file__, "metrics.toml")["common"])
 _OURS = re.compile(r"\b(?:ours?|we|proposed|this (?:paper|work))\b", re.IGNORECASE)
-# What a claim calls a difference, which the cells do not hold.
+# Words for a difference, which the cells do not hold.
 _CHANGE = re.compile(
     r"improv|gain|reduc|increas|decreas|drop|speed-?up|faster|slower|relative|points?\b|lead\b|"
     r"margin|difference|times\b",

@@ -43,7 +43,7 @@ _ABLATED = re.compile(
     r"\bw/o\b|\bwithout\b|(?:^|\s)[-−–—]\s?(?=\w)|\bno[- ]|-no[a-z]"
     r"|\b(?:minus|ablat\w+|removed?|replac\w+|only)\b"
 )
-# What a paper proposes that is no method and has no row among them.
+# Proposals of a paper that are not methods and have no row among them.
 _NO_METHOD = re.compile(
     r"\w*(?:[Bb]ench(?:mark)?|[Dd]ata ?[Ss]et|[Cc]orpus|Arena|Eval)(?:-\w+)?|\w+-?\d+[KMB]"
 )

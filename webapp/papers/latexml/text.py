@@ -15,9 +15,9 @@ _ERROR = re.compile(r"\bltx_ERROR\b")
 _BREAKS = re.compile(r"[\r\n\t\f]+")  # of the source: the page shows a blank
 _SCRIPT = re.compile(r"\bltx_(sup|sub)\b")
 
-# What stands for a whole element, behind a line; None where its content is read.
+# Return the replacement of a whole element after a line, or None to read its content.
 Write = Callable[[HtmlElement, str], Line | None]
-# What stands before and behind the content of an element.
+# Return the text before and after the content of an element.
 Around = Callable[[HtmlElement], tuple[str, str]]
 
 
