@@ -194,7 +194,7 @@ class PaperMethod:
 
     @cached_property
     def experiment(self) -> Experiment | None:
-        """The run that the paper's page starts; None where no benchmark measures the mechanism."""
+        """The run that the paper's page starts; None if no benchmark measures the mechanism."""
         mechanism, number = self.mechanism, self.number
         if mechanism is None or not mechanism.measured:
             return None

@@ -113,7 +113,7 @@ EQUATIONS = 8  # shown on a method's page; the rest stand beside the code
 def mechanism(slug: str) -> str:
     """The drawing of how a method works as SVG, its words in the language of the page.
 
-    "" where the method's folder has none.
+    "" if the method's folder has none.
     """
     path = registry.folder(slug) / FIGURE
     drawn = path.read_text("utf-8") if path.is_file() else ""

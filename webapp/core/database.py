@@ -53,7 +53,7 @@ def trouble_of(error: BaseException | None) -> str:
 def bring_up_to_date() -> None:
     """Apply the migrations that are missing, and the triggers of revisions.
 
-    Raises DatabaseError where the database cannot be reached or used, or is newer than this code.
+    Raises DatabaseError if the database cannot be reached or used, or is newer than this code.
     """
     if not missing_migrations() and revisions.is_installed():
         return

@@ -127,7 +127,7 @@ def spend(name: str, subject: str, amount: int = 1) -> None:
 def visitor(request: HttpRequest) -> str:
     """Whom a request is counted for: its reader, else the address it came from.
 
-    "" where the address says nothing: that of this machine, or of a proxy that does not say for
+    "" if the address says nothing: that of this machine, or of a proxy that does not say for
     whom it asks. Counted as one, all behind it would be stopped by any of them.
     """
     reader = getattr(request, "auth", None) or getattr(request, "user", None)

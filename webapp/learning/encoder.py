@@ -110,7 +110,7 @@ _folders: dict[str, Path] = {}
 def _folder(chosen: str) -> Path | None:
     """Return the folder with an encoder's weights, given a path or a name on the hub, or None.
 
-    Nothing is downloaded. Also None where the packages that read them are missing. What is missing
+    Nothing is downloaded. Also None if the packages that read them are missing. What is missing
     is looked for again: `up` installs it while the site is serving.
     """
     if chosen not in _folders and (folder := _find(chosen)):

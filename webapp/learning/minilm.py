@@ -20,7 +20,7 @@ BATCH = 16  # texts, sorted by length
 class Encoder:
     """An encoder in a folder of `transformers`: config.json, tokenizer.json, model.safetensors.
 
-    Raises OSError where a file is missing and ValueError for another architecture.
+    Raises OSError if a file is missing and ValueError for another architecture.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -113,7 +113,7 @@ def _gelu(x: Any) -> Any:
 def _read(path: Path) -> dict[str, Any]:
     """The tensors of a safetensors file of float32, mapped into memory.
 
-    Raises ValueError where the file is none.
+    Raises ValueError if the file is none.
     """
     import numpy as np  # noqa: PLC0415
 

@@ -125,7 +125,7 @@ class Examples:
     def nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         """The largest cosine with a paper, and the title and identifier of whose it is.
 
-        The first of several; 0 where none shares a term. A reader's profiles ask for the same.
+        The first of several; 0 if none shares a term. A reader's profiles ask for the same.
         """
         if (title, abstract) not in self._known:
             self._known[title, abstract] = self._nearest(title, abstract)

@@ -58,7 +58,7 @@ def progress() -> tuple[int, int] | None:
 
 
 def nearest_to(question: str, limit: int) -> list[int] | None:
-    """Return the papers nearest to a question; None where there is no encoder or half an index."""
+    """Return the papers nearest to a question; None if there is no encoder or half an index."""
     if not (name := encoder.name()):
         return None
     index = _index(name, revision("vectors", "papers"))

@@ -1,4 +1,4 @@
-"""Mails what is new: once a day or week for each delivery, and nothing where nothing is new."""
+"""Mails what is new: once a day or week for each delivery, and nothing if nothing is new."""
 
 import logging
 from collections.abc import Sequence

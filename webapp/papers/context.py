@@ -8,7 +8,7 @@ from webapp.papers.models import Listing, Paper
 
 
 def sample(request: HttpRequest) -> dict[str, object]:
-    """Return `sample` for templates: why it is shown, or None where it is not.
+    """Return `sample` for templates: why it is shown, or None if it is not.
 
     Evaluated on first use.
     """

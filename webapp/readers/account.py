@@ -86,7 +86,7 @@ def _switch(request: HttpRequest, me: User, pk: int, *, is_active: bool) -> None
 
 
 def _invite(request: HttpRequest) -> str:
-    """Make a reader; the link of the invitation, shown once, or "" where it was mailed."""
+    """Make a reader; the link of the invitation, shown once, or "" if it was mailed."""
     name, mail = (request.POST.get(field, "").strip() for field in ("name", "email"))
     try:
         if mail:

@@ -119,7 +119,7 @@ def mail_link(address: str) -> None:
 
 
 def send_link(reader: User, address_of_reader: str) -> None:
-    """Mail a new link. Raises OSError where the mail server cannot be reached."""
+    """Mail a new link. Raises OSError if the mail server cannot be reached."""
     link = address(make_link(reader))
     with translation.override(Preference.language_of(reader)):
         send_mail(

@@ -14,7 +14,7 @@ from webapp.runs.models import Run
 
 
 def send_job(run: Run, envelope: Mapping[str, object]) -> bool:
-    """Put a signed job on the queue of the run's device; False where the broker is down."""
+    """Put a signed job on the queue of the run's device; False if the broker is down."""
     return send("bench.run", [envelope], f"bench-{run.device}", lost=f"run {run.pk} not sent yet")
 
 

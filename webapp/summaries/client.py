@@ -108,7 +108,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class ServerProfile:
-    """The figures that a server gives of itself; None where it gives none."""
+    """The figures that a server gives of itself; None if it gives none."""
 
     context: int | None = None  # tokens that prompt and answer share
     takes_bounds: bool = False  # lengths of texts and lists in a schema
@@ -340,7 +340,7 @@ def _answer(
 
 
 def _joined_stream(chunks: Any, on_progress: Callable[[int], None]) -> Any:
-    """The answer that the chunks of a stream make up. Raises BusyError where it breaks off."""
+    """The answer that the chunks of a stream make up. Raises BusyError if it breaks off."""
     texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
     finish, usage, length, count = None, None, 0, 0
     try:

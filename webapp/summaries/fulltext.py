@@ -43,7 +43,7 @@ class NotYetError(Exception):
 def full_text(paper: Paper) -> FullText:
     """The text of the paper's latest version, from the cache or, within the limiter, from arXiv.
 
-    Raises NotYetError where arXiv is unreachable or asks us to wait: the abstract would otherwise
+    Raises NotYetError if arXiv is unreachable or asks us to wait: the abstract would otherwise
     be stored for good although the full text can be fetched later.
     """
     stored = FullText.objects.filter(paper=paper, version=paper.version).first()
@@ -88,7 +88,7 @@ def abstract_alone(paper: Paper, reason: str) -> FullText:
 def read_tables(paper: Paper) -> None:
     """Read the tables of the latest version from arXiv's HTML, once; its text is kept as well.
 
-    Raises NotYetError where arXiv is unreachable or asks us to wait.
+    Raises NotYetError if arXiv is unreachable or asks us to wait.
     """
     if TableReading.objects.filter(paper=paper, version=paper.version).exists():
         return

@@ -47,7 +47,7 @@ class Section:
 def sections_of_html(body: bytes) -> list[Section]:
     """The sections of an arXiv HTML page, bibliography and navigation left out.
 
-    Raises UnreadableError where the page holds no paper.
+    Raises UnreadableError if the page holds no paper.
     """
     try:
         root = parse(body)
@@ -78,7 +78,7 @@ _PARAGRAPH = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
 def code_of_html(body: bytes) -> str:
-    """The repository that a paper's HTML offers as the authors' code; "" where none or several.
+    """The repository that a paper's HTML offers as the authors' code; "" if none or several.
 
     Links are read with their addresses, footnotes where they stand; bibliography left out.
     """

@@ -216,7 +216,7 @@ def find_model(name: str) -> Path:
 def _from_hub(repository: str, kind: str) -> Path:
     """Return a GGUF file of the hub, fetched once into its cache; `kind` is a part of its name.
 
-    Raises ModelFileError where there is no network, no such repository, or not one such file.
+    Raises ModelFileError if there is no network, no such repository, or not one such file.
     """
     if find_spec("huggingface_hub") is None:
         raise ModelFileError("Names of the hub need the methods’ packages: run up without --no-ml.")

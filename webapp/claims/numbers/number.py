@@ -6,7 +6,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True)
 class Number:
-    """A number at `start:end` of a folded text, its unit ("" where none is known) included.
+    """A number at `start:end` of a folded text, its unit ("" if none is known) included.
 
     `unit` may be taken from the next number: both ends of "2 to 3 ms" are milliseconds.
     """

@@ -1,6 +1,6 @@
 """Numbers that are written as words: "two", "eightfold", "halves", "two orders of magnitude", 三倍.
 
-Each has a value and a unit ("" where a unit may follow), and other ways to say the same: half is
+Each has a value and a unit ("" if a unit may follow), and other ways to say the same: half is
 50 %, 0.5 and a factor of two.
 """
 

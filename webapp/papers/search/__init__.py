@@ -63,7 +63,7 @@ filters = NamedHooks[[str, User | None], Collection[int]]()
 
 @Hook
 def nearest_by_meaning(_question: str, _limit: int, /) -> list[int] | None:
-    """Return the keys of the papers nearest to a question; None where no encoder knows them all."""
+    """Return the keys of the papers nearest to a question; None if no encoder knows them all."""
     return None
 
 
@@ -182,7 +182,7 @@ class Asked:
 def _read_otherwise(text: str, options: Asked) -> SearchResults | None:
     """Return the answer to a text that no paper has, with its year as a day or its words corrected.
 
-    None where that finds nothing either.
+    None if that finds nothing either.
     """
     if year := _YEAR.search(text):
         query = options.parse(f"{text[: year.start()]} year:{year[0]} {text[year.end() :]}")

@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def corrected(text: str, missing: Iterable[str]) -> str:
-    """`text` with the words `missing` corrected; "" where nothing is similar."""
+    """`text` with the words `missing` corrected; "" if nothing is similar."""
     near = {word: nearest for word in missing if (nearest := _nearest(word))}
     if not near:
         return ""

@@ -91,7 +91,7 @@ def points(value: float) -> str:
 
 @register.filter
 def signed(value: float) -> str:
-    """Points with their sign: +1.5, −0.8, and ±0 where some cancel out."""
+    """Points with their sign: +1.5, −0.8, and ±0 if some cancel out."""
     sign = "−" if value < 0 else "+" if value else "±"
     return f"{sign}{points(abs(value))}"
 
@@ -123,7 +123,7 @@ def total(counts: dict[str, int]) -> int:
 
 @register.filter
 def at(counts: dict[str, int], name: str) -> int:
-    """One count, 0 where nothing was counted."""
+    """One count, 0 if nothing was counted."""
     return counts.get(name, 0)
 
 
