@@ -29,7 +29,7 @@ LONGEST_PASSAGE = 600  # characters of a passage that are shown
 
 
 @dataclass(frozen=True)
-class Line:
+class SummaryLine:
     """A statement of a summary as HTML, and what it rests on."""
 
     html: str
@@ -67,7 +67,7 @@ class _Marking:
     def passages(self) -> Passages:
         return Passages(self.truth)
 
-    def lines(self, key: str, section: object) -> list[Line]:
+    def lines(self, key: str, section: object) -> list[SummaryLine]:
         """Return the lines to show, each with the passage of the paper that it rests on.
 
         A limitation without one is not shown: models invent these ("Only English was tested").
@@ -75,13 +75,13 @@ class _Marking:
         """
         statements: list[str] = getattr(section, key)
         if self.language == "zh":
-            return [Line(self.line(statement)) for statement in statements]
+            return [SummaryLine(self.line(statement)) for statement in statements]
         shown = []
         for statement in statements:
             passage = self.passages.passage(plain(statement))
             if passage or key != "limitations":
                 quote = plain(passage[:LONGEST_PASSAGE])
-                shown.append(Line(self.line(statement), quote, is_reading=not passage))
+                shown.append(SummaryLine(self.line(statement), quote, is_reading=not passage))
         return shown
 
     def table(self, table: SummaryTable) -> dict[str, object]:
