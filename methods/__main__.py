@@ -19,7 +19,7 @@ from .errors import InputError, MethodsError
 
 PROGRAM = registry.PACKAGE.replace("_", "-")  # methods here, assay-methods where it is installed
 # What an installed distribution may lack, and the extra that brings it.
-EXTRAS = dict.fromkeys(("torch", "numpy", "scipy"), "torch")
+EXTRAS = dict.fromkeys(("torch", "numpy"), "torch")
 EXTRAS |= dict.fromkeys(("transformers", "peft", "PIL", "local_attention"), "hf")
 MODULES = (list_command, describe, check, run, read, new, worker)
 COMMANDS: dict[str, ModuleType] = {

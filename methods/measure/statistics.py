@@ -17,10 +17,11 @@ often they hold.
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from statistics import median
 
 import numpy as np
+
+from assay_common import student
 
 from ..protocol import Flag, Point, Ratio, Series, Verdict
 from ..protocol.base import Where
@@ -60,7 +61,7 @@ def mean_interval(
     if n == 1:
         return Interval(mean, mean, mean)
     error = float(data.std(ddof=1)) / math.sqrt(n)
-    half = student_quantile(n - 1, comparisons, confidence) * error
+    half = student.quantile(n - 1, confidence ** (1 / comparisons)) * error
     return Interval(mean, mean - half, mean + half)
 
 
@@ -70,16 +71,6 @@ def geometric_interval(
     """The same of positive values by their logarithms."""
     found = mean_interval([math.log(value) for value in values], comparisons, confidence)
     return Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
-
-
-@lru_cache(maxsize=256)
-def student_quantile(degrees: int, comparisons: int = 1, confidence: float = CONFIDENCE) -> float:
-    """Half width, in standard errors, of one of so many intervals that hold together."""
-    # Half of what a run of a method without torch would start with, and few need it.
-    from scipy.special import stdtrit  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    tail = (1 - confidence ** (1 / comparisons)) / 2
-    return float(stdtrit(degrees, 1 - tail))
 
 
 def block_medians(blocks: Blocks) -> list[float]:

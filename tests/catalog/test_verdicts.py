@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from methods import registry
-from methods.measure.statistics import geometric_interval, student_quantile
+from methods.measure.statistics import geometric_interval
 from methods.protocol import Flag, Point, Ratio
 from methods.spec import Answer, Claim, Comparable, Count
 from webapp.catalog.measured import _against
 from webapp.catalog.verdicts import Word, figure, judge
-from webapp.runs import intervals
 
 
 def claim(value: float | None, quantity: str = "ratio", **fields: Any) -> Claim:
@@ -84,13 +83,6 @@ def test_a_claim_is_judged_by_its_own_interval_not_by_one_of_many() -> None:
     found, exact = figure(claim(2.0), told), geometric_interval(ratios, confidence=0.99)
     assert found is not None
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 19, 80, 300])
-@pytest.mark.parametrize("share", [0.95, 0.975, 0.99])
-def test_student_s_quantile_is_scipy_s(degrees: int, share: float) -> None:
-    exact = student_quantile(degrees, confidence=share)
-    assert intervals.student(degrees, share) == pytest.approx(exact, rel=1e-3)
 
 
 def test_doubts_stand_in_the_reason_and_several_decide_nothing() -> None:

@@ -1,10 +1,10 @@
-"""Student's intervals as in `methods.measure`, without scipy, which the site does not install."""
+"""Intervals of the ratios of a run's processes, as `methods.measure` draws them."""
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from statistics import fmean, stdev
 
+from assay_common import student
 from methods.protocol import Point, Series, Variant
 from methods.spec import Benchmark
 
@@ -18,38 +18,10 @@ def confidence(processes: int) -> float:
     return next(share for most, share in LOOKS if processes < most)
 
 
-@lru_cache(maxsize=256)
-def student(degrees: int, share: float) -> float:
-    """Student's quantile: half of an interval of this share, in standard errors.
-
-    Found by halving on the distribution's integral, which has a closed form: with
-    θ = atan(t / √ν), P(|T| < t) is a finite sum of powers of cos θ (Abramowitz and Stegun, 26.7.3).
-    """
-    low, high = 0.0, 1e6
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, degrees) < share else (low, middle)
-    return (low + high) / 2
-
-
-def _within(t: float, degrees: int) -> float:
-    """Return the probability that Student's variable lies within -t .. t."""
-    angle = math.atan(t / math.sqrt(degrees))
-    cosine, odd = math.cos(angle), degrees % 2
-    total = term = cosine if odd else 1.0
-    if degrees == 1:
-        return 2 * angle / math.pi
-    for k in range(3 if odd else 2, degrees - 1, 2):
-        term *= cosine**2 * (k - 1) / k
-        total += term
-    total *= math.sin(angle)
-    return (angle + total) * 2 / math.pi if odd else total
-
-
 def geometric(logs: Sequence[float], share: float = 0.95) -> tuple[float, float, float]:
     """Return the geometric mean of ratios, given by their logarithms, with its interval."""
     mean = fmean(logs)
-    half = student(len(logs) - 1, share) * stdev(logs) / math.sqrt(len(logs))
+    half = student.quantile(len(logs) - 1, share) * stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 

@@ -18,7 +18,6 @@ from methods.measure.statistics import (
     over_seeds,
     point,
     point_of_runs,
-    student_quantile,
     verdict,
     with_intervals,
 )
@@ -103,14 +102,6 @@ def test_a_ratio_above_one_is_better_whichever_way_is_better() -> None:
     assert block_ratio([[0.0]] * 5, [[2.0]] * 5, "higher") is None
     with pytest.raises(ValueError, match="cannot be paired"):
         block_ratio([[1.0]] * 5, [[2.0]] * 6, "lower")
-
-
-@pytest.mark.parametrize(
-    ("degrees", "tabled"),
-    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)],
-)
-def test_students_quantile_is_the_tables(degrees: int, tabled: float) -> None:
-    assert student_quantile(degrees) == pytest.approx(tabled, abs=5e-5)
 
 
 def test_an_interval_needs_values_and_widens_with_comparisons() -> None:
