@@ -64,6 +64,9 @@ PAGES = [
     Page("papers:paper", "/papers/2603.00049/", signed_in=True),
     Page("papers:paper", "/papers/hep-th/9901001/"),
     Page("papers:paper", "/papers/2603.99999/", status=404),
+    Page("digests:why-not", "/papers/2603.00049/why-not/"),
+    Page("digests:why-not", "/papers/2603.00049/why-not/", signed_in=True),
+    Page("claims:corrections", "/corrections/", signed_in=True, status=403),
     Page("papers:search", "/search"),
     Page("papers:search", "/search?q=attention"),
     Page("papers:search", "/search?q=zebra"),
@@ -93,6 +96,7 @@ PAGES = [
 NOT_PAGES = {
     *(
         "catalog:correct",
+        "claims:correct",
         "runs:of-paper",
         "library:star",
         "readers:sign-out",

@@ -61,7 +61,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             claims = page.locator(".claim")
             assert claims.count() >= 1
             assert page.locator(".claim.unverified").count() == 0
-            claims.first.locator("summary").click()
+            claims.first.locator("summary").first.click()
             expect(claims.first.locator("blockquote")).to_be_visible()
             feed = wait_for(lambda: _summarised(house.address), 60, "the gist in the feed")
             assert feed["summary"].startswith("The paper reports: ")

@@ -112,7 +112,10 @@ def bare_figures(text: str, known: list[Comparison]) -> list[str]:
     """Each mention of a ratio of ours that is not followed by all that must stand beside it."""
     allowed: dict[str, list[str]] = {}
     for one in known:
-        field = f"{one.word} ({one.interval}) than {one.comparator} at {one.regime}, {one.hardware}"
+        where = f"at {one.regime}, {one.hardware}"
+        field = f"{one.gain} ({one.interval}) than {one.comparator} {where}"
+        if one.word == "no difference shown":
+            field = f"({one.interval}), no difference from {one.comparator} shown {where}"
         allowed.setdefault(f"{number(one.ratio, 3)}×", []).append(field)
     bare = []
     for figure, fields in allowed.items():

@@ -98,7 +98,7 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
                 assert "Traceback" not in told
             data.chmod(0o700)  # the files alone are closed
             told = manage(data, python, "fetch")
-            assert "The disk cannot be written: attempt to write a readonly database." in told
+            assert "The disk cannot be written to: attempt to write a readonly database." in told
             assert "Traceback" not in told
             assert house.process.poll() is None
         finally:

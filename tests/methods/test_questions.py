@@ -21,10 +21,10 @@ from webapp.runs.web.present import headline
 ROOT = Path(registry.__file__).parents[1]
 SECONDS = 300  # after which the site ends a quick run
 SMALL = {
-    "concept_lm": ("processes=2", "seconds=0", "max_warm_up_s=0", "d=64", "contexts=64"),
+    "concept_lm": ("processes=5", "seconds=0", "max_warm_up_s=0", "d=64", "contexts=64"),
     "seps": ("steps=12", "judged=32"),
-    "sparse_attention": ("processes=2", "seconds=0", "max_warm_up_s=0", "lengths=4096"),
-    "token_pruning": ("processes=2", "seconds=0", "max_warm_up_s=0", "size=tiny", "text=8"),
+    "sparse_attention": ("processes=5", "seconds=0", "max_warm_up_s=0", "lengths=4096"),
+    "token_pruning": ("processes=5", "seconds=0", "max_warm_up_s=0", "size=tiny", "text=8"),
 }
 
 
@@ -42,7 +42,7 @@ def test_the_quick_run_answers_the_question(slug: str, tmp_path: Path) -> None:
     name = f"{slug}.{question.benchmark}"
     command = [sys.executable, "-m", "methods", "run", name, "--preset", "quick"]
     command += ["--device", "cpu", "--json", str(file)]
-    command += [word for setting in SMALL[slug] for word in ("--set", setting)]
+    command += [word for setting in SMALL.get(slug, ()) for word in ("--set", setting)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=SECONDS)
     assert import_file(file)
     run = Run.objects.get()

@@ -198,7 +198,7 @@ def headline(run: Run, series: Iterable[Series]) -> str:
     """Return the sentence that answers the question of a run; "" for a smoke run.
 
     It is about the variant of the mechanism that a paper asked for, the variant of the method's
-    question, or the first variant of ours.
+    question, or the first of ours that was measured, controls last.
     """
     if run.preset == "smoke":
         return gettext(NOTHING)
@@ -213,10 +213,11 @@ def headline(run: Run, series: Iterable[Series]) -> str:
         questions = [(chart, variants[:1], None) for chart in charts_by_name.values()]
     elif question and question.benchmark == run.benchmark and question.series in charts_by_name:
         questions = [(charts_by_name[question.series], (question.variant,), question.x)]
-    questions += [
-        (chart, tuple(v.name for v in chart.variants if v.ours)[:1], None)
-        for chart in charts_by_name.values()
-    ]
+    controls = benchmark.controls if benchmark else ()
+    for chart in charts_by_name.values():
+        measured_variants = {point.variant for point in chart.points}
+        ours = (v.name for v in chart.variants if v.ours and v.name in measured_variants)
+        questions.append((chart, tuple(sorted(ours, key=controls.__contains__))[:1], None))
     return next(filter(None, (_sentence(*question, benchmark) for question in questions)), "")
 
 
