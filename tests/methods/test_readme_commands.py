@@ -11,6 +11,7 @@ from methods import registry
 from methods.commands.own import OWN
 from methods.commands.run import settings
 from methods.params import resolve
+from tests.methods import SHIPPED
 from tests.processes import ROOT
 
 DOCUMENTS = [

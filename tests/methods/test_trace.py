@@ -13,6 +13,7 @@ from methods.__main__ import main
 from methods.protocol import Trace
 from methods.protocol.trace import code_of
 from methods.trace import source
+from tests.methods import SHIPPED
 
 CODE = '''
 import torch
