@@ -16,6 +16,8 @@ from ..kit.folders import read_json, refuse, unreadable
 from .generate import ask
 from .stream import IGNORE, Prompt
 
+# Names of the speakers in other programs' records; a system's turn is no example.
+ROLES = {"human": "human", "user": "human", "gpt": "gpt", "assistant": "gpt", "model": "gpt"}
 IMAGE = "<image>"  # stands for the picture, whose place in the prompt is our own to choose
 
 
@@ -30,7 +32,9 @@ class Example:
 
 
 def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
-    """Read conversations in LLaVA's format: every `*.json` of a folder, images below it.
+    """Read conversations in LLaVA's format: every `*.json` and `*.jsonl` file of a folder.
+
+    Images lie below it.
 
     A file is a list of records `{"image": "a.jpg", "conversations": [{"from": "human", "value":
     "<image>\\nWhat?"}, {"from": "gpt", "value": "A cat."}]}`; each answer is an example. Records
@@ -47,51 +51,75 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
         InputError: for a folder without conversations; without `skip` also for malformed records,
             and images that do not exist or cannot be read.
     """
-    if not folder.is_dir():
-        raise InputError(f"{str(folder)!r} is no folder; give one with *.json and images")
     examples: list[Example] = []
     faults: list[str] = []
-    check = cache(unreadable)  # an image has several records
+    look = cache(unreadable)  # an image has several records
     for name, record in _records(folder):
-        try:
-            image = record.get("image")
-            why = check(folder / image) if image else "no image"
-            if not why:
-                examples += _turns(folder / image, record["conversations"])
-        except (AttributeError, KeyError, TypeError, ValueError):
-            why = "no record with image and conversations of human and gpt in turn"
+        image, turns = _image_and_turns(record)
+        if image is None:
+            why = "no image"
+        elif isinstance(image, list):
+            why = f"{len(image)} images, and an example has one"
+        elif not isinstance(image, str) or not isinstance(turns, list):
+            why = "no record with image and conversations"
+        elif not (why := look(folder / image)):
+            try:
+                examples += _turns(folder / image, turns)
+            except (AttributeError, KeyError, TypeError):
+                why = "turns that are not human, gpt (or user, assistant) in turn, with values"
         faults += [f"{name}: {why}"] if why else []
     _refuse(folder, examples, [] if skip else [f for f in faults if not f.endswith(": no image")])
     return examples, faults
 
 
+def _image_and_turns(record: Any) -> tuple[Any, Any]:
+    """The image of a record, one of a list being itself, and its turns, by any of their names."""
+    if not isinstance(record, dict):
+        return 0, None
+    image = record.get("image", record.get("images"))
+    if isinstance(image, list) and len(image) < 2:
+        image = image[0] if image else None
+    return image, record.get("conversations", record.get("messages"))
+
+
 def _records(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Every record of every JSON file, named by file and number."""
-    for path in sorted(folder.glob("*.json")):
+    """Every record of every JSON file, by file and number."""
+    if not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is no folder; give one with *.json and images")
+    for path in sorted([*folder.glob("*.json"), *folder.glob("*.jsonl")]):
         records = read_json(path)
         for i, record in enumerate(records if isinstance(records, list) else []):
             yield f"{path.name}[{i}]", record
 
 
 def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
-    """An example for each answer of a conversation, with all turns before it."""
+    said = [_said(turn) for turn in turns]
+    said = [(role, value) for role, value in said if role != "system"]
     before, examples = "", []
-    for human, gpt in zip(turns[::2], turns[1::2], strict=False):
-        if (human["from"], gpt["from"]) != ("human", "gpt"):
-            raise ValueError("turns are not human, gpt in turn")
-        question, answer = (turn["value"].replace(IMAGE, "").strip() for turn in (human, gpt))
+    for (human, question), (gpt, answer) in zip(said[::2], said[1::2], strict=False):
+        if (ROLES[human], ROLES[gpt]) != ("human", "gpt"):
+            raise KeyError("from")
         examples.append(Example(path, question, (answer,), before))
         before += f"{question} {answer}\n"
     return examples
+
+
+def _said(turn: Any) -> tuple[str, str]:
+    """The speaker and the text of a turn; of OpenAI's parts the texts."""
+    value = turn["value"] if "value" in turn else turn["content"]
+    if isinstance(value, list):
+        value = "\n".join(part["text"] for part in value if part.get("type") == "text")
+    role = turn["from"] if "from" in turn else turn["role"]
+    return role.lower(), value.replace(IMAGE, "").strip()
 
 
 def _refuse(folder: Path, examples: Sequence[Example], faults: Sequence[str]) -> None:
     refuse(faults, f"records of {folder.name}")
     if not examples:
         raise InputError(
-            f"{folder.name} holds no example: a *.json with records of image and conversations, "
-            f"as LLaVA's instruction data has them, questions.json with annotations.json, or "
-            f"{CAPTIONS}"
+            f"{folder.name} holds no example: a *.json or *.jsonl with records of image and "
+            "conversations, as LLaVA's instruction data has them, questions.json with "
+            f"annotations.json, or {CAPTIONS}"
         )
 
 

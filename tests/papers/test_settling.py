@@ -31,7 +31,7 @@ def test_the_days_that_wait_for_the_next_fetch_have_rows(
     monkeypatch.setattr(schedule, "MOST_MISSED", 1)
     fetch(["cs.CL"], since=TUESDAY - DAY, at=noon(WEDNESDAY))
     assert listing(TUESDAY).state == State.COMPLETE
-    assert listing(TUESDAY - DAY).reason.startswith("not asked for yet")
+    assert listing(TUESDAY - DAY).reason.startswith("not requested")
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert listing(TUESDAY - DAY).state == State.COMPLETE
 

@@ -491,7 +491,7 @@ def test_each_sentence_names_its_passage_or_is_marked_as_the_models_reading(
     by_text = {_statement(item): item for item in items}
     for statement, beginning in PASSAGES.items():
         [quote] = by_text[statement].xpath("./details/blockquote")
-        assert quote.text_content().startswith(beginning)
+        assert quote.text_content().strip().startswith(beginning)
         assert not by_text[statement].xpath("./small")
     for statement in READINGS:
         assert by_text[statement].xpath("./small")[0].text_content() == "The model’s reading"

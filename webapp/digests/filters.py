@@ -20,6 +20,7 @@ FACETS: dict[str, tuple[str, Callable[[DigestEntry], Iterable[str]]]] = {
     "type": ("Announced as", lambda entry: {entry.announce_type}),
     "keyword": ("Keyword", lambda entry: entry.matched_keywords),
 }
+PATTERN = "/"  # begins a regular expression, which no facet offers
 MAX_OPTIONS = 12  # of one facet
 MAX_VALUE = MAX_REGEX + 2  # characters, of the longest keyword with its slashes
 
@@ -76,7 +77,8 @@ def facets(
     """
     made = []
     for field, (label, has) in FACETS.items():
-        counts = Counter(value for entry in entries for value in has(entry))
+        values = (value for entry in entries for value in has(entry))
+        counts = Counter(value for value in values if not value.startswith(PATTERN))
         chosen = getattr(filters, field)
         if chosen and chosen not in counts:
             counts[chosen] = 0

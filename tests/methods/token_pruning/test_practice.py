@@ -132,14 +132,8 @@ def halve(folder: Path) -> None:
         (halve, "000000000001.jpg is no image that can be read"),
         (lambda f: (f / "data/chat.json").write_text("["), "chat.json is no JSON"),
         (lambda f: (f / "data/chat.json").write_text("[1]"), "no record with image and"),
-        (
-            lambda f: (f / "data/chat.json").write_text(GPT_FIRST),
-            "conversations of human and gpt in turn",
-        ),
-        (
-            lambda f: (f / "data/chat.json").write_text(SILENT),
-            "conversations of human and gpt in turn",
-        ),
+        (lambda f: (f / "data/chat.json").write_text(GPT_FIRST), "turns that are not human, gpt"),
+        (lambda f: (f / "data/chat.json").write_text(SILENT), "turns that are not human, gpt"),
         (lambda f: (f / "data/chat.json").unlink(), "holds no example"),
         (lambda f: shutil.rmtree(f / "data"), "is no folder; give one with *.json and images"),
         (lambda f: (f / "config.yaml").write_text("keep: 3"), "unknown key 'keep'"),
@@ -443,3 +437,39 @@ def test_what_was_said_before_is_part_of_the_question(folder):
     words = processor.tokenizer.decode(data.question_of(llava, processor, examples[1:2]).ids[0])
     assert "colour of" not in words
     assert words.index("colour") < words.index("red") < words.index("dog")
+
+
+def test_conversations_are_read_by_the_names_of_other_programs(folder):
+    from methods.token_pruning.data import instruct
+
+    data = folder / "data"
+    records = json.loads((data / "chat.json").read_text())
+    (data / "chat.json").unlink()
+    (data / "bom.json").write_text(json.dumps(records), encoding="utf-8-sig")
+    expected, _ = instruct(data, skip=True)
+    assert len(expected) == 6
+    renamed = [
+        {
+            "images": [one["image"]] if "image" in one else [],
+            "messages": [{"role": "system", "content": "Be brief."}]
+            + [
+                {
+                    "role": {"human": "user", "gpt": "assistant"}[turn["from"]],
+                    "content": [{"type": "image"}, {"type": "text", "text": turn["value"]}],
+                }
+                for turn in one["conversations"]
+            ],
+        }
+        for one in records
+    ]
+    (data / "bom.json").unlink()
+    lines = "\n".join(json.dumps(one) for one in renamed)
+    (data / "chat.jsonl").write_text(lines + "\n", encoding="utf-8-sig")
+    assert instruct(data, skip=True)[0] == expected
+    renamed[0]["images"] *= 2
+    (data / "chat.jsonl").write_text("\n".join(json.dumps(one) for one in renamed))
+    found, faults = instruct(data, skip=True)
+    assert (len(found), faults[0]) == (4, "chat.jsonl[0]: 2 images, and an example has one")
+    (data / "chat.jsonl").write_text("{")
+    with pytest.raises(InputError, match="is no JSON"):
+        instruct(data)

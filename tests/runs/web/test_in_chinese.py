@@ -43,4 +43,4 @@ def test_what_a_run_found(client: Client) -> None:
     for line in (found["Checks"], found["Doubts"]):
         assert not re.search("[A-Za-z]", line), line
     assert "times as" not in found["Headline"]
-    assert "在 7 个进程中测量" in found["Doubts"]
+    assert "共 7 个进程" in found["Doubts"]

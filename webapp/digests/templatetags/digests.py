@@ -66,7 +66,9 @@ def is_of_chosen(match: Mapping[str, Any]) -> bool:
 @register.filter
 def strongest(matches: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
     """Return the matches with the most points, each with its number."""
-    ranked = sorted(enumerate(matches), key=lambda numbered: -numbered[1]["points"])
+    ranked = sorted(
+        enumerate(matches), key=lambda numbered: (is_of_chosen(numbered[1]), -numbered[1]["points"])
+    )
     return ranked[:REASONS]
 
 
