@@ -131,7 +131,8 @@ def django(command: str, arguments: list[str]) -> int:
     except django.db.Error as error:
         from webapp.core.database import REASONS, trouble_of
 
-        if trouble := trouble_of(error):
+        trouble = trouble_of(error)
+        if trouble:
             sys.exit(f"{REASONS[trouble]}: {error}. What was not finished was not changed.")
         raise
     return 0

@@ -47,7 +47,7 @@ class _Run(NamedTuple):
 
     def flat(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Queries, keys and values (batch, heads, r or c, d) and the bias of what is not seen."""
-        bias = torch.zeros(self.seen.shape, dtype=self.q.dtype).masked_fill(~self.seen, -math.inf)
+        bias = self.q.new_zeros(self.seen.shape).masked_fill(~self.seen, -math.inf)
         shape = self.q.shape[:3]
         keys, values = (x.expand(*shape, *x.shape[3:]).flatten(1, 3) for x in self[3:5])
         q, keys, values = map(_by_channel, (self.q.flatten(1, 3), keys, values))
@@ -109,7 +109,7 @@ def _listed(
     blocks = blocks.expand(batch, -1, -1, -1)
     choosing, count, most = blocks.shape[1:]
     k, v = (x.repeat_interleave(choosing // shared, 1) for x in (k, v))
-    origins = torch.zeros(batch) if pattern.origins is None else pattern.origins
+    origins = q.new_zeros(batch) if pattern.origins is None else pattern.origins
     origins = origins.to(q.device, torch.long)[:, None, None, None, None]
     ranges = torch.nn.functional.pad(pattern.ranges[:, 0], (0, -n_q % each))  # (batch or 1, 2, n)
     first, end = torch.unflatten(ranges, 2, (-1, each))[:, :, None, :, :, None].unbind(1)

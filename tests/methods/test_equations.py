@@ -9,7 +9,7 @@ import pytest
 from methods import registry
 
 # What measures, checks or shows the mathematics has none of its own.
-BESIDE = ("bench", "check", "example", "gate", "picture", "spec")
+BESIDE = ("bench", "check", "definitions", "example", "gate", "picture", "spec")
 METHODS = Path(registry.__file__).parent
 
 

@@ -30,6 +30,7 @@ OF_ANY_SITE = {
     "version": [],
 }
 OF_A_SITE = {
+    "corrections": [],
     "digest": [],
     "dumpdata": ["papers.listing"],
     "mcp": ["--help"],

@@ -29,9 +29,12 @@ class Command(BaseCommand):
             for line in lines:
                 self.stdout.write(line)
             return
-        present = set(path.read_text().splitlines()) if path.exists() else set()
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        present = text.split("\n")  # a line of JSON may hold the other ends of line of Unicode
         new = [line for line in lines if line not in present]
-        with path.open("a") as file:
+        with path.open("a", encoding="utf-8") as file:
+            if text and not text.endswith("\n"):
+                file.write("\n")
             file.writelines(f"{line}\n" for line in new)
         disagreeing = sum(bool(cases.disagreement(json.loads(line))) for line in new)
         self.stdout.write(f"{len(new)} cases added; the rules disagree with {disagreeing}.")

@@ -1,11 +1,11 @@
-"""`manage.py link_papers`: link papers to the methods they are about; files need no database."""
+"""`manage.py link_papers`: link papers to methods; with --input it needs no database."""
 
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from webapp.catalog import chips, corrections, evidence, labels, linking
 from webapp.catalog.labels import Label, Text
@@ -37,6 +37,8 @@ class Command(BaseCommand):
         if options["input"]:
             self._file(options)
             return
+        if options["json"] or options["report"]:
+            raise CommandError("--json and --report need --input; nothing was linked.")
         changed = linking.link(Paper.objects.all())
         self.stdout.write(f"{changed} links changed; {chips.refresh()} papers' chips with them.")
 
