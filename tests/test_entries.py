@@ -51,8 +51,7 @@ ENTRIES = {
     "webapp/learning/tfidf.py": OWN,
     "webapp/library/references.py": IMPORTS,
     "webapp/library/views.py": IMPORTS,
-    "webapp/library/zotero.py": OWN,
-    "webapp/library/zotero_reading.py": f"{HIDDEN_TEXT}a_library_at_zotero",
+    "webapp/library/zotero.py": f"{HIDDEN_TEXT}a_library_at_zotero",
     "webapp/core/limits.py": "test_limits.py::test_whose_request_it_is",
     "webapp/operate/tar_backup.py": (
         "operate/test_archive.py::test_backups_of_the_first_version_are_restored"

@@ -100,10 +100,9 @@ def test_the_sample_stays_until_a_day_has_something_for_the_sites_list(
     shown = client.get("/").content.decode()
     assert "Sample day" in shown
     assert Digest.objects.get().matched > 0
-    keywords = Profile.objects.get(is_site=True).keywords
-    rare = keywords[:1]
-    rare[0] |= {"keyword": "cardinality"}
-    Profile.objects.filter(is_site=True).update(keywords=rare)
+    profile = Profile.objects.get(is_site=True)
+    rare = [profile.keywords[0] | {"keyword": "cardinality"}]
+    Profile.objects.filter(is_site=True).update(keywords=rare, ranking=Profile.Ranking.RULES)
     arxiv.behave("normal")
     update(["cs.AI"])
     page = client.get("/").content.decode()
@@ -111,7 +110,7 @@ def test_the_sample_stays_until_a_day_has_something_for_the_sites_list(
     assert "Sample day" in page
     assert "none of them matches" in page
     assert "No paper matches" not in page
-    Profile.objects.filter(is_site=True).update(keywords=keywords)
+    profile.save()
     update(["cs.AI"])
     assert not Paper.objects.filter(is_sample=True).exists()
     assert "Sample day" not in client.get("/").content.decode()

@@ -24,7 +24,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path | None = options["append"]
-        lines = [json.dumps(case, ensure_ascii=False, sort_keys=True) for case in cases.cases()]
+        lines = {
+            json.dumps(case, ensure_ascii=False, sort_keys=True): case for case in cases.cases()
+        }
         if path is None:
             for line in lines:
                 self.stdout.write(line)
@@ -36,5 +38,5 @@ class Command(BaseCommand):
             if text and not text.endswith("\n"):
                 file.write("\n")
             file.writelines(f"{line}\n" for line in new)
-        disagreeing = sum(bool(cases.disagreement(json.loads(line))) for line in new)
+        disagreeing = sum(bool(cases.disagreement(lines[line])) for line in new)
         self.stdout.write(f"{len(new)} cases added; the rules disagree with {disagreeing}.")
