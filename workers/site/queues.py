@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Timer
 from types import MethodType
 from typing import Any
@@ -17,7 +18,6 @@ from celery import bootsteps
 from celery.concurrency import thread
 from celery.concurrency.base import apply_target
 from celery.worker import state
-from kombu.asynchronous import get_event_loop
 from kombu.common import ignore_errors
 
 log = logging.getLogger(__name__)
@@ -62,10 +62,18 @@ class QueueConsumers(bootsteps.StartStopStep):
 
 def _idle(queue: str) -> Callable[[Any], bool]:
     def can_consume(_: Any) -> bool:
-        reserved = tuple(state.reserved_requests)
-        return all(request.delivery_info.get("routing_key") != queue for request in reserved)
+        return all(request.delivery_info.get("routing_key") != queue for request in _reserved())
 
     return can_consume
+
+
+def _reserved() -> tuple[Any, ...]:
+    """Return the tasks that run or wait here: a set that threads change while it is read."""
+    while True:
+        try:
+            return tuple(state.reserved_requests)
+        except RuntimeError:  # its size changed
+            continue
 
 
 class ThreadPool(thread.TaskPool):
@@ -73,7 +81,27 @@ class ThreadPool(thread.TaskPool):
 
     Nothing can end a thread that hangs but the end of its process: it ends, and its supervisor
     starts it again. Every task tolerates that, as it does a kill.
+
+    Celery's loop sleeps for up to a second while nothing arrives. A byte in a pipe wakes it when a
+    task ends, so that the next message of its queue is taken at once.
     """
+
+    def on_start(self) -> None:
+        """Start the threads, and open the pipe."""
+        super().on_start()
+        self.ended, self.wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def register_with_event_loop(self, loop: Any) -> None:
+        """Let the end of a task wake the loop; asked again after each lost connection."""
+        loop.add_reader(self.ended, self._empty)
+
+    def _empty(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self.ended, 4096)
+
+    def _wake_loop(self, _: Future[None]) -> None:
+        with suppress(BlockingIOError):  # full: the loop has not slept since
+            os.write(self.wake, b".")
 
     def on_apply(
         self, target: Callable[..., Any], *given: Any, timeout: float | None = None, **more: Any
@@ -94,7 +122,7 @@ class ThreadPool(thread.TaskPool):
                     limit.cancel()
 
         future = self.executor.submit(run)  # type: ignore[attr-defined] # the stubs lack it
-        future.add_done_callback(_wake_loop)
+        future.add_done_callback(self._wake_loop)
         return thread.ApplyResult(future)  # type: ignore[attr-defined] # nor this
 
 
@@ -102,9 +130,3 @@ def _end_process(seconds: float) -> None:
     log.error("A task ran for more than %.0f s: this worker ends, to be started again", seconds)
     logging.shutdown()
     os._exit(1)
-
-
-def _wake_loop(_: Future[None]) -> None:
-    """Let the queue's next message be taken at once: Celery's loop may sleep for a second."""
-    if loop := get_event_loop():
-        loop.call_soon(lambda: None)

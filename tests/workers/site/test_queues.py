@@ -94,6 +94,22 @@ def test_a_worker_without_options_serves_every_queue(
 
 
 @pytest.mark.slow
+def test_the_next_message_is_taken_when_a_task_ends(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: Any
+) -> None:
+    """Not when Celery's loop wakes by itself, which may take a second."""
+    with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
+        rig.start("two", "-A", "workers.site.app", "worker", "-Q", "quick,mail", "-P", "threads")
+        tasks.app().send_task("health.token", queue="quick")
+        client = tasks.app().connection().default_channel.client
+        heard = Heartbeat.objects.filter(kind="queue", name="quick")
+        wait_for(heard.exists, 90, "a worker that runs")
+        for _ in range(60):
+            tasks.app().send_task("health.token", queue="quick")
+        wait_for(lambda: client.llen("quick") == 0, 20, "sixty tasks in twenty seconds")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [("-P", "threads", "-c", "2"), ("-P", "prefork", "-c", "2")])
 def test_a_sign_in_link_waits_for_no_look_up_in_the_same_worker(
     tmp_path: Path, django_db_setup: None, django_db_blocker: Any, pool: tuple[str, ...]
