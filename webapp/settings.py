@@ -188,7 +188,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # else anyone who reaches Redis cou
 # work for a reader, hours of work for all, requests to arXiv within its limit, mail, what bench
 # workers say, minutes of a model.
 QUEUES = ["quick", "bulk", "arxiv", "mail", "events", "summaries"]
-SMALL_QUEUES = ["quick", "events", "mail", "arxiv"]  # they wait more than they work
+SMALL_QUEUES = ["quick", "mail", "arxiv"]  # they wait more than they work
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 _TASKS_OF = {
     "bulk": (

@@ -59,7 +59,7 @@ class Reader(threading.Thread):
                 if not kept:
                     self.broken.add(paper)
                     papers.remove(paper)
-                self.stopping.wait(1.0)  # two readers in a hurry
+                self.stopping.wait(0.2)
 
     def _post(
         self, client: httpx.Client, where: str, form: dict[str, str], may: set[Any], wanted: object

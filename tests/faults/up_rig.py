@@ -23,14 +23,15 @@ ROLES = {
     "redis": "redis-server",
     "web": "assay-web",
     "site": "assay-site",
+    "events": "assay-events",
     "bulk": "assay-bulk",
     "summaries": "assay-summaries",
     "beat": "assay-beat",
     "bench": "methods.worker.app",
 }
 
-SMALL_QUEUES = ("quick", "arxiv", "mail", "events")  # threads of one process
-QUEUES = (*SMALL_QUEUES, "bulk", "summaries")
+SMALL_QUEUES = ("quick", "arxiv", "mail")  # threads of one process
+QUEUES = (*SMALL_QUEUES, "events", "bulk", "summaries")
 
 
 class UpRig(Rig):

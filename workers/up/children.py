@@ -53,6 +53,8 @@ def children(listener: int, *, ml: bool, model: LocalModel | None = None) -> Ite
     small = ",".join(settings.SMALL_QUEUES)
     threads = ("--pool", "threads", "--concurrency", str(len(settings.SMALL_QUEUES)))
     yield Child("site", _celery("worker", "--queues", small, *threads, *level))
+    # Apart: while a thread learns from a reader, the others of its process hardly run.
+    yield _site_worker("events", "--pool", "threads", "--concurrency", "1", *level)
     yield _site_worker("bulk", *level, "--max-memory-per-child", BULK_KIB)
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
