@@ -22,7 +22,7 @@ from .rows import draw_rows
 from .style import STYLE
 from .words import check_value, interval, tensor
 
-MOST = 8  # variants of one chart
+MAX_VARIANTS = 8  # of one chart
 
 
 def draw(
@@ -75,7 +75,7 @@ def parts(series: Series) -> list[Series]:
     base = drawn & {series.baseline}
     rest = [variant for variant in series.variants if variant.name in drawn - base]
     rest.sort(key=lambda variant: not variant.ours)
-    room = MOST - len(base)
+    room = MAX_VARIANTS - len(base)
     made = []
     for first in range(0, max(1, len(rest)), room):
         chosen = base | {variant.name for variant in rest[first : first + room]}

@@ -126,8 +126,8 @@ def attend(  # noqa: PLR0917 - as the operator
 
         return flex.attend(q, k, v, read, scoring)
     if not _recorded(q, k, v, scoring.sinks):  # the operator costs a decoded token a third more
-        found: tuple[Tensor, Tensor] = _module(backend, q).forward(q, k, v, read, scoring)
-        return found
+        output: tuple[Tensor, Tensor] = _module(backend, q).forward(q, k, v, read, scoring)
+        return output
     options = read.query_block, read.key_block, scoring.scale, scoring.cap, backend
     groups = read.ranges, read.blocks, read.origins, scoring.sinks, read.heads, read.strides
     out, lse = torch.ops.assay.attention(q, k, v, *groups, *options)

@@ -102,3 +102,24 @@ def test_the_page_of_a_paper_leads_there(client: Client) -> None:
     profile("Secret", owner=other, words=["owls"])
     assert list(answers(client)) == ["Assay"]
     assert client.get("/papers/2603.99999/why-not/").status_code == 404
+
+
+def test_a_hostile_title_is_sanitised(client: Client) -> None:
+    hostile = "Owls <script>alert(1)</script><img src=x onerror=alert(1)>"
+    announce(MONDAY, paper(1, title="Owls", abstract=ABSTRACT))
+    Paper.objects.update(title_html=hostile)
+    page = client.get("/papers/2603.00001/why-not/").content.decode()
+    assert "Owls" in page
+    assert "alert(1)</script>" not in page
+    assert "onerror" not in page
+
+
+def test_a_list_of_a_day_without_its_announcement_is_explained_by_another_day(
+    client: Client,
+) -> None:
+    """As after an upgrade that lost a listing: the page answers."""
+    announce(MONDAY, paper(1, title="Owls", abstract=ABSTRACT))
+    [announced] = Paper.objects.all()
+    digest = factories.make_digest(site_profile(), [announced])
+    digest.entries.update(also_mentioned=True)
+    assert client.get("/papers/2603.00001/why-not/").status_code == 200

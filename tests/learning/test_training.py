@@ -1,4 +1,4 @@
-"""What saved papers share counts more than what each of them has beside."""
+"""Terms that saved papers share count more than those that each has alone."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def lines(path: Path, texts: dict[str, Any]) -> Iterator[tuple[list[str], Any]]:
 
 
 def outcome(fields: list[str], text: Any) -> str:
-    """What a page says of a claim or a first sentence."""
+    """Return the words of a page on a claim or a first sentence."""
     from webapp.summaries.agreement import check_claim, check_statement
     from webapp.summaries.details import not_given
     from webapp.summaries.schema import ClaimedNumber

@@ -47,10 +47,8 @@ def _explain(paper: Paper, feed: Profile, dates: list[Date]) -> Explanation:
         return Explanation(feed, entry.digest.date, is_listed=True)
     if not dates:
         return Explanation(feed, None, _("It was in no announcement that this site has read."))
-    date = entry.digest.date if entry else dates[0]
-    announced = next(
-        announcement for announcement in announced_on(date) if announcement.paper == paper
-    )
+    date = entry.digest.date if entry and entry.digest.date in dates else dates[0]
+    [announced] = announced_on(date, paper=paper)
     try:
         rules = rules_of(feed)
     except ProfileError as error:

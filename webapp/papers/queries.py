@@ -43,14 +43,18 @@ class Announced(Card):
     categories: tuple[str, ...] = ()  # those that announced it, in alphabetical order
 
 
-def announced_on(date: date, categories: list[str] | None = None) -> list[Announced]:
+def announced_on(
+    date: date, categories: list[str] | None = None, paper: Paper | None = None
+) -> list[Announced]:
     """Every paper announced on `date`, in the order of identifiers; two queries.
 
     All listings of the day are merged first (new > cross > replace > replace-cross): a paper
     cross-listed in one and new in another is new. `categories` limits the papers to those announced
-    in one of them, never the merging.
+    in one of them, never the merging; `paper` limits them to one.
     """
     announcements = Announcement.objects.filter(listing__date=date)
+    if paper is not None:
+        announcements = announcements.filter(paper=paper)
     if categories is not None:
         in_categories = announcements.filter(listing__category__in=categories)
         announcements = announcements.filter(paper__in=in_categories.values("paper"))

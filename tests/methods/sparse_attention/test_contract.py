@@ -147,7 +147,7 @@ BEAMS = GREEDY | {"num_beams": 3}
 
 @lru_cache(maxsize=99)
 def expected(family: str, selector: str, row: int, beams: bool, full: bool) -> list[int]:
-    """What the reference writes, without a cache."""
+    """Return the tokens that the reference generates, without a cache."""
     model, options = reference(family, selector, full=full), BEAMS if beams else GREEDY
     out: Tensor = model.generate(ROWS[row], use_cache=False, **options)
     return out[0, ROWS[row].shape[1] :].tolist()
