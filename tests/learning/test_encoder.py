@@ -186,7 +186,9 @@ def test_an_answer_that_is_none_is_an_error(server: HTTPServer, body: str) -> No
         encoder.encode(["a text"])
 
 
-def test_vectors_make_way_for_a_build(papers: list[Paper], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_make_way_for_a_build(
+    papers: list[Paper], server: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are made at the lowest priority, and not while a build waits for the same queue."""
     monkeypatch.setattr(vectors, "BATCH", 1)
     encode, store, nice = encoder.encode, vectors.store, list[int]()

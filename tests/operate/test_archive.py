@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -99,6 +100,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Path]:
     said = site.manage("backup", folder / "site.export")
     assert "rows of" in said.stdout, said.stderr
     return site, folder / "site.export"
+
+
+@pytest.fixture(autouse=True)
+def _close_lost_connections() -> None:
+    """Close those of threads that ended in earlier tests: each holds the file of SQLite."""
+    gc.collect()
 
 
 def contents(file: Path) -> dict[str, bytes]:

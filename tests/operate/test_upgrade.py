@@ -79,14 +79,18 @@ class Site:
         return {name for name in names if not name.startswith("before-upgrade-")}
 
 
+# A fork ends without closing its connection, which would leave the files of SQLite's log.
 UPGRADE = """
 import sys
+from django.db import connection
 from webapp.core.database import DatabaseError
 from webapp.operate.upgrade import upgrade
 try:
     print(upgrade())
 except DatabaseError as error:
     sys.exit(str(error))
+finally:
+    connection.close()
 """
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from methods.charts import MOST
 from methods.protocol import Flag, Point, Variant
 from tests.runs import scenes
 from webapp.runs.web.present import checks_of, findings, shown
@@ -84,7 +83,7 @@ def test_points_at_a_single_place_are_rows_of_one_chart(client) -> None:
 def test_variants_after_the_eighth_are_folded() -> None:
     series = scenes.latency()
     one = series.variants[0]
-    names = [f"extra{i}" for i in range(MOST)]
+    names = [f"extra{i}" for i in range(8)]
     extra = tuple(one.model_copy(update={"name": n, "label": n, "ours": False}) for n in names)
     points: list[Point] = list(series.points)
     points += [series.points[0].model_copy(update={"variant": name}) for name in names]
