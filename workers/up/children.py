@@ -16,6 +16,7 @@ from django.conf import settings
 
 from webapp import env
 from webapp.core import connections
+from webapp.operate import local_model
 from workers.up import install_ml, redis
 from workers.up.local_model import LOCAL_BENCH, LocalModel, run_requested
 from workers.up.supervisor import Child
@@ -59,7 +60,10 @@ def children(listener: int, *, ml: bool, model: LocalModel | None = None) -> Ite
     yield Child("beat", _celery("beat", *level))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
-    yield Child("model", model.run if model is not None else run_requested)
+    if model is not None:
+        yield Child("model", model.run)
+    else:
+        yield Child("model", run_requested, when=lambda: local_model.requested() != "")
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_PROCESSES))
     yield replace(models, when=_is_model_connected)
     if ml:
