@@ -1,8 +1,8 @@
 """Finds the methods: every folder of this package that holds a ``spec.py``, and installed ones.
 
 An installed distribution brings a method by an entry point of the group ``assay.methods``: its name
-is the method's, its value the package with the ``spec.py``. A folder here goes before it; one that
-cannot be imported is left out, with a warning.
+is the method's, its value the package with the ``spec.py``. A folder here goes before it. A package
+whose specification raises, exits, hangs or is none is left out, with a warning.
 
 Looking costs a directory listing; a method's specification is imported when it is asked for, its
 model code when it is run. Only the standard library is imported here: the site, the command line
@@ -16,8 +16,10 @@ import importlib.util
 import pkgutil
 import sys
 import warnings
+from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, UnknownNameError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["UnknownNameError", "all_methods", "find", "folder", "get", "load", "package", "slugs"]
 
 ENTRY_POINTS = "assay.methods"
+LOAD_SECONDS = 10.0  # for the specification of another's package
 PACKAGE = __name__.rpartition(".")[0]
 
 
@@ -69,21 +72,42 @@ def _installed() -> dict[str, str]:
     """Packages of installed distributions, by the name of the method they bring."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - costs more than this module
 
-    found = {}
-    for one in entry_points(group=ENTRY_POINTS):
-        try:
-            spec = importlib.import_module(f"{one.value}.spec")
-            if spec.METHOD.slug != one.name:
-                raise ValueError(f"its specification calls itself {spec.METHOD.slug!r}")
-        except Exception as error:  # whatever another's package does, ours go on
+    packages = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        if problem := _problem(entry.name, entry.value):
             warnings.warn(
-                f"The method {one.name!r} of the installed package {one.value!r} is left out: "
-                f"{type(error).__name__}: {error}",
+                f"The method {entry.name!r} of the installed package {entry.value!r} is left out: "
+                f"{problem}",
                 stacklevel=2,
             )
         else:
-            found[one.name] = one.value
-    return found
+            packages[entry.name] = entry.value
+    return packages
+
+
+def _problem(slug: str, package: str) -> str:
+    """Import the specification of another's package; return why it is of no use, or ""."""
+    problems = [f"its specification was not imported within {LOAD_SECONDS:.0f} s"]
+
+    def load() -> None:
+        try:
+            method = importlib.import_module(f"{package}.spec").METHOD
+            from .spec import Method  # noqa: PLC0415 - costs more than this module
+
+            if not isinstance(method, Method):
+                raise TypeError(f"its METHOD is a {type(method).__name__}, no Method")
+            if method.slug != slug:
+                raise ValueError(f"its specification calls itself {method.slug!r}")
+        except BaseException as error:  # sys.exit, too: whatever another's package does, ours go on
+            problems[0] = f"{type(error).__name__}: {error}"
+        else:
+            problems[0] = ""
+
+    loading = Thread(target=load, name=f"load {slug}", daemon=True)
+    with redirect_stdout(sys.stderr):  # standard output may carry JSON or a protocol
+        loading.start()
+        loading.join(LOAD_SECONDS)
+    return problems[0]
 
 
 @cache

@@ -17,7 +17,7 @@ from methods import protocol
 from methods.protocol.messages import _signature
 from tests.runs import saying
 from webapp.runs import broker, keys, record
-from webapp.runs.models import Run, Worker
+from webapp.runs.models import Run, StandingMeasurement, Worker
 from webapp.runs.record import store_event
 
 pytestmark = pytest.mark.django_db
@@ -98,3 +98,28 @@ def test_a_heartbeat_of_a_run_without_an_id_of_ours_is_stored() -> None:
     message = {**saying.beat("one", "boot", 1), "run": "no-uuid", "token": "t"}
     assert record.record_heartbeat(signed(protocol.Heartbeat, message))
     assert Worker.objects.get(name="one").boot == "boot"
+
+
+def test_a_false_figure_stands_until_another_worker_measures_the_same() -> None:
+    """Its signature is right, so nobody can tell; sent once more it changes nothing."""
+    for name in ("one", "two"):
+        saying.live_worker(name)
+
+    def measured(worker: str, median: float) -> tuple[Run, list[dict[str, Any]]]:
+        run = saying.dispatched(preset="full")
+        bodies = (saying.started(), saying.check(), saying.series(median=median), saying.result())
+        messages = [saying.say(run, seq, body, worker) for seq, body in enumerate(bodies)]
+        for message in messages:
+            store_event(message)
+        run.refresh_from_db()
+        return run, messages
+
+    lie, messages = measured("one", 1e-6)
+    standing = StandingMeasurement.objects.select_related("series__run__worker")
+    assert standing.get().series.run == lie
+    truth, _ = measured("two", 1.0)
+    assert standing.get().series.run == truth
+    for message in messages:
+        store_event(message)
+    assert standing.get().series.run == truth
+    assert (lie.worker.name, truth.worker.name) == ("one", "two")  # both runs say who measured

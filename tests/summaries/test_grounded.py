@@ -24,8 +24,7 @@ from webapp.summaries.client import Server
 from webapp.summaries.html_text import sections_of_html
 from webapp.summaries.models import Claim, Summary
 from webapp.summaries.paper_text import PaperText
-from webapp.summaries.render import render_summary
-from webapp.summaries.schema import PaperSummary
+from webapp.summaries.passages import Passages
 from webapp.summaries.summarise import summarise
 from webapp.ui import markup
 
@@ -466,36 +465,91 @@ READINGS = ("Robots in kitchens profit, too.", "It needs no labels.", "A rule of
 
 def _statement(item: HtmlElement) -> str:
     """Return the text of a line before its passage or mark."""
-    line = item.xpath("string(.)").partition("In the paper")[0].partition("The model’s reading")[0]
+    line = item.xpath("string(.)")
+    for mark in ("In the paper", "The model’s reading", "论文原文", "模型的解读"):
+        line = line.partition(mark)[0]
     return " ".join(line.split())
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+def _lines(html: str) -> dict[str, HtmlElement]:
+    """Return the lines of a summary by their text."""
+    parts = fragments_fromstring(html)
+    return {_statement(item): item for part in parts for item in part.iter("li")}
+
+
 def test_each_sentence_names_its_passage_or_is_marked_as_the_models_reading(
-    paper: Paper, model: OpenAIServer, client: Client, language: str
+    paper: Paper, model: OpenAIServer, client: Client
 ) -> None:
     good: dict[str, Any] = answer(GOOD[:2])
     good["contributions"]["advantages"] += READINGS
     model.given = json.dumps(good)
-    summary = summarised(paper)
-    sections = [(part.title, part.text) for part in sections_of_html(HTML.encode())]
-    truth = PaperText(paper.title, ABSTRACT, sections)
-    given = PaperSummary.model_validate(good)
-    columns, _ = render_summary(given, truth, language)
-    lines = fragments_fromstring(columns["html"] if language == "zh" else summary.html)
-    items = [item for part in lines for item in part.iter("li")]
-    if language == "zh":
-        assert items
-        assert not any(item.xpath(".//details | .//small") for item in items)
-        return
-    by_text = {_statement(item): item for item in items}
+    items = _lines(summarised(paper).html)
     for statement, beginning in PASSAGES.items():
-        [quote] = by_text[statement].xpath("./details/blockquote")
+        [quote] = items[statement].xpath("./details/blockquote")
         assert quote.text_content().strip().startswith(beginning)
-        assert not by_text[statement].xpath("./small")
+        assert not items[statement].xpath("./small")
     for statement in READINGS:
-        assert by_text[statement].xpath("./small")[0].text_content() == "The model’s reading"
-    assert all(len(item.xpath("./details | ./small")) == 1 for item in items)
+        assert items[statement].xpath("./small")[0].text_content() == "The model’s reading"
+    assert all(len(item.xpath("./details | ./small")) == 1 for item in items.values())
     page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
     assert "Each number was found in the paper’s text. The sentences" not in page
     assert page.count("<blockquote>") >= len(PASSAGES)
+
+
+# Chinese sentences by what they share with the English paper.
+CHINESE = {
+    "规划延迟从 840 ms 降低到 215 ms。": LATENCY,
+    "DroneBench 上的成功率为 57.9%，而 ReAct 为 30.6%。": SUCCESS,
+    "在 AirNav 上比 ToolPlanner 高 12.4 个百分点。": "Agent4Drone outperforms ToolPlanner by 12.4",
+    "模型在4块A100 GPU上训练，批大小为64。": "All models are trained on 4 A100 GPUs",
+    "显存占用降至6.25GB。": MEMORY,
+    "AirNav": "Agent4Drone outperforms ToolPlanner by 12.4 points on AirNav.",
+}
+CHINESE_READINGS = (
+    "小模型足以完成规划任务。",  # nothing that both texts could have
+    "Agent4Drone 不需要任何标注数据。",  # a name alone
+    "在 AirNav 上 Agent4Drone 的延迟为 99 ms。",  # a number that is not there
+    "DroneBench 上的成功率为 57.9%，延迟为 215 ms。",  # numbers of two sentences
+    "训练使用 4 台机器。",  # a digit that stands somewhere
+)
+
+
+def test_a_chinese_sentence_rests_on_its_numbers_names_and_formulae(
+    paper: Paper, model: OpenAIServer, client: Client
+) -> None:
+    written = "本文提出 Agent4Drone，用小型语言模型为无人机规划，成功率达到 57.9%。"
+    model.given = json.dumps(
+        answer(
+            GOOD[:2],
+            gist=written,
+            contributions__problem=["无人机的规划速度太慢。"],
+            contributions__method=["剪枝缓存。"],
+            contributions__advantages=[*CHINESE, *CHINESE_READINGS],
+            results__key_numbers=[],
+            results__against_baselines=[],
+            results__ablations=[],
+            conclusions__findings=["小模型足够。"],
+            conclusions__limitations=["仅测试了英语输入。", "仅在 DroneBench 和 AirNav 上测试。"],
+        )
+    )
+    server = Server.configured()
+    assert server is not None
+    queue.request([paper], "zh", server)
+    summarise(queue.ready()[0])
+    items = _lines(Summary.objects.get().html)
+    for statement, beginning in CHINESE.items():
+        [quote] = items[statement].xpath("./details/blockquote")
+        assert quote.text_content().strip().startswith(beginning), statement
+    for statement in CHINESE_READINGS:
+        assert items[statement].xpath("string(./small)") == "模型的解读", statement
+    assert not [statement for statement in items if "测试" in statement]  # no passage has both
+    page = client.get(f"/papers/{paper.arxiv_id}/?language=zh").content.decode()
+    assert "论文原文" in page
+
+
+def test_a_formula_in_a_chinese_sentence_finds_its_passage() -> None:
+    english = "Attention costs $O(n^2 d)$ operations. Ours costs $O(n \\log n)$ of them."
+    passages = Passages(PaperText("Title", english, []))
+    assert passages.passage("该方法的复杂度为 $O(n \\log n)$，即 KV 更少。") == ""
+    statement = "Ours 的复杂度为 $O(n\\log n)$。"
+    assert passages.passage(statement) == "Ours costs $O(n \\log n)$ of them."

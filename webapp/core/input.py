@@ -1,5 +1,6 @@
 """Cleans request parameters before any view reads them."""
 
+from hashlib import sha256
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, QueryDict
@@ -27,6 +28,11 @@ class CleanInputMiddleware(MiddlewareMixin):
 def number_in(text: str) -> int:
     """The number in a field of up to nine digits; else 0, which is no row's key."""
     return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def fingerprint(values: object) -> str:
+    """Return a short hash of the values that a form shows: by it a stale window is noticed."""
+    return sha256(repr(values).encode()).hexdigest()[:16]
 
 
 def _cleaned(given: QueryDict) -> QueryDict:

@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Lower
 from django.utils.translation import gettext
 
-from webapp.core.input import number_in
+from webapp.core.input import fingerprint, number_in
 from webapp.digests.models import LearnedModel
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star, ZoteroItem
 from webapp.papers.models import Paper
@@ -122,6 +122,11 @@ def papers(keys: Sequence[int]) -> list[Paper]:
     """The papers of these keys, in their order."""
     papers = Paper.objects.in_bulk(keys)
     return [papers[key] for key in keys if key in papers]
+
+
+def panel_state(entry: LibraryEntry, lists: set[int]) -> str:
+    """Return a short hash of a paper's note, tags and lists, as its page shows them."""
+    return fingerprint((entry.note, entry.tags, sorted(lists)))
 
 
 def tags(reader: User) -> list[tuple[str, int]]:

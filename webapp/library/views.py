@@ -97,7 +97,7 @@ def forget(request: HttpRequest, reader: User) -> HttpResponse:
 def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     """Mark a paper as read (`read=1`) or unread (`read=0`), or set its note, tags and lists."""
     paper = find_paper(arxiv_id)
-    marks = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
+    marks = LibraryEntry.objects.select_for_update().get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
         is_read = request.POST["read"] != "0"
         marks.read_at = (marks.read_at or timezone.now()) if is_read else None
@@ -109,20 +109,33 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
             wrong = f"{_(str(form[field].label))}: {' '.join(map(str, errors))}"
             messages.error(request, wrong + " " + _("Nothing was saved."))
         return back(request, "/library/", "#library")
-    marks.note, marks.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
-    marks.save(update_fields=["note", "tags", "changed_at"])
+    note, tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
     mine = ReadingList.objects.filter(reader=reader)
+    chosen = set(map(number_in, request.POST.getlist("lists")))
+    held = set(mine.filter(papers=paper).values_list("pk", flat=True))
+    state = queries.panel_state(marks, held)
+    if request.POST.get("seen", state) != state:  # the form is older than what another window wrote
+        note, tags, chosen = _joined(marks.note, note), [*marks.tags, *tags], chosen | held
+        messages.warning(request, _("Another window had changed this: both versions are kept."))
+    marks.note, marks.tags = note, list(dict.fromkeys(tags))
+    marks.save(update_fields=["note", "tags", "changed_at"])
     name = form.cleaned_data["new_list"].strip()
     if name and mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():
         most = _("The limit is %(most)d lists. Delete one to create another.")
         messages.error(request, most % {"most": MAX_LISTS})
     elif name:
         ReadingList.objects.get_or_create(reader=reader, name=name)[0].papers.add(paper)
-    chosen = set(map(number_in, request.POST.getlist("lists")))
     for listed in mine.exclude(name=name):
         (listed.papers.add if listed.pk in chosen else listed.papers.remove)(paper)
     messages.success(request, "Saved in your library.")
     return back(request, "/library/", "#library")
+
+
+def _joined(stored: str, note: str) -> str:
+    """Return two versions of a note as one, without what one repeats of the other."""
+    if note in stored:
+        return stored
+    return note if stored in note else f"{stored}\n\n{note}"
 
 
 @for_readers("GET", "HEAD", "POST")

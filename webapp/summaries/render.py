@@ -71,11 +71,8 @@ class _Marking:
         """Return the lines to show, each with the passage of the paper that it rests on.
 
         A limitation without one is not shown: models invent these ("Only English was tested").
-        The words of a Chinese line are in no English paper, so there none has a passage.
         """
         statements: list[str] = getattr(section, key)
-        if self.language == "zh":
-            return [SummaryLine(self.line(statement)) for statement in statements]
         shown = []
         for statement in statements:
             passage = self.passages.passage(plain(statement))

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import chain, count
+from secrets import token_hex
 from typing import Annotated, Any
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from pydantic import (
@@ -206,8 +208,16 @@ def save_settings(profile: Profile, new: ProfileSettings) -> None:
     """Save a profile with these settings; a new one gets a slug by its name."""
     for name, value in new.model_dump(mode="json").items():
         setattr(profile, name, value)
-    profile.slug = profile.slug or free_slug(new.name)
-    profile.save()
+    if profile.slug:
+        profile.save()
+        return
+    profile.slug = free_slug(new.name)
+    try:
+        with transaction.atomic():
+            profile.save()
+    except IntegrityError:  # another window has taken it meanwhile
+        profile.slug += f"-{token_hex(3)}"
+        profile.save()
 
 
 def free_slug(name: str) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from webapp.core.hooks import Hook
+from webapp.core.input import fingerprint
 from webapp.digests.build import build
 from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
@@ -94,15 +95,20 @@ def profile_to_change(reader: User, slug: str) -> Profile:
 
 
 def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpResponse:
-    """Show the form with a preview of its effect, or redirect once it is saved."""
+    """Show the form with a preview of its effect, or redirect once it is saved.
+
+    A form that was opened before another window changed the feed is not saved at once.
+    """
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
     initial = ProfileForm.initial_of(profile)
+    seen = fingerprint(initial)
+    is_stale = profile is not None and request.POST.get("seen", seen) != seen
     if q or category:
         initial |= initial_of_search(q, category)
     owner = profile.owner_id if profile else reader.pk
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="", owner=owner)
     valid = form.is_bound and form.is_valid()
-    if valid and "save" in request.POST:
+    if valid and "save" in request.POST and not is_stale:
         saved = _save(reader, profile, form)
         message = _("“%(name)s” is saved.")
         messages.success(request, message % {"name": saved.name})
@@ -119,11 +125,13 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         "profile": profile,
         "form": form,
         "previewed": valid,
+        "seen": seen,
+        "is_stale": is_stale,
         "lost": lost_of_search(q),
         "frequencies": {keyword.keyword: keyword.frequency for keyword in keywords},
         "changes": changes,
     }
-    status = 422 if form.is_bound and not valid else 200
+    status = 422 if form.is_bound and not valid else 409 if is_stale else 200
     return render(request, "digests/profile_form.html", context, status=status)
 
 

@@ -37,13 +37,15 @@ def library_panel(context: RequestContext, paper: Paper) -> dict[str, object]:
         return {}
     entry = LibraryEntry.objects.filter(reader=reader, paper=paper.pk).first() or LibraryEntry()
     holding = ReadingList.papers.through.objects.filter(readinglist=OuterRef("pk"), paper=paper.pk)
+    lists = list(ReadingList.objects.filter(reader=reader).annotate(holds=Exists(holding)))
     initial = {"note": entry.note, "tags": ", ".join(entry.tags)}
     return {
         "request": context["request"],
         "paper": paper,
         "entry": entry,
         "form": EntryForm(initial=initial, label_suffix="", auto_id="library_%s"),
-        "lists": ReadingList.objects.filter(reader=reader).annotate(holds=Exists(holding)),
+        "lists": lists,
+        "seen": queries.panel_state(entry, {listed.pk for listed in lists if listed.holds}),
     }
 
 
