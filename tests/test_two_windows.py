@@ -96,9 +96,7 @@ def test_a_feed_that_another_window_deleted_is_not_found(client: Client, reader:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_windows_that_name_a_new_feed_alike_make_two(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_windows_that_name_a_new_feed_alike_make_two(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = factories.make_reader("ada")
     both_wait(monkeypatch, validation, "free_slug")
     sent = {**_new_feed(), "save": "1"}
@@ -181,7 +179,7 @@ def test_no_form_ends_in_an_error_when_a_second_window_sends_it_too(
 
 
 def _paper_key(identifier: str) -> int:
-    from webapp.papers.models import Paper  # noqa: PLC0415
+    from webapp.papers.models import Paper
 
     return Paper.objects.get(arxiv_id=identifier).pk
 

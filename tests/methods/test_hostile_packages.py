@@ -23,7 +23,6 @@ PACKAGES = {
     "a_class": "class METHOD: slug, title, description, benchmarks = 'a_class', 1, None, ()",
     "renamed": SPEC + "METHOD = Method(slug='seps', title='', description='')",
     "nameless": SPEC + "METHOD = Method(slug='../x', title='', description='')",
-    "endless": SPEC + "METHOD = Method(slug='endless', title='', description='', papers=iter(int, 1))",
     "loses_torch": "import no_such_module_anywhere",
 }
 GOOD = SPEC + (

@@ -93,7 +93,7 @@ def _nearest(words: set[str], texts: Iterable[tuple[str, set[str]]]) -> tuple[st
 def _anchors(text: str) -> set[str]:
     """Return the numbers, names and formulae of a text, the last as "$…" without blanks."""
     formulae = {f"${''.join(fold(source).split())}" for source in _FORMULA.findall(text)}
-    names = {name for name in _ANCHOR.findall(fold(_FORMULA.sub(" ", text)))}
+    names = set(_ANCHOR.findall(fold(_FORMULA.sub(" ", text))))
     return formulae | (names - _GENERAL)
 
 

@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.template.context import RequestContext
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext, gettext_noop
 
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.terms import keyword_name
@@ -21,6 +22,16 @@ from webapp.papers.proposal import first_clause, informative_sentence, what_it_d
 register = template.Library()
 SCORES = 3  # of one paper, on its page
 REASONS = 2  # shown in a row of the list
+OF_CHOSEN = {
+    "very close": gettext_noop("very close to the papers this feed is about"),
+    "close": gettext_noop("close to the papers this feed is about"),
+    "further": gettext_noop("further from the papers this feed is about"),
+}
+OF_SAVED = {
+    "very close": gettext_noop("very close to what was saved"),
+    "close": gettext_noop("close to what was saved"),
+    "further": gettext_noop("further from what was saved"),
+}
 A_CLAUSE = 150  # characters that two lines of a row hold for sure
 
 
@@ -61,6 +72,18 @@ def matched_text(match: Mapping[str, Any]) -> str:
 def is_of_chosen(match: Mapping[str, Any]) -> bool:
     """True if a match is closeness to the papers chosen for the site's own list."""
     return bool(match["keyword"] == CHOSEN)
+
+
+@register.filter
+def closeness(match: Mapping[str, Any], near: object) -> str:
+    """Return how close a paper is to what was saved; with `near`, a title follows these words."""
+    degree = match.get("closeness")
+    if degree is None:
+        return gettext("like a paper that is not for you:")
+    if near:
+        return gettext("very close to") if degree == "very close" else gettext("close to")
+    words = OF_CHOSEN if is_of_chosen(match) else OF_SAVED
+    return gettext(words.get(degree, words["further"]))
 
 
 @register.filter

@@ -24,6 +24,7 @@ register.filter("translated", gettext)  # words of rows: `templates/ui/words.txt
 
 _clean = lru_cache(maxsize=8192)(markup.sanitise)
 _render = lru_cache(maxsize=1024)(markup.render)
+_drawing = lru_cache(maxsize=32)(markup.sanitise_drawing)
 
 
 @register.filter
@@ -41,7 +42,7 @@ def sanitised_blocks(html: str) -> SafeString:
 @register.filter
 def drawn(svg: str) -> SafeString:
     """An SVG drawing, sanitised."""
-    return mark_safe(markup.sanitise_drawing(svg))  # noqa: S308
+    return mark_safe(_drawing(svg))  # noqa: S308
 
 
 @lru_cache(maxsize=64)
