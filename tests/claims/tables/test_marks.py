@@ -190,3 +190,25 @@ def test_a_number_that_a_colour_runs_into_is_none(run: str) -> None:
     error = f"<span class='ltx_ERROR undefined'>\\cellcolor</span>{run}"
     values = {v.cell.text for v in grid("M | A | B", f"=Wren | {error} | 1.0").values}
     assert values <= {"1.0", "63.55"}
+
+
+@pytest.mark.parametrize("command", ["cellcolor", "rowcolor", "textcolor", "color"])
+@pytest.mark.parametrize(
+    "argument", ["red", "mygray", "ForestGreen", "blue!10!white", "blue!10", "[HTML]EFEFEF", "best"]
+)
+@pytest.mark.parametrize("label", ["Wren", "wren (ours)", "GreenNet", "GPT-4", "R@1", "no RL"])
+def test_no_word_behind_an_unknown_colour_is_lost(command: str, argument: str, label: str) -> None:
+    """Where it is not sure where the name of the colour ends, it stays with the word."""
+    error = f"<span class='ltx_ERROR undefined'>\\{command}</span>{argument}"
+    for written in (f"{error}{label}", f"{error} {label}", f"{error}<b>{label}</b>"):
+        read = grid("M | A", f"={written} | 1.0").values[0].row_label[0]
+        assert read.endswith(label), (written, read)
+        assert label[0].islower() or argument == "best" or read == label, (written, read)
+
+
+@pytest.mark.parametrize("argument", ["best", "second", "ours"])
+def test_a_colour_of_an_own_name_ends_at_a_number(argument: str) -> None:
+    error = f"<span class='ltx_ERROR undefined'>\\cellcolor</span>{argument}"
+    for cell in (f"{error}63.5", f"{error} 63.5", f"{error}<b>63.5</b>", f"{error}-63.5"):
+        (value,) = grid("M | A", f"=Wren | {cell}").values
+        assert value.cell.text.lstrip("-") == "63.5", cell

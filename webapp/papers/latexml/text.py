@@ -68,7 +68,8 @@ class _Reader:
         """Return the text that replaces or opens an element, and put its content on the stack."""
         tail = node.tail or ""
         if _ERROR.search(node.get("class") or ""):
-            tail = without_arguments(node.text or "", tail)
+            is_followed = node.getnext() is not None
+            tail = without_arguments(node.text or "", tail, is_followed=is_followed)
         if node is not self._root and tail:
             self._pending.append(tail)
         if not isinstance(node.tag, str) or _is_hidden(node):
