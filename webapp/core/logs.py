@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable
 
 # Text that looks like a valid secret; the first group is kept.
 _SECRETS = re.compile(
-    r"(/sign-in/)[\w-]{20,}"  # a link that signs in
+    r"(/(?:sign-in|save|end|confirm|lists)/)[\w:%-]{16,}"  # an address that is good by itself
     r"|([?&]key=)[\w-]{16,}"  # of a private feed's address
-    r"|(\b(?:Bearer|Token)\s+)[\w.~+/=-]{8,}"  # of a request's headers
-    r"|(://[^/\s:@]*:)[^@\s/]+(?=@)",  # a password in an address
+    r"|(\bauthorization['\"]?\s*[:=,]\s*b?['\"]?(?:\w+\s+)?)[^\s'\",;]{4,}"  # a request's header
+    r"|(\b(?:Bearer|Token)\s+)[\w.~+/=-]{8,}"
+    r"|(\bBasic\s+)(?=\S*[\d=])[\w+/=]{8,}"
+    r"|(://[^/\s:@]*:)[^\s/]+(?=@)"  # a password in an address, up to its last @
+    r"|(://)[\w-]{16,}(?=@)",  # a token in the place of a user
     re.IGNORECASE,
 )
 _SHORTEST = 8  # characters; a shorter secret might occur inside ordinary words
