@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.template.loader import get_template
 
 from webapp.ui import translations
@@ -190,6 +190,29 @@ def test_a_catalogue_that_cannot_be_written_is_reported(
     os.utime(folder.with_suffix(".mo"), (0, 0))
     translations.compile_catalogues()
     assert "so pages are in English" in caplog.text
+
+
+# What a slip of a hand makes of a catalogue.
+BROKEN = {
+    "a quote too many": 'msgid "a"b"\nmsgstr ""\n',
+    "an unknown word": 'msgid "a"\nmsgstring "b"\n',
+    "half a line": 'msgid "a"\nmsgst',
+    "a conflict": '<<<<<<< HEAD\nmsgid "a"\nmsgstr "b"\n',
+    "bytes of another encoding": 'msgid "a"\nmsgstr "\udcff"\n',
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
+def test_a_catalogue_of_wrong_syntax_is_named(
+    folder: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    folder.write_bytes((folder.read_text() + "\n" + text).encode("utf-8", "surrogateescape"))
+    translations.compile_catalogues()
+    assert f"{folder} cannot be read" in caplog.text
+    assert "in English" not in caplog.text
+    for option in ([], ["--write"], ["--compile"]):
+        with pytest.raises(CommandError, match="cannot be read: "):
+            call_command("translations", *option, stdout=StringIO())
 
 
 # One of each place: a template, a form, a choice of a model, the code, the list of other words.

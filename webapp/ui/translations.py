@@ -11,6 +11,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.apps import apps
 from django.forms.forms import BaseForm
@@ -20,6 +21,9 @@ from django.utils.translation.template import templatize
 
 import webapp
 from assay_common.files import write_whole
+
+if TYPE_CHECKING:
+    from polib import POFile
 
 FOLDER = Path(webapp.__path__[0])
 MARKS = {"_", "gettext", "gettext_lazy", "ngettext", "gettext_noop"}
@@ -32,22 +36,44 @@ log = logging.getLogger(__name__)
 Messages = dict[str, tuple[str, str]]  # by message: its plural or "", and where it is used
 
 
+class CatalogueError(Exception):
+    """A catalogue is not valid; the message names the file and the line."""
+
+
 def catalogues() -> list[Path]:
     """The `.po` file of each language."""
     return sorted(FOLDER.glob("locale/*/LC_MESSAGES/django.po"))
 
 
-def compile_catalogues() -> None:
-    """Make each `.mo` that is missing or older than its `.po`; several processes may at once."""
-    for source in catalogues():
-        target = source.with_suffix(".mo")
-        if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
-            continue
-        import polib  # noqa: PLC0415 - only after a change
+def read(catalogue: Path) -> "POFile":
+    """Read a catalogue. Raises CatalogueError if its syntax or encoding is wrong."""
+    import polib  # noqa: PLC0415 - only after a change
 
+    try:
+        return polib.pofile(str(catalogue), wrapwidth=0)
+    except (OSError, ValueError, LookupError) as error:  # polib's own errors are OSErrors
+        raise CatalogueError(f"{catalogue} cannot be read: {error}") from error
+
+
+def compile_catalogue(source: Path) -> None:
+    """Make the `.mo` of a `.po` if it is missing or older. Raises CatalogueError and OSError."""
+    target = source.with_suffix(".mo")
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        write_whole(target, read(source).to_binary())
+
+
+def compile_catalogues() -> None:
+    """Make every `.mo` that is missing or older; several processes may at once.
+
+    The site starts without a translation that cannot be made.
+    """
+    for source in catalogues():
         try:
-            write_whole(target, polib.pofile(str(source)).to_binary())
+            compile_catalogue(source)
+        except CatalogueError as error:
+            log.warning("Not translated anew, correct this file: %s", error)
         except OSError as error:
+            target = source.with_suffix(".mo")
             log.warning("%s cannot be written, so pages are in English: %s", target, error)
 
 
@@ -62,9 +88,7 @@ def used() -> Messages:
 
 def lacking(catalogue: Path) -> Messages:
     """The messages in use that a catalogue does not translate."""
-    import polib  # noqa: PLC0415 - only for this command
-
-    translated = {entry.msgid for entry in polib.pofile(str(catalogue)).translated_entries()}
+    translated = {entry.msgid for entry in read(catalogue).translated_entries()}
     return {message: about for message, about in used().items() if message not in translated}
 
 

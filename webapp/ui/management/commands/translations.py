@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from webapp.ui import translations
 
@@ -23,10 +23,16 @@ class Command(BaseCommand):
         parser.add_argument("--compile", action="store_true", help="only make the .mo files")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["compile"]:
-            translations.compile_catalogues()
-            return
         for catalogue in translations.catalogues():
+            try:
+                self._handle(catalogue, **options)
+            except translations.CatalogueError as error:
+                raise CommandError(error) from None
+
+    def _handle(self, catalogue: Path, **options: Any) -> None:
+        if options["compile"]:
+            translations.compile_catalogue(catalogue)
+        else:
             language = catalogue.parent.parent.name
             missing = translations.lacking(catalogue)
             self.stdout.write(f"{language}: {len(missing)} messages have no translation")
@@ -38,7 +44,7 @@ class Command(BaseCommand):
     def _write(self, catalogue: Path) -> None:
         import polib  # noqa: PLC0415 - only for this option
 
-        file = polib.pofile(str(catalogue), wrapwidth=0)
+        file = translations.read(catalogue)
         used = translations.used()
         unused = [entry for entry in file if entry.msgid not in used]
         for entry in unused:
