@@ -176,6 +176,13 @@ class Series(Strict):
         compared = any(point.ratio for point in self.points)
         return labels[self.baseline] if self.baseline is not None and compared else ""
 
+    def point_of(self, variant: str, x: float | str | None) -> Point | None:
+        """Return a variant's point at x; without an x the one at its largest, or its only one."""
+        points = [p for p in self.points if p.variant == variant and x in (None, p.x)]
+        if self.x.scale == "category":
+            return points[-1] if points else None
+        return max(points, key=lambda point: float(point.x), default=None)
+
     def heights(self, limit: Limit) -> dict[float | str, float]:
         """Where the limit lies at each x, at the rate of the variant that it names."""
         rates = {p.x: p.ratio.value for p in self.points if p.variant == limit.at and p.ratio}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from methods import registry
 from methods.measure.statistics import geometric_interval
-from methods.protocol import Flag, Point, Ratio
+from methods.protocol import Axis, Flag, Point, Ratio, Series, Variant
 from methods.spec import Answer, Claim, Comparable, Count
-from webapp.catalog.measured import _against
+from webapp.catalog.measured import compared
 from webapp.catalog.verdicts import Word, figure, judge
 
 
@@ -148,22 +149,64 @@ def test_every_claim_of_sparse_attention_has_an_answer_of_its_kind() -> None:
     assert Word.UNTESTABLE not in words.values()
 
 
+def series(*points: Point, direction: str = "higher", scale: str = "linear") -> Series:
+    names = dict.fromkeys(point.variant for point in points)
+    return Series(
+        name="s", title="t", x=Axis(label="x", scale=scale), y=Axis(label="y"), direction=direction,
+        variants=tuple(Variant(name=name, label=name) for name in names), points=points,
+    )  # fmt: skip
+
+
+def other(of: Point, **fields: Any) -> Point:
+    return of.model_copy(update={"variant": "theirs", **fields})
+
+
 def test_another_variant_is_compared_seed_by_seed() -> None:
     """Also where an interval of few seeds is so wide that it begins at nothing."""
     mine = point(0.0, 90.0, ratio=False).model_copy(update={"runs": (20.0, 40.0, 40.0)})
-    theirs = point(0.0, 50.0, ratio=False).model_copy(update={"runs": (10.0, 20.0, 10.0)})
-    (found,) = _against(mine, [theirs])
+    theirs = other(point(0.0, 50.0, ratio=False), runs=(10.0, 20.0, 10.0))
+    found = compared(series(mine, theirs), mine, "theirs")
+    assert found is not None
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(16 ** (1 / 3))  # of 2, 2 and 4
     interval = geometric_interval([2.0, 2.0, 4.0])
     assert (found.ratio.low, found.ratio.high) == pytest.approx(
         (interval.low, interval.high), rel=1e-3
     )
-    assert _against(mine, [theirs.model_copy(update={"runs": ()})]) == []
-    (ends,) = _against(point(8.0, 10.0), [point(4.0, 5.0)])
+    theirs = theirs.model_copy(update={"runs": ()})
+    assert compared(series(mine, theirs), mine, "theirs") is None
+    mine, theirs = point(8.0, 10.0), other(point(4.0, 5.0))
+    ends = compared(series(mine, theirs), mine, "theirs")
+    assert ends is not None
     assert ends.ratio is not None
     assert (ends.ratio.low, ends.ratio.high) == (8 / 5, 10 / 4)
     assert ends.ratio.verdict == "better"
+
+
+@pytest.mark.parametrize("runs", [(), (4.0, 5.0, 4.0)])
+def test_fewer_seconds_than_another_variant_are_better(runs: tuple[float, ...]) -> None:
+    mine = point(4.0, 5.0, ratio=False).model_copy(update={"runs": runs})
+    theirs = other(point(8.0, 10.0, ratio=False), runs=tuple(2 * run for run in runs))
+    found = compared(series(mine, theirs, direction="lower"), mine, "theirs")
+    assert found is not None
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(2.0)
+    assert found.ratio.verdict == "better"
+    worse = compared(series(mine, theirs, direction="lower"), theirs, "ours")
+    assert worse is not None
+    assert worse.ratio is not None
+    assert worse.ratio.value == pytest.approx(0.5)
+    assert worse.ratio.verdict == "no difference shown"
+
+
+@pytest.mark.parametrize("order", list(permutations((256.0, 1024.0, 4096.0))))
+def test_without_an_x_the_point_at_the_largest_answers(order: tuple[float, ...]) -> None:
+    points = [point(1.0, 2.0).model_copy(update={"x": x}) for x in order]
+    answering = series(*points).point_of("ours", None)
+    assert answering is not None
+    assert answering.x == 4096.0
+    assert series(*points).point_of("ours", 256.0) == points[order.index(256.0)]
+    assert series(*points).point_of("theirs", None) is None
 
 
 @pytest.mark.parametrize(
@@ -179,5 +222,6 @@ def test_numbers_whose_ratio_is_none_are_not_compared(
     mine: dict[str, Any], theirs: dict[str, Any]
 ) -> None:
     """A worker may sign them, and the method's page is a page."""
-    one, other = (point(1.0, 2.0).model_copy(update=update) for update in (mine, theirs))
-    assert _against(one, [other]) == []
+    measured = point(1.0, 2.0).model_copy(update=mine)
+    chart = series(measured, other(point(1.0, 2.0), **theirs))
+    assert compared(chart, measured, "theirs") is None

@@ -159,26 +159,31 @@ def _points(
         series, of = measurement.series, measurement.place[:2]
         if expected is None or of != (expected.benchmark, expected.series):
             continue
-        points = [p for p in series.points if expected.x is None or p.x == expected.x]
-        mine = [p for p in points if p.variant == expected.variant]
-        if mine and expected.against:
-            mine = _against(mine[-1], [p for p in points if p.variant == expected.against])
-        if mine:
-            answers.append((measurement, mine[-1]))
+        point = series.point_of(expected.variant, expected.x)
+        if point and expected.against:
+            point = compared(series, point, expected.against)
+        if point:
+            answers.append((measurement, point))
     return answers or [(None, None)]
 
 
-def _against(point: Point, others: list[Point]) -> list[Point]:
-    """Return the point with its ratio to another variant's at the same x; [] if it has none."""
-    other = next((its for its in others if its.x == point.x), None)
-    ratios = intervals.between(point, other) if other else None
+def compared(series: Series, point: Point, against: str) -> Point | None:
+    """Return a point with its ratio to another variant's at the same x; None if it has none.
+
+    The ratio is above 1 where the point is better, whether higher or lower values are.
+    """
+    other = series.point_of(against, point.x)
+    if other is None:
+        return None
+    better, worse = (other, point) if series.direction == "lower" else (point, other)
+    ratios = intervals.between(better, worse)
     if ratios is None:
-        return []
+        return None
     value, low, high = ratios
     try:
         ratio = Ratio(
             value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"
         )
     except ValueError:  # infinite, or rounded to nothing: such a ratio is no number
-        return []
-    return [point.model_copy(update={"ratio": ratio})]
+        return None
+    return point.model_copy(update={"ratio": ratio})

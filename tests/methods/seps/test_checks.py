@@ -4,7 +4,7 @@ from methods.protocol import Line, Series
 from methods.seps import checks
 from methods.seps.spec import METHOD
 from tests.processes import ROOT
-from webapp.catalog.measured import _against
+from webapp.catalog.measured import compared
 from webapp.catalog.verdicts import judge
 
 
@@ -34,8 +34,8 @@ def test_the_readme_s_verdicts_are_the_page_s():
     for claim in METHOD.claims:
         point = None
         if claim.answer:
-            there = [p for p in series[claim.answer.series].points if claim.answer.x in (None, p.x)]
-            by_name = {p.variant: p for p in there}
-            (point,) = _against(by_name[claim.answer.variant], [by_name[claim.answer.against]])
+            asked = series[claim.answer.series]
+            point = asked.point_of(claim.answer.variant, claim.answer.x)
+            point = point and compared(asked, point, claim.answer.against)
         (row,) = (row for row in rows if row.startswith(begins[claim.id]))
         assert row.endswith(f"| {judge(claim, point).word} |")
