@@ -116,7 +116,9 @@ def judge(learner: OnText, rows: int) -> Judgement:
     if not learner.concepts:  # no head either
         layers = model.config.shallow + model.config.deep
         return Judgement(nll / math.log(2), plain_token(model.base_config, length / 2, layers))
-    shuffled = token_nll(learner.run(x, codes=shuffled_codes).logits, x).mean()
+    ids = output.routing.ids  # shuffled are the very codes that were used, a control's own too
+    dealt = learner.run(x, codes=lambda _, places: shuffled_codes(ids, places))
+    shuffled = token_nll(dealt.logits, x).mean()
     removed = token_nll(model(x, is_concept=torch.zeros_like(is_concept)).logits, x).mean()
     used = output.routing.ids[is_concept]
     share = torch.bincount(used, minlength=model.config.n_concepts) / max(len(used), 1)

@@ -46,7 +46,7 @@ class OnText:
         \;\mathrm{without\ concepts}$
         """
         none = None if self.concepts else torch.zeros_like(x, dtype=torch.bool)
-        codes = self.codes or codes
+        codes = self.codes if codes is None else codes
         output: ConceptOutput = self.model(x, noise=noise, codes=codes, is_concept=none)
         return output
 

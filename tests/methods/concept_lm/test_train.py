@@ -157,6 +157,22 @@ def test_shuffled_codes_cost_what_they_lose(monkeypatch):
     assert judged.removed == pytest.approx(removed - own)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["faithful", "random"])
+def test_the_codes_that_were_used_are_shuffled(name):
+    """Of a control that has codes of its own, these: no new ones are drawn meanwhile."""
+    made = candidate(name)
+    made.settle()
+    passes = []
+    made.model.register_forward_hook(lambda *given: passes.append(given[-1].routing))
+    judge(made, 2)
+    own, dealt, _ = passes
+    places = own.is_concept
+    assert torch.equal(places, dealt.is_concept)
+    assert not torch.equal(own.ids[places], dealt.ids[places])
+    assert torch.equal(own.ids[places].sort().values, dealt.ids[places].sort().values)
+
+
 def test_a_threshold_is_set_by_what_is_trained_on_in_the_seed_s_own_batches():
     sides = (torch.full((400,), byte, dtype=torch.uint8) for byte in (97, 98))
     made, seen = candidate(), []
