@@ -1,7 +1,8 @@
-"""Administrators who act at the same moment: one always remains, and nobody meets an error."""
+"""Requests at the same moment: an administrator always remains, and nobody meets an error."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError, Thread
@@ -9,11 +10,14 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 
 from tests import factories
 from webapp.catalog.models import MethodLink
+from webapp.digests.models import Profile
+from webapp.digests.profiles import validation, views
 from webapp.pages import account
 from webapp.readers import links
 
@@ -177,3 +181,36 @@ def test_two_who_judge_one_link(gone: bool, monkeypatch: pytest.MonkeyPatch) -> 
         acts[1] = lambda: MethodLink.objects.filter(pk=MethodLink.objects.get().pk).delete()[0]
     assert at_once(*acts)[0] in {302, 404}
     assert gone or MethodLink.objects.get().confirmed is not None
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+def test_imports_at_once_make_one_feed_for_each_reader(
+    monkeypatch: pytest.MonkeyPatch, readers: int
+) -> None:
+    ada, eve = (User.objects.create_user(name) for name in ("ada", "eve"))
+    both_wait(monkeypatch, validation, "free_slug")
+    config = json.dumps({"categories": ["cs.CL"], "keywords": ["attention"]}).encode()
+    of_whom = (ada, ada) if readers == 1 else (ada, eve)
+    acts = [
+        post(one, "/feeds/import/", {"config": SimpleUploadedFile("config.json", config)})
+        for one in of_whom
+    ]
+    assert at_once(*acts) == [302, 302]
+    assert Profile.objects.filter(owner=ada).count() == 1
+    assert Profile.objects.filter(owner=eve).count() == readers - 1
+
+
+def test_the_limit_of_feeds_holds_for_imports_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = User.objects.create_user("ada")
+    monkeypatch.setattr(views, "MAX_PROFILES", 1)
+    both_wait(monkeypatch, validation, "free_slug")
+    configs = (
+        json.dumps({"categories": ["cs.CL"], "keywords": [word]}).encode()
+        for word in ("attention", "pruning")
+    )
+    acts = [
+        post(ada, "/feeds/import/", {"config": SimpleUploadedFile("config.json", config)})
+        for config in configs
+    ]
+    assert at_once(*acts) == [302, 302]
+    assert Profile.objects.filter(owner=ada).count() == 1

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -16,7 +17,12 @@ from webapp.digests.models import Profile, new_feed_key
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.seed_config import MAX_BYTES, read_config
-from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
+from webapp.digests.profiles.validation import (
+    ProfileError,
+    ProfileSettings,
+    rules_of,
+    save_settings,
+)
 from webapp.digests.scoring.rules import Keyword, Rules
 from webapp.learning.preferences import Learned
 from webapp.papers.queries import dates
@@ -43,17 +49,14 @@ def import_config(request: HttpRequest, reader: User) -> HttpResponse:
     """Create a feed from the config.json of arxiv_rss_bot."""
     file = request.FILES.get("config")
     try:
-        if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
-            raise ProfileError({"feeds": [_("the limit is %(most)d") % {"most": MAX_PROFILES}]})
         if file is None:
             raise ProfileError({"file": [_("choose a config.json first")]})
         raw = file.read(MAX_BYTES + 1)
         settings = read_config(raw, _("arxiv_rss_bot"), Profile.Matching.SUBSTRING)
+        profile = _create(reader, settings)
     except ProfileError as error:
         messages.error(request, _("Nothing was imported. %(error)s") % {"error": error})
         return redirect("digests:feeds")
-    profile = Profile(owner=reader)
-    save_settings(profile, settings)
     build(dates(DAYS), [profile])
     message = _("Imported %(keywords)d keywords. They match as they do in arxiv_rss_bot.")
     messages.success(request, message % {"keywords": len(settings.keywords)})
@@ -109,7 +112,11 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="", owner=owner)
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST and not is_stale:
-        saved = _save(reader, profile, form)
+        try:
+            saved = _save(reader, profile, form)
+        except ProfileError as error:
+            messages.error(request, str(error))
+            return redirect("digests:feeds")
         message = _("“%(name)s” is saved.")
         messages.success(request, message % {"name": saved.name})
         return redirect("digests:profile", saved.slug)
@@ -136,8 +143,8 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
 
 
 def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
-    """Save the feed and build the days of its preview."""
-    profile = profile or Profile(owner=reader)
+    """Save the feed and build the days of its preview. Raises ProfileError."""
+    profile = profile or _create(reader, form.profile_settings)
     profile.counted_on = timezone.now().date()
     profile.is_published = form.cleaned_data["is_published"]
     save_settings(profile, form.profile_settings)
@@ -145,6 +152,23 @@ def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
         model_for(profile.owner_id, profile.learn_from)  # stored, so that `build` uses it
     build(dates(DAYS), [profile])
     return profile
+
+
+def _create(reader: User, new: ProfileSettings) -> Profile:
+    """Create a feed, or return the reader's feed with these settings: what is sent twice makes one.
+
+    Raises ProfileError if the reader has as many feeds as are allowed.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=reader.pk)  # one request of a reader at a time
+        feeds = Profile.objects.filter(owner=reader)
+        if same := feeds.filter(**new.model_dump(mode="json")).first():
+            return same
+        if feeds.count() >= MAX_PROFILES:
+            raise ProfileError({"feeds": [_("the limit is %(most)d") % {"most": MAX_PROFILES}]})
+        profile = Profile(owner=reader)
+        save_settings(profile, new)
+        return profile
 
 
 def _rules(profile: Profile | None) -> Rules | None:
