@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
 from tests import factories
@@ -135,6 +135,15 @@ def test_the_chosen_are_exported_in_the_order_of_the_page(
     assert [chosen[0] in str(one) for one in json.loads(answer.content)] == [True, False]
     assert len(json.loads(answer.content)) == 2
     assert b"@misc" in client.post(CHOSEN, {"chosen": chosen, "export": "bib"}).content
+
+
+def test_no_two_lists_are_shared_at_one_address() -> None:
+    ada = factories.make_reader("ada")
+    for name in ("private", "too"):
+        ReadingList.objects.create(reader=ada, name=name)
+    ReadingList.objects.create(reader=ada, name="one", share_key="k" * 22)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ReadingList.objects.create(reader=ada, name="other", share_key="k" * 22)
 
 
 def test_a_shared_list_is_read_by_whoever_has_its_address_until_it_is_withdrawn(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 from lxml.html import fromstring
@@ -66,6 +66,12 @@ def days(reader: User) -> Profile:
 def asked(reader: User, frequency: str = "daily", **what: Any) -> Delivery:
     fields = {"sent_until": MONDAY, "looked_on": MONDAY} | what
     return Delivery.objects.create(reader=reader, frequency=frequency, **fields)
+
+
+def test_a_subscription_is_of_a_feed_or_of_a_search(reader: User) -> None:
+    for nothing_or_both in ({}, {"q": "words", "profile": profile("Mine", owner=reader)}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            asked(reader, **nothing_or_both)
 
 
 @pytest.mark.usefixtures("clock")

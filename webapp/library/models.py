@@ -65,7 +65,12 @@ class ReadingList(models.Model):
 
     class Meta:
         ordering = ("name",)
-        constraints = [UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")]
+        constraints = [
+            UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader"),
+            UniqueConstraint(
+                fields=["share_key"], condition=~models.Q(share_key=""), name="one_list_an_address"
+            ),
+        ]
 
 
 class ZoteroReading(models.Model):

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models.signals import post_delete
@@ -72,7 +72,7 @@ Shape = TypeVar("Shape")
 ITEMS, WRITTEN = TypeAdapter(list[ZoteroRecord]), TypeAdapter(_Written)
 
 
-def parse(shape: TypeAdapter[Shape], answer: httpx.Response) -> Shape:
+def parse(shape: TypeAdapter[Shape], answer: httpx2.Response) -> Shape:
     """Return an answer without invisible characters. Raises ZoteroError if it is malformed."""
     try:
         return shape.validate_python(clean_json(answer.json()))
@@ -140,7 +140,7 @@ def connected(to: Account) -> "Iterator[ZoteroServer]":
     headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
     with (
         Deadline(MAX_SECONDS) as deadline,
-        httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http,
+        httpx2.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http,
     ):
         yield ZoteroServer(http, deadline)
 
@@ -148,11 +148,11 @@ def connected(to: Account) -> "Iterator[ZoteroServer]":
 class ZoteroServer:
     """Zotero's server, with the pauses between requests that it asks for."""
 
-    def __init__(self, http: httpx.Client, deadline: Deadline) -> None:
+    def __init__(self, http: httpx2.Client, deadline: Deadline) -> None:
         self._http, self._deadline = http, deadline
         self._patience, self._not_before = PATIENCE, 0.0
 
-    def read(self, path: str, *, unless: int = 0, **asked: int) -> httpx.Response:
+    def read(self, path: str, *, unless: int = 0, **asked: int) -> httpx2.Response:
         """A page of objects; 304 if the library has no later version than `unless`."""
         headers = {"If-Modified-Since-Version": str(unless)} if unless else {}
         return self._ask("GET", path, headers=headers, params={"limit": 100, **asked})
@@ -179,12 +179,12 @@ class ZoteroServer:
                 return
         raise ZoteroError(CHANGING)
 
-    def _ask(self, verb: str, path: str, **sent: Any) -> httpx.Response:
+    def _ask(self, verb: str, path: str, **sent: Any) -> httpx2.Response:
         for _ in range(TRIES):
             self._wait(self._not_before - time.monotonic())
             try:
                 answer = self._request(verb, path, **sent)
-            except httpx.HTTPError as error:
+            except httpx2.HTTPError as error:
                 raise ZoteroError(gettext("Zotero could not be reached: %s") % error) from error
             delay = answer.headers.get("backoff") or answer.headers.get("retry-after", "0")
             pause = retry_after(delay)
@@ -199,7 +199,7 @@ class ZoteroServer:
             raise ZoteroError(f"Zotero answered {answer.status_code}: {answer.text[:200]}")
         return answer
 
-    def _request(self, verb: str, path: str, **sent: Any) -> httpx.Response:
+    def _request(self, verb: str, path: str, **sent: Any) -> httpx2.Response:
         """Return an answer with its body. Raises ZoteroError, HTTPError."""
         watch = {"trace": self._deadline.watch}
         with self._http.stream(verb, path, extensions=watch, **sent) as answer:
@@ -210,7 +210,7 @@ class ZoteroServer:
                     raise ZoteroError(gettext("Zotero’s answer is too long to be read."))
         packed = {"content-encoding", "content-length", "transfer-encoding"}
         headers = [(name, value) for name, value in answer.headers.items() if name not in packed]
-        return httpx.Response(answer.status_code, headers=headers, content=bytes(body))
+        return httpx2.Response(answer.status_code, headers=headers, content=bytes(body))
 
     def _wait(self, seconds: float) -> None:
         if seconds <= 0:

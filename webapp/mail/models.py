@@ -33,6 +33,11 @@ class Delivery(Leased):
                 condition=models.Q(profile=None),
                 name="one_delivery_a_search",
             ),
+            models.CheckConstraint(
+                condition=models.Q(profile__isnull=False, q="")
+                | (models.Q(profile=None) & ~models.Q(q="")),
+                name="a_feed_or_a_search",
+            ),
         ]
 
     def __str__(self) -> str:
