@@ -108,7 +108,7 @@ def provide(groups: Iterable[str], report: Report) -> Path:
     installer inherits it, so that others wait for it even if the process that started it is killed.
     """
     venv = environment()
-    with _locked(venv):
+    with _locked(venv, report):
         _make(venv, report)
         (site_packages,) = _site_packages(venv)
         lacking = [group for group in groups if missing(group, [site_packages])]
@@ -283,7 +283,7 @@ def _advice(output: str) -> str:
 
 
 @contextmanager
-def _locked(venv: Path) -> Iterator[None]:
+def _locked(venv: Path, report: Report) -> Iterator[None]:
     """Lock the environment's folder for this process and those that it starts."""
     venv.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(venv, os.O_RDONLY)
@@ -292,7 +292,7 @@ def _locked(venv: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"Another process is filling {venv}; waiting for it.", flush=True)
+            report(f"Another process is filling {venv}; waiting for it.")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

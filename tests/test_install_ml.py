@@ -1,5 +1,6 @@
 """The background installation of what methods need, and the file that tells how far it is."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -42,6 +43,27 @@ def test_a_failure_is_told_in_words(tmp_path: Path) -> None:
     assert status == 1
     assert told["state"] == "failed"
     assert "Is this machine online?" in str(told["reason"])
+
+
+def test_it_says_that_it_waits_for_another_installation(tmp_path: Path) -> None:
+    """Of another folder of data, into the same environment."""
+    (venv := tmp_path / "venv").mkdir()
+    code = "import sys; from workers.up.install_ml import install\n"
+    code += "sys.path = [folder for folder in sys.path if '-packages' not in folder]\n"
+    code += "install()"
+    environment = {**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": str(venv)}
+    progress = tmp_path / "ml-install.json"
+    other = os.open(venv, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment) as installer:
+        try:
+            wait_for(progress.exists, 60, "its progress")
+            written = json.loads(progress.read_text())
+        finally:
+            installer.kill()
+            os.close(other)
+    assert written["state"] == "installing"
+    assert "Another process is filling" in written["step"]
 
 
 def test_what_it_builds_does_not_outlive_it(tmp_path: Path) -> None:
