@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from assay_common.quantities import number
 from methods import registry
 from tests import factories
 from webapp.catalog import chips, linking
@@ -84,7 +85,7 @@ def test_no_figure_stands_beside_the_numbers_of_another_mechanism(
 ) -> None:
     page = words(client, f"/papers/{related.arxiv_id}/")
     assert "Not implemented here" in page
-    ours = {f"{one.ratio:.3g}×" for one in Carried(registry.get("sparse_attention")).comparisons}
+    ours = {f"{one.factor:.3g}×" for one in Carried(registry.get("sparse_attention")).comparisons}
     for address in (f"/papers/{related.arxiv_id}/", "/digest/2026-03-12/", "/digest.json"):
         text = words(client, address)
         assert not {found.replace(" ", "") for found in FIGURE.findall(text)} & ours, address
@@ -127,6 +128,19 @@ def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper
     page = words(client, f"/papers/{own.arxiv_id}/")
     assert "Measured here of" not in page
     assert "Not measured here yet." in page
+
+
+def test_a_loss_is_a_factor_above_one() -> None:
+    """As 0.4× slower it would read as a small one."""
+    call_command("import_results", RESULTS, stdout=StringIO())
+    figures = Carried(registry.get("sparse_attention")).comparisons
+    slower = [figure for figure in figures if figure.word == "slower"]
+    assert slower
+    for figure in slower:
+        text = f"{number(1 / figure.ratio, 3)}× slower"
+        interval = f"({number(1 / figure.high, 3)}–{number(1 / figure.low, 3)})"
+        assert figure.text.startswith(text)
+        assert interval in figure.text
 
 
 @pytest.mark.parametrize(

@@ -113,16 +113,28 @@ class Comparison:
         return "the same on any machine" if of.counted else of.row.hardware
 
     @property
+    def factor(self) -> float:
+        """The ratio beside its word: 2 of "2× slower", whose ratio is 0.5."""
+        return 1 / self.ratio if self._is_loss else self.ratio
+
+    @property
     def interval(self) -> str:
-        """The 95 % interval; a count is exact."""
+        """The 95 % interval of the factor; a count is exact."""
         if self.low == self.high:
             return "exact"
-        return f"{number(self.low, 3)}–{number(self.high, 3)}"
+        if not self._is_loss:
+            return f"{number(self.low, 3)}–{number(self.high, 3)}"
+        most = number(1 / self.low, 3) if self.low > 0 else "∞"
+        return f"{number(1 / self.high, 3)}–{most}"
+
+    @property
+    def _is_loss(self) -> bool:
+        return self.word in {"slower", "worse"} and self.ratio > 0
 
     @property
     def text(self) -> str:
         """As a chip says it: "3.5× faster per call (3.3–3.7) than dense at 4096 tokens, …"."""
-        ratio, where = f"{number(self.ratio, 3)}×", f"at {self.regime}, {self.hardware}"
+        ratio, where = f"{number(self.factor, 3)}×", f"at {self.regime}, {self.hardware}"
         if self.word == "no difference shown":
             difference = f"({self.interval}), no difference from {self.comparator} shown"
             return f"{self.quantity} {ratio} {difference} {where}"

@@ -130,21 +130,12 @@ class Carried:
     @cached_property
     def history(self) -> list[Comparison]:
         """The best figure on each class of hardware in each version, the latest first."""
-        groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
+        groups: dict[tuple[str, int], list[Comparison]] = defaultdict(list)
         for measurement in self.standing:
-            groups[measurement.where, measurement.row.version].append(measurement)
-        figures = [
-            figure
-            for group in groups.values()
-            if (
-                figure := best(
-                    filter(is_ours, (c for measurement in group for c in comparisons(measurement)))
-                )
-            )
-        ]
-        return sorted(
-            figures, key=lambda comparison: comparison.measurement.row.measured_at, reverse=True
-        )
+            ours = filter(is_ours, comparisons(measurement))
+            groups[measurement.where, measurement.row.version].extend(ours)
+        figures = filter(None, map(best, groups.values()))
+        return sorted(figures, key=attrgetter("measurement.row.measured_at"), reverse=True)
 
 
 def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
