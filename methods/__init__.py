@@ -22,7 +22,7 @@ class _SecondName:
     """Imports ``assay_methods.x`` as the module ``methods.x``."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Where a module is found; None for those of others."""
+        """Return the spec of a module of ours; None for those of others."""
         is_ours = name.partition(".")[0] == INSTALLED_AS
         return ModuleSpec(name, _SecondName()) if is_ours else None  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What a benchmark is given: its device, and how it reports progress, checks and results.
+"""Context of a benchmark: its device, and the reporting of progress, checks and results.
 
 Series are held back until the benchmark has ended, because a number is shown only when every check
 of the run has passed.
@@ -58,7 +58,7 @@ class OpenSeries:
         return self._series.y.unit
 
     def at(self, x: float | str) -> str:
-        """Where on the series we are, in words: "Forward, 4096 tokens"."""
+        """Place on the series in words: "Forward, 4096 tokens"."""
         return f"{self._series.title}, {self._series.x.at(x)}"
 
     def snapshot(self, *, partial: bool) -> protocol.Series:

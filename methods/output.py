@@ -1,4 +1,4 @@
-"""Where a run's events go: JSON lines on standard output or in a file, or words on a terminal."""
+"""Outputs of a run's events: JSON lines on standard output or in a file, or text on a terminal."""
 
 from collections.abc import Callable, Mapping
 from io import StringIO

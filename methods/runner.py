@@ -135,7 +135,7 @@ def _run_here(method: Method, benchmark: Benchmark, params: Params, context: Con
 def _started(
     method: Method, benchmark: Benchmark, params: Params, preset: str | None, context: Context
 ) -> Started:
-    """What runs and where; the benchmark is loaded first, and torch with it if it needs that."""
+    """Describe the run and its machine, after loading the benchmark (and torch, if it needs it)."""
     registry.load(method.slug, benchmark.entry)
     # At smoke tensors are so small that threads would only wait for each other.
     small = preset == "smoke" and context.device == "cpu"

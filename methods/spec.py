@@ -51,7 +51,7 @@ Entry = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*:[a-z][a-z
 
 
 class Comparable(StrEnum):
-    """Whether a claim of the source may meet a series of ours."""
+    """Comparability of a claim of the source with a series of ours."""
 
     SAME = "same"
     RATIO_ONLY = "ratio only"
@@ -69,7 +69,7 @@ class Paper:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Family:
-    """What a paper about a method is about: our code stands for a family of methods.
+    """The family of methods that our code stands for: papers about it are about the method.
 
     ``what`` says what belongs to it, ``near`` what is next to it (such a paper uses it, compares
     with it or mentions it), ``outside`` what has only the words in common. ``phrases`` speak for
@@ -131,7 +131,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Measure:
-    """What a series is of: its quantity and the stage of the work that it was taken at."""
+    """Quantity of a series and the stage of the work that it was taken at."""
 
     quantity: Quantity
     stage: Stage
@@ -224,7 +224,7 @@ class Claim:
         return value / (1 - MARGIN) if self.direction == "lower" else value * (1 - MARGIN)
 
     def holds(self, low: float, high: float) -> bool | None:
-        """Whether a measured interval shows that the claim holds, or that it does not, or neither.
+        """Return True if an interval shows the claim, False if it refutes it, None if neither.
 
         A test of equivalence in the direction that matters: it holds if the whole interval reaches
         the bound, it does not if none of it does.
@@ -261,12 +261,12 @@ class Case:
 
     @property
     def passed(self) -> bool:
-        """Whether ``measured relation bound`` holds."""
+        """True if ``measured relation bound`` holds."""
         return bool(_HOLDS[self.relation](self.measured, self.bound))
 
     @property
     def strain(self) -> float:
-        """How near the bound: at most 1 when passed, larger when missed; to find the worst case."""
+        """Distance from the bound: at most 1 when passed, larger when missed; ranks cases."""
         measured, bound = float(self.measured), float(self.bound)
         if self.passed:
             small, large = (measured, bound) if self.relation == "<=" else (bound, measured)
@@ -414,7 +414,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Command:
-    """What a method does with data of one's own: ``python -m methods train METHOD``.
+    """A command over one's own data: ``python -m methods train METHOD``.
 
     ``entry`` names a function ``(params: P, device: str, on_progress: OnProgress) -> str``, whose
     answer is printed. Its parameters are the command line's alone.

@@ -76,12 +76,12 @@ def parts(series: Series) -> list[Series]:
     rest = [variant for variant in series.variants if variant.name in drawn - base]
     rest.sort(key=lambda variant: not variant.ours)
     room = MAX_VARIANTS - len(base)
-    made = []
+    charts = []
     for first in range(0, max(1, len(rest)), room):
         chosen = base | {variant.name for variant in rest[first : first + room]}
         points = tuple(point for point in series.points if point.variant in chosen)
-        made.append(series.model_copy(update={"points": points}))
-    return made
+        charts.append(series.model_copy(update={"points": points}))
+    return charts
 
 
 def forest(series: Series) -> Series:

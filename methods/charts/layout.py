@@ -1,4 +1,4 @@
-"""Where things stand on a chart: scales, ticks, widths of text, labels that keep apart."""
+"""Layout of a chart: scales, ticks, widths of text, labels that keep apart."""
 
 import math
 import re

@@ -13,7 +13,7 @@ Heights = tuple[tuple[float | str, float], ...]  # of a limit, at each x
 
 
 class Plot:
-    """What of a series has one quantity: points, variants and limits, in drawing order."""
+    """Part of a series with one quantity: points, variants and limits, in drawing order."""
 
     def __init__(self, series: Series, quantity: Quantity, say: Say = str) -> None:
         self.series, self.quantity, self.say = series, quantity, say
@@ -37,7 +37,7 @@ class Plot:
 
     @property
     def measure(self) -> str:
-        """What is measured, with its unit."""
+        """The measured quantity, with its unit."""
         if self.quantity == "ratio":
             base = next(v for v in self.series.variants if v.name == self.series.baseline)
             return self.say("times better than {}").format(base.label)
@@ -46,9 +46,9 @@ class Plot:
     @property
     def values(self) -> list[float]:
         """Every number that the scale must hold."""
-        found = [value for dot in self.points for value in (dot.low, dot.estimate, dot.high)]
-        found += [value for _, points in self.limits for _, value in points]
-        return [*found, 1.0] if self.quantity == "ratio" else found
+        values = [value for dot in self.points for value in (dot.low, dot.estimate, dot.high)]
+        values += [value for _, points in self.limits for _, value in points]
+        return [*values, 1.0] if self.quantity == "ratio" else values
 
     def tick(self, value: float) -> str:
         """A number of the axis in words."""
@@ -56,7 +56,7 @@ class Plot:
 
     @property
     def better(self) -> str:
-        """Which way is better."""
+        """The direction that is better."""
         higher = self.quantity == "ratio" or self.series.direction == "higher"
         return self.say("higher is better" if higher else "lower is better")
 

@@ -76,10 +76,10 @@ def _limits(plot: Plot, group: float | str, x: Scale, top: float, bottom: float)
 
 def _row(plot: Plot, variant: Variant, dot: Point, x: Scale, *, y: float, lines: list[str]) -> str:
     """One dot with its name, its interval, its value and, where lengths mean something, a stem."""
-    at, low, high = x(dot.estimate), x(dot.low), x(dot.high)
+    centre, low, high = x(dot.estimate), x(dot.low), x(dot.high)
     stem = ""
     if plot.quantity == "ratio" or plot.kind == "linear":
-        stem = marks.line("stem", x(1 if plot.quantity == "ratio" else 0), y, at, y)
+        stem = marks.line("stem", x(1 if plot.quantity == "ratio" else 0), y, centre, y)
     interval = ""
     if high - low > 0.5:
         interval = f'<path class="whisker" d="M{low:.1f} {y - 3:g}v6m0-3H{high:.1f}m0-3v6"/>'
@@ -87,6 +87,6 @@ def _row(plot: Plot, variant: Variant, dot: Point, x: Scale, *, y: float, lines:
     return (
         f'<g class="{plot.classes(variant)}">'
         f"{name}{stem}{interval}"
-        f"{marks.mark(plot.shape(variant), at, y, hollow=bool(dot.flags))}"
+        f"{marks.mark(plot.shape(variant), centre, y, hollow=bool(dot.flags))}"
         f"{marks.tick_label(plot.text_of(dot.estimate), WIDTH - MARGIN, y + 4, 'end')}</g>"
     )

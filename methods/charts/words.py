@@ -1,4 +1,4 @@
-"""What was measured, in words: bounds, intervals, tensors."""
+"""Measurements in words: bounds, intervals, tensors."""
 
 import math
 
@@ -26,7 +26,7 @@ def interval(point: Point) -> str:
 
 
 def tensor(bound: Bound) -> str:
-    """What a line bound, in words: ``scores (8, 2, 16) float32, 0.12 to 1.4``."""
+    """Describe what a line bound: ``scores (8, 2, 16) float32, 0.12 to 1.4``."""
     sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
     text = f"{bound.name} ({sizes}) {bound.dtype}"
     if bound.low is not None and bound.high is not None:

@@ -99,8 +99,8 @@ def trace_cases(method: Method) -> Iterator[Case]:
     seen = tracer.record(method)
     yield from tracer.shape_cases(seen)
     folder = registry.folder(method.slug)
-    kept = Trace.load(folder)
-    stale = ["any file"] if kept is None else kept.stale(folder)
+    trace = Trace.load(folder)
+    stale = ["any file"] if trace is None else trace.stale(folder)
     why = f": not of {', '.join(stale)}; python -m {registry.PACKAGE} read {method.slug} --write"
     yield Case(not stale, True, label=TRACE_FILE + (why if stale else ""))
 

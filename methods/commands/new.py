@@ -73,9 +73,9 @@ def main(args: argparse.Namespace) -> int:
     if args.paper or args.quote:
         spec = next(path for path in texts if path.name == "spec.py")
         texts[spec] = _of_paper(texts[spec], name, args.paper, args.quote)
-    taken = [path for path in texts if path.exists()]
-    if taken:
-        raise InputError(f"{taken[0]} exists already; nothing was written")
+    existing = [path for path in texts if path.exists()]
+    if existing:
+        raise InputError(f"{existing[0]} exists already; nothing was written")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -116,8 +116,8 @@ def _of_paper(spec: str, name: str, arxiv_id: str, quotes: list[str]) -> str:
         )
     added = (SKELETON / "paper.txt").read_text(encoding="utf-8")
     title = name.replace("_", " ").capitalize()
-    words = {"REPORTED": "".join(numbers), "PAPER": arxiv_id, "TITLE": title, "NAME": name}
-    for word, filled in words.items():
+    values = {"REPORTED": "".join(numbers), "PAPER": arxiv_id, "TITLE": title, "NAME": name}
+    for word, filled in values.items():
         added = added.replace(word, filled)
     measures = 'measures={"forward": Measure(quantity="time", stage="kernel")},'
     return (
@@ -132,7 +132,7 @@ def _text(module: str, name: str, interface: str) -> str:
     text = (SKELETON / f"{module}.txt").read_text(encoding="utf-8")
     title = name.replace("_", " ").capitalize()
     command = "python -m methods" if interface == IN_CHECKOUT else "assay-methods"
-    words = {"ASSAY.": interface, "COMMAND": command, "TITLE": title, "NAME": name}
-    for word, filled in words.items():
+    values = {"ASSAY.": interface, "COMMAND": command, "TITLE": title, "NAME": name}
+    for word, filled in values.items():
         text = text.replace(word, filled)
     return text

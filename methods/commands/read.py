@@ -32,15 +32,15 @@ def main(args: argparse.Namespace) -> int:
     # Here, not above: it imports torch, and an unknown name is answered at once without it.
     from ..trace import tracer  # noqa: PLC0415
 
-    made = tracer.trace(method, tracer.record(method))
+    trace = tracer.trace(method, tracer.record(method))
     if args.write:
         path = registry.folder(method.slug) / TRACE_FILE
-        write_whole(path, as_json(made).encode())
-        sys.stderr.write(f"{sum(len(one.lines) for one in made.files)} lines in {path.name}\n")
+        write_whole(path, as_json(trace).encode())
+        sys.stderr.write(f"{sum(len(one.lines) for one in trace.files)} lines in {path.name}\n")
     if args.json:
-        sys.stdout.write(as_json(made))
+        sys.stdout.write(as_json(trace))
     elif not args.write:
-        for one in made.files:
+        for one in trace.files:
             source = (registry.folder(method.slug) / one.path).read_text()
             sys.stdout.write("\n".join(in_words(one, source, args.level)) + "\n\n")
     return 0

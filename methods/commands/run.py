@@ -75,16 +75,16 @@ def _measure(args: argparse.Namespace, first: Emit) -> int:
 
 def settings(pairs: list[str]) -> dict[str, str]:
     """``["n=4096"]`` as a mapping; raises ParameterError for anything but ``name=value``, once."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             problem = ParameterProblem("--set", repr(pair[:80]), "name=value", "not a setting")
             raise ParameterError([problem])
-        if name in found:
+        if name in values:
             raise ParameterError([ParameterProblem(name, repr(value[:80]), "", "given twice")])
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _seed(text: str) -> int:

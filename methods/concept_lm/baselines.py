@@ -35,8 +35,8 @@ def equal_split(split: tuple[int, int, int], rho: float) -> tuple[int, int, int]
     A share rho of its tokens goes through the middle layers: so many of those are kept.
     """
     shallow, middle, deep = split
-    kept = round(rho * middle)
-    return shallow + kept, middle - kept, deep
+    added = round(rho * middle)
+    return shallow + added, middle - added, deep
 
 
 def random_codes(ids: Tensor, is_concept: Tensor, n_concepts: int) -> Tensor:

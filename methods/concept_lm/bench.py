@@ -198,19 +198,19 @@ def at_shape(
     ours, exact = copy.deepcopy(model).float(), copy.deepcopy(model).double()
     waits = (0,) if lengths is None else (0, max(rules) - 1)
     if lengths is None:
-        base, wanted = Plain(ours, prompt), exact.causal_lm(torch.cat([prompt, more], 1)).logits
+        base, expected = Plain(ours, prompt), exact.causal_lm(torch.cat([prompt, more], 1)).logits
         steps = torch.stack([base.read(token[:, None]) for token in more.T], 1)
-        yield Case(relative(steps, wanted[:, T:]), 1e-4, label=f"the base, {T} tokens")
+        yield Case(relative(steps, expected[:, T:]), 1e-4, label=f"the base, {T} tokens")
         lengths = torch.full((rows,), T)
     every = zip(prompt, lengths.tolist(), more, strict=True)
     alone = [(n, torch.cat([row[:n], behind])[None]) for row, n, behind in every]
     for n, rule in rules.items():
         ours.boundary, exact.boundary = rule, copy.deepcopy(rule).double()
-        wanted = torch.stack([exact(x).logits[0, at - 1 :] for at, x in alone])
+        expected = torch.stack([exact(x).logits[0, length - 1 :] for length, x in alone])
         for wait in waits:
             label = f"a concept every {n}, {T} tokens" + f", waiting {wait}" * bool(wait)
             logits = checks.decoded(ours, prompt, more, lengths, wait)
-            yield Case(relative(logits, wanted), 1e-4, label=label)
+            yield Case(relative(logits, expected), 1e-4, label=label)
 
 
 def _comparisons(
@@ -417,12 +417,12 @@ def heat_map(learner: OnText, length: int) -> str:
             bold = ' font-weight="bold"' if c in concepts else ""
             cells.append(f'<text x="{left + 1}" y="{top + 13}"{bold}>{_letter(byte)}</text>')
             if c in concepts:
-                at = f'x="{left + 1}" y="{top + 24}"'
-                cells.append(f'<text {at} font-size="5">{concepts[c].code}</text>')
+                place = f'x="{left + 1}" y="{top + 24}"'
+                cells.append(f'<text {place} font-size="5">{concepts[c].code}</text>')
     for i, (code, nearest) in enumerate(sorted(named.items())):
-        at = f'x="{i % 8 * 12 * width}" y="{len(x) * height + 14 + i // 8 * 14}"'
+        place = f'x="{i % 8 * 12 * width}" y="{len(x) * height + 14 + i // 8 * 14}"'
         near = " ".join(map(_letter, nearest))
-        cells.append(f'<text {at} font-size="10">{code}: {near}</text>')
+        cells.append(f'<text {place} font-size="10">{code}: {near}</text>')
     tall = len(x) * height + 20 + (len(named) + 7) // 8 * 14
     title = "Concepts in a text: shaded by inclination, bold with its code where one stands"
     font = 'font-family="monospace" font-size="12"'
@@ -488,11 +488,11 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
         monitor = declared.removeprefix("monitor_")
         if monitor in (declared, "buckets"):
             continue
-        words = charts.words(declared)
+        declared_words = charts.words(declared)
         limits = [
-            Limit(label=label, points=((0.0, words[end]), (last, words[end])))
+            Limit(label=label, points=((0.0, declared_words[end]), (last, declared_words[end])))
             for label, end in (("normal from", "low"), ("normal to", "high"))
-            if end in words
+            if end in declared_words
         ]
         series = charts.open(declared, traces, limits=limits)
         for name, step, stats in rows:
@@ -506,12 +506,12 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
 
 def _report(charts: Charts, runs: dict[str, list[Priced]], task: PlanTask) -> None:
     """Report the information in the plans and the number of codes they use."""
-    (known, free), codes = task.floors, float(task.codes)
+    (conditional, marginal), codes = task.floors, float(task.codes)
     limits = {
-        "nll": {"H(y | z), computed": known, "H(y), computed": free},
-        "gain": {"I(u; y), computed": free - known},
+        "nll": {"H(y | z), computed": conditional, "H(y), computed": marginal},
+        "gain": {"I(u; y), computed": marginal - conditional},
         "codes": {"all": codes},
-        "price": {"H(y | u), computed": known},
+        "price": {"H(y | u), computed": conditional},
     }
     for name, lines in limits.items():
         table = {
@@ -557,10 +557,10 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
             lost = torch.rand(whole.shape, generator=generator(ctx.seed)) < share
             nll = em.executor.token_nll(e, used & ~lost[:, :, :-1], em.held_y)
             table["ours", share].append(float(nll.detach().sum(1).mean()))
-    known, free = task_of(params).floors
+    conditional, marginal = task_of(params).floors
 
     def floor(share: float) -> float:
-        return known + share * (free - known)
+        return conditional + share * (marginal - conditional)
 
     limits = {"computed: H(y | the codes that are left)": floor}
     Charts(ctx, __file__).seeds("dropout", table, limits=limits)

@@ -95,8 +95,8 @@ def oracle(device: str) -> Iterator[Case]:
             where = f"{family} {label} cap {cap} window {window} rho {rho}"
             with torch.no_grad():
                 for how, drawn in (("training", noise), ("evaluation", None)):
-                    wanted = sequential_logits(model, x, drawn)
-                    error = difference(model(x, noise=drawn).logits, wanted)
+                    expected = sequential_logits(model, x, drawn)
+                    error = difference(model(x, noise=drawn).logits, expected)
                     yield Case(error, 1e-12, label=f"{where}, {how}")
 
 
@@ -148,9 +148,9 @@ def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, patience: int = 0
     """Largest difference of logits between decoding and one packed pass; NaN if one is none."""
     with torch.no_grad():
         places = (lengths[:, None] + torch.arange(-1, DECODED)).to(x.device)  # (B, 1 + DECODED)
-        wanted = model(x).logits[torch.arange(len(x))[:, None], places]
+        expected = model(x).logits[torch.arange(len(x))[:, None], places]
         logits = decoded(model, x, x.gather(1, places[:, 1:]), lengths, patience)
-    return difference(logits, wanted)
+    return difference(logits, expected)
 
 
 @torch.no_grad()
@@ -390,8 +390,8 @@ def objectives(device: str) -> Iterator[Case]:
             ]
             plans = zip(em.u, chosen.z, strict=True)
             prior = [planner_log_prob(em.planner, *example) for example in plans]
-            wanted = beta * torch.stack(prior) - torch.stack(nll).sum(-1)
-            error = difference(chosen.score, wanted)
+            expected = beta * torch.stack(prior) - torch.stack(nll).sum(-1)
+            error = difference(chosen.score, expected)
             yield Case(error, 1e-4, label=f"S of the choice, beta {beta}")
 
 

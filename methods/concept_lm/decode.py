@@ -227,7 +227,7 @@ def walk(
     """
     done = torch.zeros_like(state.waited)
     while bool((active := done < n).any()):
-        at = done.clamp_max(tokens.shape[1] - 1)[:, None].to(tokens.device)
-        logits, ready = step(model, tokens.gather(1, at)[:, 0], state, patience, active)
+        place = done.clamp_max(tokens.shape[1] - 1)[:, None].to(tokens.device)
+        logits, ready = step(model, tokens.gather(1, place)[:, 0], state, patience, active)
         yield done, logits, ready
         done = done + ready

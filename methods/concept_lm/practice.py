@@ -151,8 +151,8 @@ def fit_text(
         on_progress(step, params.steps, f"loss {history.loss[-1]:.3f}")
 
     plan = Plan(params.steps, params.lr, seed=params.seed)
-    kept = checkpoint(params, {"model": about}, corpus, "training" if concepts else "dropped")
-    train_learner(learner, plan, on_step=on_step, checkpoint=kept)
+    saved = checkpoint(params, {"model": about}, corpus, "training" if concepts else "dropped")
+    train_learner(learner, plan, on_step=on_step, checkpoint=saved)
 
 
 CHOSEN = {
@@ -221,9 +221,9 @@ def layers_dropped(  # noqa: PLR0917
 def monitored(stats: Stats) -> str:
     """The monitors that were measured, a line, and what `diagnose` makes of them, a line each."""
     numbers = {name: value for name, value in vars(stats).items() if isinstance(value, float)}
-    told = [f"{name} {x:.3g}" for name, x in numbers.items() if math.isfinite(x)]
+    figures = [f"{name} {x:.3g}" for name, x in numbers.items() if math.isfinite(x)]
     actions = [f"{action.symptom}. Try: {action.action}." for action in diagnose(stats)]
-    return "\n".join([f"monitors: {', '.join(told)}", *actions, ""])
+    return "\n".join([f"monitors: {', '.join(figures)}", *actions, ""])
 
 
 @dataclass
@@ -278,10 +278,10 @@ def plan(
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
     about = {"shape": asdict(shape), "curriculum": asdict(curriculum)}
-    kept = checkpoint(params, about, corpus)
+    saved = checkpoint(params, about, corpus)
     with precision(base):
         steps = curriculum.total
-        trace = em.train(lambda step, total: on_progress(step, total, "v3"), steps, kept)
+        trace = em.train(lambda step, total: on_progress(step, total, "v3"), steps, saved)
         stats = trace[steps] if trace else em.observe(1.0)  # the training had ended before
         with torch.no_grad():
             z = em.planner.sample(u, 0.0)

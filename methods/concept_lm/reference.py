@@ -140,8 +140,8 @@ def _row(model: Any, x: Tensor, noise: Tensor | None) -> Tensor:
     h = decoder(qwen, layers[: ends[0]], embedded, index, window=window, scale=scale)
     places_of, e = concepts(model.head, config, h, noise)
     compact = config.positions == "compact"
-    at = index[: len(places_of)] if compact else index[places_of]
-    m = decoder(qwen, layers[ends[0] : ends[1]], e, at, scale=scale) if places_of else e
+    positions = index[: len(places_of)] if compact else index[places_of]
+    m = decoder(qwen, layers[ends[0] : ends[1]], e, positions, scale=scale) if places_of else e
     steps = []
     for t in range(len(x)):
         n = sum(p <= t for p in places_of)
@@ -151,8 +151,8 @@ def _row(model: Any, x: Tensor, noise: Tensor | None) -> Tensor:
         if last == t and config.readout == "token":
             visible.append(h[t])
             places.append(t)
-        at = index.new_tensor(range(len(places)) if compact else places)
-        out = decoder(qwen, layers[ends[1] :], torch.stack(visible), at, scale=scale)[-1]
+        positions = index.new_tensor(range(len(places)) if compact else places)
+        out = decoder(qwen, layers[ends[1] :], torch.stack(visible), positions, scale=scale)[-1]
         out = normalised(out, qwen.norm.weight, qwen.config.rms_norm_eps)
         steps.append(out @ model.causal_lm.lm_head.weight.T)
     return torch.stack(steps)
@@ -207,17 +207,17 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
     """
     shape = planner.shape
     total: Tensor = planner.start.weight.new_zeros(())
-    before, at = planner.prompt.weight[u], torch.arange(len(u), device=u.device)
+    before, positions = planner.prompt.weight[u], torch.arange(len(u), device=u.device)
     for k in range(shape.types):
         codes = z[k].tolist()
         codes = codes[: codes.index(shape.eos) + 1]
         read = planner.concepts.weight[[k * (shape.codes + 1) + code for code in codes[:-1]]]
         x = torch.cat([before, planner.start.weight[k : k + 1], read])
-        places = torch.cat([at, len(u) + torch.arange(len(codes), device=u.device)])
+        places = torch.cat([positions, len(u) + torch.arange(len(codes), device=u.device)])
         out = states(planner.backbone, x, places)[len(before) :]
         logits = out @ planner.heads[k].weight.T + planner.heads[k].bias
         chosen = codes[: shape.slots]
         total = total + logits.log_softmax(-1)[range(len(chosen)), chosen].sum()
         if shape.sequence:
-            before, at = x, places
+            before, positions = x, places
     return total

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 
-def difference(ours: Tensor, wanted: Tensor) -> float:
+def difference(ours: Tensor, expected: Tensor) -> float:
     """The largest absolute difference; NaN where there is one."""
-    return float((ours - wanted).detach().abs().max())
+    return float((ours - expected).detach().abs().max())
 
 
-def relative(ours: Tensor, wanted: Tensor, least: float = 1e-3) -> float:
-    """|ours - wanted| / |wanted| in Euclidean norm and float64; |wanted| counts as `least`."""
-    ours, wanted = ours.detach().double(), wanted.detach().double()
-    return float((ours - wanted).norm() / max(float(wanted.norm()), least))
+def relative(ours: Tensor, expected: Tensor, least: float = 1e-3) -> float:
+    """|ours - expected| / |expected| in Euclidean norm, float64; |expected| is at least `least`."""
+    ours, expected = ours.detach().double(), expected.detach().double()
+    return float((ours - expected).norm() / max(float(expected.norm()), least))
 
 
 def largest(errors: Sequence[float]) -> float:

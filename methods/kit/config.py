@@ -27,8 +27,8 @@ def configuration(plain: type[C]) -> type[C]:
     """
 
     config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    made: Any = dataclass(frozen=True, config=config)(plain)
-    checked = made.__init__
+    built: Any = dataclass(frozen=True, config=config)(plain)
+    checked = built.__init__
 
     def initialise(self: Any, *args: Any, **values: Any) -> None:
         try:
@@ -37,8 +37,8 @@ def configuration(plain: type[C]) -> type[C]:
             names = [field.name for field in dataclasses.fields(self)]
             raise InputError(in_words(refused, names)) from None
 
-    made.__init__ = initialise
-    return made  # type: ignore[no-any-return]
+    built.__init__ = initialise
+    return built  # type: ignore[no-any-return]
 
 
 def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:

@@ -44,20 +44,20 @@ def panels(
     """
     parts, step = [], side / grid
     tall = TOP + side + (0 if left else TOP)
-    for r, (words, pixels, shown) in enumerate(rows):
+    for r, (label, pixels, shown) in enumerate(rows):
         top = r * tall + TOP
         below = top + (20 if left else side + 18)
-        for line, word in enumerate(words.split("\n")):
+        for line, word in enumerate(label.split("\n")):
             parts.append(f'<text y="{below + 16 * line}">{escape(word)}</text>')
         for column, panel in enumerate(shown):
             x = left + column * (side + GAP)
             parts.append(f'<g transform="translate({x} {top})">{_embedded(pixels, side)}')
             for patch, style in panel.squares.items():
-                at = f'x="{patch % grid * step}" y="{patch // grid * step}"'
-                parts.append(f'<rect {at} width="{step}" height="{step}" {style}/>')
+                place = f'x="{patch % grid * step}" y="{patch // grid * step}"'
+                parts.append(f'<rect {place} width="{step}" height="{step}" {style}/>')
             for patch, text in panel.texts.items():
-                at = f'x="{(patch % grid + 0.5) * step}" y="{(patch // grid + 0.5) * step + 4}"'
-                parts.append(f'<text {at} text-anchor="middle" font-size="11">{text}</text>')
+                place = f'x="{(patch % grid + 0.5) * step}" y="{(patch // grid + 0.5) * step + 4}"'
+                parts.append(f'<text {place} text-anchor="middle" font-size="11">{text}</text>')
             parts.append(f'<text y="-8">{escape(panel.title)}</text></g>')
     width = left + max(len(shown) for _, _, shown in rows) * (side + GAP)
     font = 'font-family="sans-serif" font-size="13"'

@@ -9,8 +9,8 @@ def like(x: Tensor) -> Tensor:
     return x.new_empty(batch, n, heads, d).transpose(1, 2)
 
 
-def fitted(x: Tensor, wanted: Tensor) -> Tensor:
-    """(batch, heads, n, d or more) in the shape and type of `wanted`, laid out as `like` does."""
-    if x.shape == wanted.shape and x.dtype == wanted.dtype:
+def fitted(x: Tensor, target: Tensor) -> Tensor:
+    """(batch, heads, n, d or more) in the shape and type of `target`, laid out as `like` does."""
+    if x.shape == target.shape and x.dtype == target.dtype:
         return x
-    return like(wanted).copy_(x[..., : wanted.shape[3]])
+    return like(target).copy_(x[..., : target.shape[3]])

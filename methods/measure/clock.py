@@ -1,4 +1,4 @@
-"""How long one call takes, where no comparison of many is wanted."""
+"""Duration of one call, where no comparison of many is needed."""
 
 import time
 from collections.abc import Callable

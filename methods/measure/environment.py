@@ -101,8 +101,8 @@ def control_group(file: str, before: str = "") -> int | None:
         text = Path("/sys/fs/cgroup", file).read_text(encoding="ascii")
     except OSError:
         return None
-    found = re.search(rf"(?m)^{before}(\d+)$", text)
-    return int(found[1]) if found else None
+    match = re.search(rf"(?m)^{before}(\d+)$", text)
+    return int(match[1]) if match else None
 
 
 def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> MachineState:
@@ -139,8 +139,8 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
 @cache
 def _processor() -> str:
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    found = re.search(r"(?im)^model name\s*:(.+)$", text)
-    name = one_line(found[1]) if found else platform.processor() or platform.machine()
+    match = re.search(r"(?im)^model name\s*:(.+)$", text)
+    name = one_line(match[1]) if match else platform.processor() or platform.machine()
     return name[:150] or "unknown"
 
 
@@ -169,15 +169,15 @@ def processors() -> str:
 
 def versions() -> dict[str, str]:
     """Python's, and those of the packages that a measurement depends on."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
+            installed[package] = importlib.metadata.version(package)
     if not (ROOT / "methods").is_dir():  # a checkout is known by its commit
-        found["assay-methods"] = __version__
+        installed["assay-methods"] = __version__
     if "torch" in sys.modules and (cuda := sys.modules["torch"].version.cuda):
-        found["cuda"] = cuda
-    return found
+        installed["cuda"] = cuda
+    return installed
 
 
 def _commit() -> tuple[str, bool | None]:
@@ -232,7 +232,7 @@ def _other_processes() -> int | None:
 
 
 def _number(text: str | None) -> float | None:
-    """What nvidia-smi wrote; None where that is no number."""
+    """Parse a number of nvidia-smi; None for anything else."""
     try:
         return float(text or "")
     except ValueError:
@@ -240,7 +240,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _output(command: list[str]) -> str | None:
-    """What a command prints; None when it is not there, fails or hangs."""
+    """Return the output of a command; None if it is missing, fails or hangs."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True

@@ -41,8 +41,8 @@ def peak(call: Callable[[], object], device: str = "cpu") -> int:
 
 def _cpu_peak(call: Callable[[], object]) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        kept = call()
-    del kept
+        result = call()
+    del result
     inner = profiler.profiler
     if inner is None or inner.kineto_results is None:
         raise RuntimeError("torch's profiler recorded nothing: the peak is unknown")

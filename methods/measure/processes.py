@@ -68,7 +68,7 @@ class ProcessFailedError(MethodsError):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How many processes measured, 0 where the run itself did, and why there were no more."""
+    """Number of processes that measured, 0 where the run itself did, and why no more."""
 
     processes: int
     stopped: Literal["", "narrow", "time", "most"]
@@ -121,17 +121,17 @@ def _bytecode() -> Iterator[dict[str, str]]:
 
 
 def resolved(series: Sequence[protocol.Series], claims: Sequence[Claim], confidence: float) -> bool:
-    """Whether every claim that these series answer by a ratio holds or does not hold."""
+    """True if every claim that these series answer by a ratio is decided."""
     for claim in claims:
-        wanted = claim.answer
-        if wanted is None or claim.value is None or wanted.quantity != "ratio" or wanted.against:
+        answer = claim.answer
+        if answer is None or claim.value is None or answer.quantity != "ratio" or answer.against:
             continue
-        at = [p for one in series if one.name == wanted.series for p in one.points]
-        at = [p for p in at if p.variant == wanted.variant]
-        at = [p for p in at if wanted.x is None or p.x == wanted.x]
-        if at and at[-1].ratio is not None and at[-1].ratio.runs:
-            found = geometric_interval(at[-1].ratio.runs, confidence=confidence)
-            if claim.holds(found.low, found.high) is None:
+        points = [p for one in series if one.name == answer.series for p in one.points]
+        points = [p for p in points if p.variant == answer.variant]
+        points = [p for p in points if answer.x is None or p.x == answer.x]
+        if points and points[-1].ratio is not None and points[-1].ratio.runs:
+            interval = geometric_interval(points[-1].ratio.runs, confidence=confidence)
+            if claim.holds(interval.low, interval.high) is None:
                 return False
     return True
 
@@ -200,9 +200,9 @@ def join(
         same = [one for process in runs for one in process if one.name == series.name]
         by_place = [{(point.variant, point.x): point for point in one.points} for one in same]
         points = [
-            _join_points([found[place] for found in by_place])
+            _join_points([process[place] for process in by_place])
             for place in by_place[0]
-            if all(place in found for found in by_place)
+            if all(place in process for process in by_place)
         ]
         whole = series.model_copy(update={"points": tuple(points)})
         joined.append(hold_together(whole, confidence))

@@ -69,8 +69,8 @@ def geometric_interval(
     values: Sequence[float], comparisons: int = 1, confidence: float = CONFIDENCE
 ) -> Interval:
     """The same of positive values by their logarithms."""
-    found = mean_interval([math.log(value) for value in values], comparisons, confidence)
-    return Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
+    logs = mean_interval([math.log(value) for value in values], comparisons, confidence)
+    return Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high))
 
 
 def block_medians(blocks: Blocks) -> list[float]:
@@ -79,7 +79,7 @@ def block_medians(blocks: Blocks) -> list[float]:
 
 
 def block_ratio(blocks: Blocks, baseline: Blocks, direction: Direction) -> float | None:
-    """How many times better than the baseline, above 1 is better: the median over blocks.
+    """Return the ratio to the baseline, above 1 is better: the median over blocks.
 
     Block b is compared with the baseline's block b. None unless all are positive; raises
     ValueError when they cannot be paired.
@@ -128,7 +128,7 @@ def point(
     baseline: Blocks | None = None,
     flags: Sequence[Flag] = (),
 ) -> Point:
-    """What one process measured of a variant: a point of one run, to be joined with others.
+    """Return one process's measurement of a variant: a point to be joined with others.
 
     ``baseline`` are the blocks of what it is compared with, measured in turns with ``blocks``.
     """
@@ -170,7 +170,7 @@ def point_of_runs(
     ratio = None
     if ratios:
         ratio = Ratio(value=1.0, low=1.0, high=1.0, verdict="insufficient data", runs=tuple(ratios))
-    made = Point(
+    point = Point(
         variant=variant,
         x=x,
         samples=tuple(float(sample) for sample in samples)[:5_000],
@@ -184,7 +184,7 @@ def point_of_runs(
         runs=tuple(float(run) for run in runs),
         of=of,  # type: ignore[arg-type]
     )
-    return with_intervals(made)
+    return with_intervals(point)
 
 
 def with_intervals(
@@ -203,7 +203,7 @@ def with_intervals(
     # Times are products of many causes: their logarithms are what spreads evenly.
     geometric = timed and min(point.runs) > 0
     interval = geometric_interval if geometric else mean_interval
-    found = interval(point.runs, comparisons, confidence)
+    bounds = interval(point.runs, comparisons, confidence)
     ratio = None
     if point.ratio is not None and point.ratio.runs:
         times = geometric_interval(point.ratio.runs, comparisons, confidence)
@@ -212,9 +212,9 @@ def with_intervals(
     flags = {*point.flags} - {Flag.FEW} | (set() if enough else {Flag.FEW})
     return point.model_copy(
         update={
-            "value": found.value,
-            "low": max(within[0], found.low),
-            "high": min(within[1], found.high),
+            "value": bounds.value,
+            "low": max(within[0], bounds.low),
+            "high": min(within[1], bounds.high),
             "ratio": ratio,
             "flags": tuple(flag for flag in Flag if flag in flags),
         }
@@ -256,5 +256,5 @@ def exact_point(
         times = baseline / value if direction == "lower" else value / baseline
         word = verdict(Interval(times, times, times), enough=True, timed=False)
         ratio = Ratio(value=times, low=times, high=times, verdict=word)
-    made = point_of_runs(variant, x, [value], [], [], of="")
-    return made.model_copy(update={"ratio": ratio})
+    point = point_of_runs(variant, x, [value], [], [], of="")
+    return point.model_copy(update={"ratio": ratio})

@@ -239,7 +239,7 @@ def batch_size(clock: Clock, call: Callable[[], object], min_sample_s: float) ->
 
 
 def _steady(earlier: Sequence[float], later: Sequence[float]) -> bool:
-    """Whether there is no trend from the earlier to the later calls."""
+    """True if there is no trend from the earlier to the later calls."""
     was, now = statistics.median(earlier), statistics.median(later)
     if max(was, now) <= min(was, now) * (1 + WARM_UP_TOLERANCE):
         return True

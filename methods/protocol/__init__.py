@@ -1,4 +1,4 @@
-"""What passes between a site and a machine that measures: jobs, events, their signed envelope.
+"""Messages between a site and a machine that measures: jobs, events, their signed envelope.
 
 A worker runs ``python -m methods run … --json -`` and reads one :class:`Line` of JSON an event;
 it seals each as an :class:`Event` and sends it. The site seals a :class:`Job` the same way.

@@ -1,4 +1,4 @@
-"""What every message is made of: clean texts, names, strict models, canonical JSON."""
+"""Parts of every message: clean texts, names, strict models, canonical JSON."""
 
 import json
 from typing import Annotated, Self, TypeVar

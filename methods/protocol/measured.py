@@ -1,4 +1,4 @@
-"""What was measured, and on what: points, series, environment."""
+"""Measurements and their machine: points, series, environment."""
 
 import math
 from enum import StrEnum
@@ -27,7 +27,7 @@ Verdict = Literal["faster", "slower", "better", "worse", "no difference shown", 
 
 
 class Ratio(Strict):
-    """How many times better than the baseline (above 1 is better), with its 95 % interval."""
+    """Ratio to the baseline (above 1 is better), with its 95 % interval."""
 
     value: Annotated[float, Field(gt=0)]
     low: Annotated[float, Field(gt=0)]
@@ -77,7 +77,7 @@ class Point(Strict):
 
 
 class Axis(Strict):
-    """What an axis shows. ``category`` axes hold words, the others numbers."""
+    """Quantity of an axis. ``category`` axes hold words, the others numbers."""
 
     label: Label
     unit: Label = ""
@@ -141,20 +141,20 @@ class Series(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        known = {variant.name for variant in self.variants}
-        if len(known) < len(self.variants):
+        names = {variant.name for variant in self.variants}
+        if len(names) < len(self.variants):
             raise ValueError("two variants have one name")
-        if self.baseline is not None and self.baseline not in known:
+        if self.baseline is not None and self.baseline not in names:
             raise ValueError(f"the baseline {self.baseline!r} is not a variant")
         for limit in self.limits:
-            if not {limit.at, limit.variant} <= known | {None}:
+            if not {limit.at, limit.variant} <= names | {None}:
                 raise ValueError(f"the limit {limit.label!r} names what is not a variant")
-        wanted = str if self.x.scale == "category" else float
+        kind = str if self.x.scale == "category" else float
         places = set()
         for point in self.points:
-            if point.variant not in known:
+            if point.variant not in names:
                 raise ValueError(f"{point.variant!r} is not a variant")
-            if not isinstance(point.x, wanted):
+            if not isinstance(point.x, kind):
                 raise ValueError(f"x {point.x!r} does not fit a {self.x.scale} axis")
             if self.x.scale == "log" and float(point.x) <= 0:
                 raise ValueError("a log axis holds positive numbers")
@@ -184,7 +184,7 @@ class Series(Strict):
         return max(points, key=lambda point: float(point.x), default=None)
 
     def heights(self, limit: Limit) -> dict[float | str, float]:
-        """Where the limit lies at each x, at the rate of the variant that it names."""
+        """Return the limit at each x, at the rate of the variant that it names."""
         rates = {p.x: p.ratio.value for p in self.points if p.variant == limit.at and p.ratio}
         return {x: y * max(1.0, rates.get(x, 1.0)) for x, y in limit.points}
 
@@ -196,7 +196,7 @@ class Series(Strict):
 
 
 class MachineState(Strict):
-    """What changes while measuring: clocks, temperatures, load. None where it cannot be read."""
+    """State that changes while measuring: clocks, temperatures, load. None: cannot be read."""
 
     cpu_mhz: float | None = None
     load: float | None = None

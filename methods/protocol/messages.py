@@ -54,7 +54,7 @@ class Started(Strict):
 
 
 class Progress(Strict):
-    """How far the run is: a snapshot, at most two a second."""
+    """Progress of a run: a snapshot, at most two a second."""
 
     fraction: Annotated[float, Field(ge=0, le=1)]
     message: Label = ""
@@ -129,7 +129,7 @@ class Result(Strict):
     stopped: Literal["", "narrow", "time", "most"] = ""  # why no further process was begun
 
     def named(self) -> Counter[str]:
-        """How many events of each kind the result counts on."""
+        """Return the number of events of each kind that the result counts on."""
         series = len(self.series)
         return Counter(started=1, check=self.checks, series=series, artefact=self.artefacts)
 
@@ -216,7 +216,7 @@ class Event(Line):
 
 
 class Limits(Strict):
-    """What a run may use; 0 memory: as much as the machine allows."""
+    """Limits of a run; memory 0: as much as the machine allows."""
 
     seconds: Annotated[int, Field(ge=1, le=7 * 86400)]
     memory_bytes: Count = 0
@@ -272,7 +272,7 @@ def seal(message: Job | Event | Heartbeat, key: bytes) -> dict[str, Any]:
 def unseal(
     kind: type[Envelope], message: object, key_of: Callable[[str], bytes | None]
 ) -> Envelope:
-    """What a sealed message holds; raises :class:`ProtocolError` for anything else.
+    """Open a sealed message; raises :class:`ProtocolError` for anything else.
 
     ``key_of`` gives the key of the worker named in the message (a job names none), None for an
     unknown worker.

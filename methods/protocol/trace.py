@@ -47,7 +47,7 @@ class Bound(Strict):
 
 
 class TraceLine(Strict):
-    """What a statement bound; ``line`` is its last, where its comment stands."""
+    """Names that a statement bound; ``line`` is its last, where its comment stands."""
 
     line: Number
     tensors: Annotated[tuple[Bound, ...], Field(min_length=1)]
@@ -109,10 +109,10 @@ class Trace(Strict):
 
         Raises ProtocolError for a file that is no trace.
         """
-        kept = folder / TRACE_FILE
-        if not kept.is_file():
+        file = folder / TRACE_FILE
+        if not file.is_file():
             return None
-        trace = parse(cls, kept.read_bytes(), MAX_TRACE_BYTES)
+        trace = parse(cls, file.read_bytes(), MAX_TRACE_BYTES)
         files = tuple(one.on(folder / one.path) for one in trace.files)
         return trace.model_copy(update={"files": files})
 
@@ -128,7 +128,7 @@ def digest(source: Path) -> str:
 
 @lru_cache(maxsize=256)  # a page of one file asks it of every file of the method
 def code_of(text: str) -> tuple[tuple[int, ...], str]:
-    """Which lines hold code, counted from 1, and the SHA-256 of what they hold.
+    """Return the numbers of the lines of code, from 1, and the SHA-256 of these lines.
 
     Comments, docstrings, blank lines and space at the end of a line are no code. Text that is no
     Python is code as it stands.
@@ -147,8 +147,8 @@ def code_of(text: str) -> tuple[tuple[int, ...], str]:
     except (SyntaxError, tokenize.TokenError):
         lines = text.splitlines()
     code = [(row, line.rstrip()) for row, line in enumerate(lines, start=1) if line.strip()]
-    held = "\n".join(line for _, line in code)
-    return tuple(row for row, _ in code), hashlib.sha256(held.encode()).hexdigest()
+    text_of_code = "\n".join(line for _, line in code)
+    return tuple(row for row, _ in code), hashlib.sha256(text_of_code.encode()).hexdigest()
 
 
 @lru_cache(maxsize=256)

@@ -175,9 +175,9 @@ def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
     for i, (name, sizes) in enumerate(axes.items()):
         for size in sizes:
             points.setdefault(size, []).append((name, float(size[i])))
-    for size, at in points.items():
-        (first, x), *others = [(times[name], x) for name, x in at]
-        peaks = [(memories[name], x) for name, x in at]
+    for size, entries in points.items():
+        (first, x), *others = [(times[name], x) for name, x in entries]
+        peaks = [(memories[name], x) for name, x in entries]
         yield Comparison(first, x, partial(_measured, ctx, params, peaks, size), also=others)
 
 
@@ -233,10 +233,10 @@ def at_shape(
         S = call()  # (T, B)
         if name in models:
             exact = copy.deepcopy(models[name]).double()
-            wanted = pairwise(exact, pairs, patches.double(), *texts[: 1 + exact.config.dense])
+            expected = pairwise(exact, pairs, patches.double(), *texts[: 1 + exact.config.dense])
         else:
-            given = [(patches[b : b + 1].double(), texts[0][t : t + 1]) for t, b in pairs]
-            wanted = torch.cat([cross_attention(*pair) for pair in given])
+            inputs = [(patches[b : b + 1].double(), texts[0][t : t + 1]) for t, b in pairs]
+            expected = torch.cat([cross_attention(*pair) for pair in inputs])
         sampled = torch.stack([S[t, b] for t, b in pairs])
         label = f"{name}, {count} x {count}, {sparse.words.shape[1]} words"
-        yield Case(relative(sampled, wanted.flatten()), 1e-4, label=label)
+        yield Case(relative(sampled, expected.flatten()), 1e-4, label=label)

@@ -184,8 +184,8 @@ def self_test(device: str) -> Iterator[Case]:
         yield Case(config.aggregated, 4, "==", f"{name}: aggregated tokens")
         yield Case(output.similarity.shape == (2, 2), True, label=f"{name}: similarity (2, 2)")
         shapes = [tuple(mask.shape) for mask in output.masks]
-        wanted = [(2, 2, 16)] * (2 if name == "paper" else 1)
-        yield Case(shapes == wanted, True, label=f"{name}: masks {wanted}")
+        expected = [(2, 2, 16)] * (2 if name == "paper" else 1)
+        yield Case(shapes == expected, True, label=f"{name}: masks {expected}")
     sizes = {"aggregations.0": 290, "aggregations.1": 290, "scores.0": 273, "scores.1": 273}
     for part, count in {**sizes, "relevance": 71}.items():
         yield Case(_size(model.get_submodule(part)), count, "==", f"paper: {part}")
@@ -201,8 +201,8 @@ def oracle(device: str) -> Iterator[Case]:
         pairs = list(product(range(batch), range(batch)))
         for name, model, given in every(device, batch, words):
             with torch.no_grad():
-                wanted = pairwise(model, pairs, **given).view(batch, batch)
-            error = difference(similarities(model, given), wanted)
+                expected = pairwise(model, pairs, **given).view(batch, batch)
+            error = difference(similarities(model, given), expected)
             yield Case(error, 1e-12, label=f"{name}, {words} words")
 
 
@@ -277,10 +277,10 @@ def straight_through(device: str) -> Iterator[Case]:
         hard, soft = core.top_mask(scores.detach(), 8), scores.sigmoid()
         D = noise.straight_through(hard, soft)
         yield Case(difference(D, hard), 0.0, label=f"{dtype}: value")
-        ours, wanted = (
+        ours, expected = (
             torch.autograd.grad((x * pull).sum(), scores, retain_graph=True)[0] for x in (D, soft)
         )
-        yield Case(difference(ours, wanted), 0.0, label=f"{dtype}: gradient")
+        yield Case(difference(ours, expected), 0.0, label=f"{dtype}: gradient")
     for name in ("paper", "mended"):
         _, output = _trained(device, VARIANTS[name])
         values = torch.stack(output.masks)

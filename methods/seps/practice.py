@@ -124,7 +124,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         InputError: for data, weights or settings that do not fit, before any work.
         CheckpointError: for a checkpoint of another run.
     """
-    out, kept = Path(params.out), training_in(params.out, params.every)
+    out, checkpoint = Path(params.out), training_in(params.out, params.every)
     shape = params.model_dump(include={"dim", "keep", "aggregate"})
     with seeded(params.seed):
         matcher = build(params, params.candidate, shape).to(device)
@@ -148,8 +148,8 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         on_progress(step, plan.steps, status)
 
     read = {"captions": crc32(repr(split.captions).encode()), "words": params.words}
-    kept = kept.of({}, reading=read)
-    history = train_matcher(matcher, plan, draw, on_step=on_step, checkpoint=kept)
+    checkpoint = checkpoint.of({}, reading=read)
+    history = train_matcher(matcher, plan, draw, on_step=on_step, checkpoint=checkpoint)
     best = history.validation.index(max(history.validation))
     return (
         f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} images "

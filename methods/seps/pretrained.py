@@ -32,8 +32,8 @@ def _load(source: str, kind: str, classes: dict[str, str]) -> Any:
             f"{source!r} is of type {config.model_type!r}; {kind} encoders are {', '.join(classes)}"
         )
     model_class = getattr(transformers, classes[config.model_type])
-    made = load_frozen(model_class, source, dtype=torch.float32, add_pooling_layer=False)
-    return made.requires_grad_(True)
+    loaded = load_frozen(model_class, source, dtype=torch.float32, add_pooling_layer=False)
+    return loaded.requires_grad_(True)
 
 
 def _to_shared(width: int, dim: int) -> nn.Module:
@@ -108,8 +108,8 @@ class BertEncoder(nn.Module):
                 augmented(ids, tokens.word_ids(i), self.tokenizer, generator)
                 for i, ids in enumerate(rows)
             ]
-        made = [torch.tensor(ids) for ids in rows]
-        return pad_sequence(made, batch_first=True, padding_value=self.tokenizer.pad_token_id)
+        tensors = [torch.tensor(ids) for ids in rows]
+        return pad_sequence(tensors, batch_first=True, padding_value=self.tokenizer.pad_token_id)
 
 
 def augmented(
@@ -121,16 +121,16 @@ def augmented(
     """
     count = 1 + max((word for word in words if word is not None), default=0)
     fate = torch.rand(count, generator=generator).tolist()
-    kept = []
+    changed = []
     for token, word in zip(ids, words, strict=True):
         drawn = 1.0 if word is None else fate[word] / 0.2
         if drawn < 0.5:
-            kept.append(tokenizer.mask_token_id)
+            changed.append(tokenizer.mask_token_id)
         elif drawn < 0.6:
-            kept.append(int(torch.randint(len(tokenizer), (), generator=generator)))
+            changed.append(int(torch.randint(len(tokenizer), (), generator=generator)))
         elif drawn >= 1:
-            kept.append(token)
-    return kept
+            changed.append(token)
+    return changed
 
 
 def pixels(paths: list[Path], side: int, generator: torch.Generator | None = None) -> Tensor:
@@ -151,9 +151,9 @@ def _pixels(path: Path, draw: list[float] | None, side: int) -> Tensor:
     box = None if draw is None else _crop(image.size, draw)
     image = image.resize((side, side), Image.Resampling.BICUBIC, box=box)
     data = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
-    made = data.view(side, side, 3).permute(2, 0, 1) / 255  # (3, side, side)
-    made = (made - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
-    return made.flip(2) if draw is not None and draw[4] < 0.5 else made
+    tensor = data.view(side, side, 3).permute(2, 0, 1) / 255  # (3, side, side)
+    tensor = (tensor - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    return tensor.flip(2) if draw is not None and draw[4] < 0.5 else tensor
 
 
 def _crop(size: tuple[int, int], draw: list[float]) -> tuple[float, float, float, float]:

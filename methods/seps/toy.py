@@ -102,10 +102,10 @@ def draw(count: int, seed: int) -> Scenes:
     # Views by cell: (B, 4, 4, 3, 8, 8) and (B, 4, 4, 2, 2, 3).
     cell_pixels = images.view(count, 3, 4, CELL, 4, CELL).permute(0, 2, 4, 1, 3, 5)
     cell_labels = labels.view(count, 4, 2, 4, 2, 3).transpose(2, 3)
-    at = torch.arange(count)[:, None], cells // 4, cells % 4  # (B, 1), (B, 3), (B, 3)
+    index = torch.arange(count)[:, None], cells // 4, cells % 4  # (B, 1), (B, 3), (B, 3)
     inked, tone = stencils()[size, shape][:, :, None], PALETTE[colour][..., None, None]
-    cell_pixels[at] = torch.where(inked, tone, cell_pixels[at])  # (B, 3, 3, 8, 8)
-    cell_labels[at] = attributes[:, :, None, None]
+    cell_pixels[index] = torch.where(inked, tone, cell_pixels[index])  # (B, 3, 3, 8, 8)
+    cell_labels[index] = attributes[:, :, None, None]
     shows_size = pick(2, count, 2).bool()  # whether the sparse caption tells a size
     sparse, dense = _captions(cells, attributes, shows_size)
     noise = 0.05 * torch.randn(images.shape, generator=generator)
@@ -130,13 +130,13 @@ def _captions(cells: Tensor, attributes: Tensor, shows_size: Tensor) -> tuple[Te
     (B, 2).
     """
     named = torch.tensor([IDS[words[0]] for words in ATTRIBUTES]) + attributes  # (B, 3, 3)
-    at = torch.full_like(cells, IDS["at"])
-    places = torch.stack([at, IDS[ROWS[0]] + cells // 4, IDS[COLUMNS[0]] + cells % 4], 2)
+    place = torch.full_like(cells, IDS["at"])
+    places = torch.stack([place, IDS[ROWS[0]] + cells // 4, IDS[COLUMNS[0]] + cells % 4], 2)
     dense = torch.cat([named, places], 2).flatten(1)
     pairs = [IDS[relation(first, second)] for first, second, _ in cells.tolist()]
-    told = named[:, :2].clone()
-    told[..., 0] *= shows_size
-    sparse = torch.cat([told[:, 0], torch.tensor(pairs)[:, None], told[:, 1]], 1)
+    described = named[:, :2].clone()
+    described[..., 0] *= shows_size
+    sparse = torch.cat([described[:, 0], torch.tensor(pairs)[:, None], described[:, 1]], 1)
     last = (sparse == 0).int().argsort(stable=True)  # what is not told goes to the padding
     return sparse.gather(1, last), dense
 

@@ -272,11 +272,11 @@ def train(
             (new if name.startswith("slimmer.") or ".to_shared." in name else old).append(p)
     groups: list[dict[str, Any]] = [{"params": old}, {"params": new, "speed": plan.head}]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    kept = checkpoint and checkpoint.of({}, config=asdict(matcher.slimmer.config))
+    saved = checkpoint and checkpoint.of({}, config=asdict(matcher.slimmer.config))
 
     def loss(step: int) -> Tensor:
         return matcher.loss(draw(step), hardest=plan.hardest_at(step))
 
     return kit.fit(
-        loss, optimiser, plan, History(), module=matcher, on_step=on_step, checkpoint=kept
+        loss, optimiser, plan, History(), module=matcher, on_step=on_step, checkpoint=saved
     )

@@ -68,10 +68,10 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
         at="dense_kernel" if kernelled else None,
         variant="adaptive",
     )
-    words: dict[str, Any] = {"params": params, "heads": adaptive.heads}
+    values: dict[str, Any] = {"params": params, "heads": adaptive.heads}
     charts = Charts(ctx, __file__)
-    forward = charts.open("forward", limits=[bound], way="Forward", **words)
-    both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **words)
+    forward = charts.open("forward", limits=[bound], way="Forward", **values)
+    both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **values)
     for n in params.lengths:
         yield Comparison(forward, float(n), partial(_calls, ctx, params, n, False))
         if n <= params.backward_up_to:
@@ -278,7 +278,7 @@ def _drawn(ctx: Context, params: DecodeParams | PrefillParams, n_q: int, n_k: in
 
 
 def _choice(selector: Selector, q: Tensor, k: Tensor) -> Callable[[], Tensor]:
-    """What is computed to choose: when decoding, from summaries where a cache keeps them."""
+    """Return the call that chooses: when decoding, from summaries where a cache keeps them."""
     if isinstance(selector, Summarised) and q.shape[2] == 1:
         return partial(selector.choose, q, selector.summaries(k), k.shape[2])
     return partial(selector, q, k)
@@ -394,5 +394,5 @@ def _chosen(choice: Callable[[], Tensor], attend: Callable[..., Tensor]) -> Tens
 
 
 @torch.no_grad()
-def _quiet(call: Callable[..., Tensor], *given: Any, **words: Any) -> object:
-    return call(*given, **words)
+def _quiet(call: Callable[..., Tensor], *args: Any, **options: Any) -> object:
+    return call(*args, **options)

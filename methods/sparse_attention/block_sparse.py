@@ -97,8 +97,8 @@ def block_sparse_attention(
     if softcap < 0 or not math.isfinite(softcap):
         raise InputError(f"softcap must be positive, or 0 for none, not {softcap}")
     origins = _origins(key_range, q, n_k)
-    words: dict[str, Any] = {"offset": offset, "window": window, "causal": causal}
-    ranges = pattern.reach(n_q, n_k, **words, device=str(q.device))
+    options: dict[str, Any] = {"offset": offset, "window": window, "causal": causal}
+    ranges = pattern.reach(n_q, n_k, **options, device=str(q.device))
     if key_range is not None:
         first = torch.maximum(ranges[:, :, 0], key_range[:, None, :1])
         end = torch.minimum(ranges[:, :, 1], key_range[:, None, 1:])
@@ -175,8 +175,8 @@ def _check_blocks(
         raise InputError(f"blocks must be integers on {q.device}, not {blocks.dtype}")
     runs = -(-q.shape[2] // query_block)
     if blocks.dim() != 4 or blocks.shape[0] not in (1, q.shape[0]) or blocks.shape[2] != runs:
-        wanted = f"({q.shape[0]} or 1, heads that choose, {runs}, most)"
-        raise InputError(f"blocks must be {wanted}, not {tuple(blocks.shape)}")
+        expected = f"({q.shape[0]} or 1, heads that choose, {runs}, most)"
+        raise InputError(f"blocks must be {expected}, not {tuple(blocks.shape)}")
     choosing, heads, shared = blocks.shape[1], q.shape[1], k.shape[1]
     if not choosing or heads % choosing or (choosing % shared and shared % choosing):
         raise InputError(
@@ -185,7 +185,7 @@ def _check_blocks(
 
 
 def _origins(key_range: Tensor | None, q: Tensor, n_k: int) -> Tensor | None:
-    """Where each sample's keys begin, (batch,) int32; None where nothing is padded."""
+    """First key of each sample, (batch,) int32; None where nothing is padded."""
     if key_range is None:
         return None
     if key_range.shape != (q.shape[0], 2) or key_range.dtype not in INTEGERS:
@@ -199,7 +199,7 @@ def _origins(key_range: Tensor | None, q: Tensor, n_k: int) -> Tensor | None:
 
 
 def has_triton(q: Tensor) -> bool:
-    """Whether our Triton kernels can attend from these queries (batch, heads, n, d)."""
+    """True if our Triton kernels can attend from these queries (batch, heads, n, d)."""
     runs = q.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch
     return runs and q.dtype != torch.float64 and find_spec("triton") is not None
 
@@ -313,12 +313,12 @@ def attention_backward(  # noqa: PLR0917
     """
     groups = ranges, tuple(heads), tuple(strides)
     read = Pattern(*groups, blocks, origins, query_block, key_block)
-    words: dict[str, Any] = {"saved": (out, lse), "grad": grad, "grad_lse": grad_lse}
+    options: dict[str, Any] = {"saved": (out, lse), "grad": grad, "grad_lse": grad_lse}
     if lse.masked_fill(lse == -math.inf, 0).abs().max() > LARGEST_LSE:
-        backend, words["saved"] = "portable", None
+        backend, options["saved"] = "portable", None
     scoring = Scoring(scale, cap, sinks)
     results: tuple[Tensor, Tensor, Tensor]
-    results = _module(backend, q).backward(q, k, v, read, scoring, **words)
+    results = _module(backend, q).backward(q, k, v, read, scoring, **options)
     return results
 
 

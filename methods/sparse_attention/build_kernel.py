@@ -33,8 +33,8 @@ FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC")
 
 def library() -> Path:
     """The path of this machine's kernel, built or not."""
-    known = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    features = re.findall(r"(?im)^(?:flags|features)\s*:.*$", known)[:1]
+    cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    features = re.findall(r"(?im)^(?:flags|features)\s*:.*$", cpu)[:1]
     versions = (importlib.metadata.version("torch"), platform.machine(), *FLAGS, *features)
     text = "\n".join([*versions, SOURCE.read_text(encoding="utf-8")])
     return FOLDER / f"sparse-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
@@ -52,8 +52,8 @@ def build() -> str:
             for unfinished in FOLDER.glob("tmp*"):  # of a build that was killed
                 shutil.rmtree(unfinished, ignore_errors=True)
             with TemporaryDirectory(dir=FOLDER) as folder:
-                _compile(made := Path(folder) / "kernel.so")
-                made.replace(built)
+                _compile(library_file := Path(folder) / "kernel.so")
+                library_file.replace(built)
     except OSError as error:
         return str(error)
     except subprocess.CalledProcessError as error:

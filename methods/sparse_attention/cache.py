@@ -83,8 +83,8 @@ class SparseKVCache:
         """The keys that each new query reads, counted from the first one that is stored."""
         new, n, device = q.shape[2], keys.shape[2], q.device
         if isinstance(group, LocalGroup):
-            words = {"offset": n - new, "window": group.window}
-            ranges = reach(new, n, **words, causal=True, device=str(device))
+            options = {"offset": n - new, "window": group.window}
+            ranges = reach(new, n, **options, causal=True, device=str(device))
         else:
             end = torch.arange(self.length, self.length + new, device=device) // group.stride + 1
             ranges = torch.stack([torch.zeros_like(end), end]).int()[None, None]

@@ -48,16 +48,16 @@ SHAPES: tuple[tuple[str, int, SparseAttentionConfig], ...] = (
 )
 
 
-def relative_error(ours: Tensor, wanted: Tensor) -> float:
-    """|found - wanted| / |wanted| in Euclidean norm.
+def relative_error(ours: Tensor, expected: Tensor) -> float:
+    """|ours - expected| / |expected| in Euclidean norm.
 
-    A `wanted` below 0.05 an element in the mean counts as 0.05, and one that is 0 as 1: the
+    An `expected` below 0.05 an element in the mean counts as 0.05, and one that is 0 as 1: the
     gradient of a softmax over one key is exactly 0, and its rounding, which is that of the products
     of order 1 that cancel, has nothing else to be relative to.
     """
-    root = wanted.numel() ** 0.5
-    nothing = float(wanted.detach().double().norm()) < 1e-6 * root
-    return relative(ours, wanted, (1.0 if nothing else 0.05) * root)
+    root = expected.numel() ** 0.5
+    nothing = float(expected.detach().double().norm()) < 1e-6 * root
+    return relative(ours, expected, (1.0 if nothing else 0.05) * root)
 
 
 class Inputs(NamedTuple):
@@ -86,7 +86,7 @@ def draw(
 
 
 def backends(device: str, dtype: torch.dtype = torch.float32) -> tuple[Backend, ...]:
-    """What can run on the device; "flex" runs uncompiled on a CPU."""
+    """Backends that run on the device; "flex" runs uncompiled on a CPU."""
     picked = cast(Backend, resolved("auto", torch.empty(0, dtype=dtype, device=device)))
     others: tuple[Backend, ...] = ("portable", "flex")
     return others if picked in others else (picked, *others)
@@ -97,11 +97,11 @@ def oracle(device: str) -> Iterator[Case]:
     for dtype, bound in BOUNDS.items():
         for label, n, config in SHAPES:
             qkv, grad = draw(2, config.heads, n, 16, device=device, dtype=dtype, seed=n)
-            wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
+            expected = _with_gradients(oracle_attention, qkv, grad.double(), config)
             for backend in backends(device, dtype):
                 attend = partial(sparse_attention, backend=backend)
                 ours = _with_gradients(attend, qkv, grad, config)
-                errors = [relative_error(*pair) for pair in zip(ours, wanted, strict=True)]
+                errors = [relative_error(*pair) for pair in zip(ours, expected, strict=True)]
                 name = str(dtype).removeprefix("torch.")
                 yield Case(largest(errors), bound, label=f"{backend}, {name}, {label}")
 
@@ -189,16 +189,16 @@ def equations(device: str) -> Iterator[Case]:
     for name in SELECTORS:
         selector: Selector = SELECTORS[name](**(FEW | BY_BLOCK)[name])
         blocks = selector(q.to(device), k.to(device))[0].expand(2, -1, -1)
-        wanted = [getattr(definitions, name)(selector, *group) for group in groups]
-        yield Case(_sets(blocks) == wanted, True, label=name)
+        expected = [getattr(definitions, name)(selector, *group) for group in groups]
+        yield Case(_sets(blocks) == expected, True, label=name)
     torch.manual_seed(0)
     net = NativeSparseAttention(64, heads=4, kv_heads=2, block=16, top=1)
     with torch.no_grad():
         _, blocks = net._compressed(q, k, k)
         keys = net.compress_key(torch.unflatten(k, 2, (6, 16)).flatten(3))[0]
     pairs = zip(groups, keys, strict=True)
-    wanted = [definitions.native(16, 1, group[0], compressed) for group, compressed in pairs]
-    yield Case(_sets(blocks[0]) == wanted, True, label="nsa")
+    expected = [definitions.native(16, 1, group[0], compressed) for group, compressed in pairs]
+    yield Case(_sets(blocks[0]) == expected, True, label="nsa")
     yield from _kept_summaries()
 
 
@@ -221,8 +221,8 @@ def _kept_summaries() -> Iterator[Case]:
         before = torch.cat([k[:, :, :45], k[:, :, 70:100]], 2)[[2, 0, 0]]
         chosen = torch.cat([before, k[:, :, 100:]], 2)
         same = [torch.equal(keys, chosen)]
-        for found, wanted in zip(layer.summaries(), selector.summaries(chosen), strict=True):
-            same.append(found.shape == wanted.shape and torch.allclose(found, wanted))
+        for stored, expected in zip(layer.summaries(), selector.summaries(chosen), strict=True):
+            same.append(stored.shape == expected.shape and torch.allclose(stored, expected))
         yield Case(all(same), True, label=f"{name}, cache")
 
 
@@ -231,13 +231,13 @@ def ranges(device: str) -> Iterator[Case]:
     (q, k, v), _ = draw(1, 2, 192, 16, device=device)
     late = q[:, :, :64]
     exact, errors = Inputs(late, k, v).each(torch.Tensor.double), []
-    words: list[dict[str, Any]] = [{"offset": offset} for offset in range(64)]
-    words += [
+    cases: list[dict[str, Any]] = [{"offset": offset} for offset in range(64)]
+    cases += [
         {"causal": False, "key_range": torch.tensor([[3, end]], device=device)}
         for end in range(65, 129)
     ]
     blocks = torch.arange(3, device=device).view(1, 1, 1, 3)
-    for chosen in words:
+    for chosen in cases:
         out = block_sparse_attention(late, k, v, None, **chosen)
         mask = block_mask(blocks.cpu(), 64, 192, query_block=64, key_block=192, **chosen)
         errors.append(relative(out, masked_attention(*exact, mask.to(device))))
@@ -390,14 +390,14 @@ def gate(
 
 
 def backend_of(variant: str) -> Backend:
-    """What a variant of a benchmark is measured by."""
+    """Return the backend that computes a variant of a benchmark."""
     return "triton" if variant == "triton" else "auto"
 
 
 def at_shape(
     qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig, backend: Backend = "auto"
 ) -> Iterator[Case]:
-    r"""What is timed is right at the very shape and batch that it is timed at, on sampled rows R.
+    r"""Check a timed call at the very shape and batch that is timed, on sampled rows R.
 
     Equation: $\lVert \hat o_R - o_R \rVert_2 \le \varepsilon \lVert o_R \rVert_2$
 
@@ -413,18 +413,18 @@ def at_shape(
     rows = torch.tensor(sorted({*even, *drawn}))
     inputs = qkv.leaves(trained=grad is not None)
     exact = qkv.each(torch.Tensor.double).leaves(trained=grad is not None)
-    at = rows.to(qkv.q.device)
+    index = rows.to(qkv.q.device)
     with torch.set_grad_enabled(grad is not None):
         out = attend(*inputs)
-        wanted = oracle_attention(*exact, config, rows=rows)
-    yield Case(relative(out[:, :, at], wanted), bound, label=f"n = {n}, output")
+        expected = oracle_attention(*exact, config, rows=rows)
+    yield Case(relative(out[:, :, index], expected), bound, label=f"n = {n}, output")
     yield Case(_change(attend, inputs, out, n * 2 // 3, -3), 0.0, label=f"n = {n}, the future")
     if grad is None:
         return
     upstream = torch.zeros_like(grad)
-    upstream[:, :, at] = grad[:, :, at]
+    upstream[:, :, index] = grad[:, :, index]
     ours = torch.autograd.grad(out, inputs, upstream)
-    wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
+    wanted_gradients = torch.autograd.grad(expected, exact, grad[:, :, index].double())
     for name, a, b in zip(("dQ", "dK", "dV"), ours, wanted_gradients, strict=True):
         yield Case(relative(a, b), bound, label=f"n = {n}, {name}")
 
@@ -438,13 +438,13 @@ def chosen_at_shape(qkv: Inputs, blocks: Tensor, selector: Selector, label: str)
     (q, k, v), n_k = qkv, qkv.k.shape[2]
     rows = min(16, q.shape[2])
     runs = torch.arange(q.shape[2] - rows, q.shape[2]) // selector.query_block
-    words = as_options(selector)
-    out = block_sparse_attention(q, k, v, blocks, **words)[:, :, -rows:]
-    mask = block_mask(blocks[:, :, runs], rows, n_k, **words | {"query_block": 1})
+    options = as_options(selector)
+    out = block_sparse_attention(q, k, v, blocks, **options)[:, :, -rows:]
+    mask = block_mask(blocks[:, :, runs], rows, n_k, **options | {"query_block": 1})
     mask = mask.repeat_interleave(q.shape[1] // mask.shape[1], 1).to(q.device)
     keys, values = (x.double().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
-    wanted = masked_attention(q[:, :, -rows:].double(), keys, values, mask)
-    yield Case(relative(out, wanted), BOUNDS[q.dtype], label=label)
+    expected = masked_attention(q[:, :, -rows:].double(), keys, values, mask)
+    yield Case(relative(out, expected), BOUNDS[q.dtype], label=label)
 
 
 @torch.no_grad()

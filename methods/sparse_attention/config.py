@@ -203,7 +203,7 @@ def get_recommended_config(
     if context < 1:
         raise InputError(f"context must be at least 1 token, not {context}")
     if size is None:
-        local, global_, window = next(found for most, found in _BY_LENGTH if context <= most)
+        local, global_, window = next(row for most, row in _BY_LENGTH if context <= most)
     elif size in _BY_SIZE:
         local, global_, largest = _BY_SIZE[size]
         window = max(1, min(largest, context // 4))

@@ -19,7 +19,7 @@ def exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
 
 
 def complexity() -> Count:
-    """How the pairs grow with the length."""
+    """Growth of the pairs with the length."""
     fitted = exponent(_LENGTHS, [config.attended_pairs(_CONFIG, n) for n in _LENGTHS])
     return Count(
         low=fitted,
@@ -65,7 +65,7 @@ def sparsity() -> Count:
 
 
 def memory() -> Count:
-    """What attention keeps for the backward pass, against dense attention that is fused.
+    """Memory that attention keeps for the backward pass, against fused dense attention.
 
     Both keep queries, keys, values, outputs and one logsumexp for each row: the ratio is 1.
     """
@@ -81,8 +81,8 @@ def memory() -> Count:
 
 def _cache_saving(n: int) -> float:
     """Keys that all heads hold while decoding, dense over sparse: the window, or the anchors."""
-    held = sum(
+    entries = sum(
         (g.stop - g.start) * (g.anchors(n) if isinstance(g, config.GlobalGroup) else g.window)
         for g in config.head_groups(_CONFIG, _CONFIG.heads, n)
     )
-    return _CONFIG.heads * n / held
+    return _CONFIG.heads * n / entries

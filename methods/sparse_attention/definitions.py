@@ -46,13 +46,15 @@ def _block(x: Tensor, c: int, size: int) -> Tensor:
 def window_sinks(s: Any, q: Tensor, k: Tensor) -> Choice:
     """Read the first blocks and the last `window` ones."""
     own = [i // s.key_block for i in range(len(k))]
-    return [{0} | {c for c in range(at + 1) if at - c < s.window} for at in own]
+    return [{0} | {c for c in range(block + 1) if block - c < s.window} for block in own]
 
 
 def strided(s: Any, q: Tensor, k: Tensor) -> Choice:
     """Read the last `window` blocks and every `stride`-th."""
     own = [i // s.key_block for i in range(len(k))]
-    return [{c for c in range(at + 1) if at - c < s.window or c % s.stride == 0} for at in own]
+    return [
+        {c for c in range(block + 1) if block - c < s.window or c % s.stride == 0} for block in own
+    ]
 
 
 def mean_pooled(s: Any, q: Tensor, k: Tensor) -> Choice:
@@ -115,7 +117,7 @@ def antidiagonal(s: Any, q: Tensor, k: Tensor) -> Choice:
     rows = shares.sum((1, 3))
     rows = rows / rows.sum(1, keepdim=True)
     chosen = (_fewest(dict(enumerate(row.tolist())), s.p) for row in rows)
-    return [{at} | {c for c in found if c <= at} for at, found in enumerate(chosen)]
+    return [{block} | {c for c in picked if c <= block} for block, picked in enumerate(chosen)]
 
 
 def vertical_slash(s: Any, q: Tensor, k: Tensor) -> Choice:
@@ -129,10 +131,10 @@ def vertical_slash(s: Any, q: Tensor, k: Tensor) -> Choice:
             diagonals[(i - j) // s.block] += weight
     vertical, slash = _best(columns, s.vertical), _best(diagonals, s.slash)
     rows = []
-    for at in range(blocks):
+    for block in range(blocks):
         # Keys at a distance of slash blocks and less than one more lie in two blocks.
-        reads = {at} | vertical | {at - d for d in slash} | {at - d - 1 for d in slash}
-        rows.append({c for c in reads if 0 <= c <= at})
+        reads = {block} | vertical | {block - d for d in slash} | {block - d - 1 for d in slash}
+        rows.append({c for c in reads if 0 <= c <= block})
     return rows
 
 
@@ -143,8 +145,8 @@ def local_3d(s: Any, q: Tensor, k: Tensor) -> Choice:
     rows = []
     for tile in tiles:
         centre = [
-            min(max(at, w // 2), count - 1 - w // 2)
-            for at, w, count in zip(tile, s.window, counts, strict=True)
+            min(max(place, w // 2), count - 1 - w // 2)
+            for place, w, count in zip(tile, s.window, counts, strict=True)
         ]
         near = (
             all(abs(x - y) <= w // 2 for x, y, w in zip(other, centre, s.window, strict=True))

@@ -48,9 +48,9 @@ def attend(
         else:
             mask = _chosen_mask(q, k.shape[2], pattern)
         if compiled:
-            wanted = flex.AuxRequest(lse=q.is_cuda)
-            words = {"block_mask": mask, "scale": scoring.scale, "enable_gqa": True}
-            out, aux = compiled_flex()(*qkv, **words, return_aux=wanted)
+            request = flex.AuxRequest(lse=q.is_cuda)
+            options = {"block_mask": mask, "scale": scoring.scale, "enable_gqa": True}
+            out, aux = compiled_flex()(*qkv, **options, return_aux=request)
             lse = aux.lse
         else:
             tuple_ = mask.as_tuple()
@@ -63,7 +63,7 @@ def attend(
 
 @lru_cache(maxsize=64)
 def range_mask(ranges: Tensor, group: int, keys: int) -> flex.BlockMask:
-    r"""What a group's queries see of its keys; remembered, as building it costs more than using it.
+    r"""Block mask of a group's queries and keys; cached, since building costs more than using it.
 
     Equation: $M_{ij} = [\, a_i \le j < e_i \,]$
 
@@ -72,8 +72,8 @@ def range_mask(ranges: Tensor, group: int, keys: int) -> flex.BlockMask:
     first, end = ranges[0, group]
 
     def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        at = i.clamp(max=len(first) - 1)
-        seen: Tensor = (j >= first[at]) & (j < end[at])
+        row = i.clamp(max=len(first) - 1)
+        seen: Tensor = (j >= first[row]) & (j < end[row])
         return seen
 
     with torch.inference_mode(False):  # it is kept, and autograd refuses what that mode makes
@@ -93,8 +93,8 @@ def _chosen_mask(q: Tensor, n_k: int, pattern: Pattern) -> flex.BlockMask:
     def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         row, column = i // pattern.query_block, j // pattern.key_block
         listed = table[b, h, row.clamp(max=runs - 1), column.clamp(max=columns - 1)]
-        at = i.clamp(max=len(first) - 1)
-        seen: Tensor = listed & (j >= first[at]) & (j < end[at])
+        query = i.clamp(max=len(first) - 1)
+        seen: Tensor = listed & (j >= first[query]) & (j < end[query])
         return seen
 
     return flex.BlockMask.from_kv_blocks(

@@ -57,9 +57,9 @@ def choose(model: Any, name: str, **options: Any) -> Selector | SparseAttentionC
         )
     if any(sliding):
         log.info("%d of %d layers keep their sliding window", sum(sliding), len(sliding))
-    given = {"selector": name, **options}
+    settings = {"selector": name, **options}
     for config in {id(c): c for c in (model.config, text)}.values():
-        config.assay_sparse = given
+        config.assay_sparse = settings
     return selector
 
 
@@ -97,12 +97,12 @@ def _sliding_layers(config: Any) -> list[bool]:
 
 
 def selector_of(config: Any) -> Selector | SparseAttentionConfig:
-    """What a model's configuration chooses by. Raises InputError where that is unknown."""
-    given = getattr(config, NAME, None)
-    if given is None:
+    """Return the selector of a model's configuration. Raises InputError for an unknown one."""
+    settings = getattr(config, NAME, None)
+    if settings is None:
         return DEFAULT
-    options = {name: value for name, value in given.items() if name != "selector"}
-    return _selector(given.get("selector", ""), options)
+    options = {name: value for name, value in settings.items() if name != "selector"}
+    return _selector(settings.get("selector", ""), options)
 
 
 def _selector(name: str, options: dict[str, Any]) -> Selector | SparseAttentionConfig:
@@ -110,12 +110,12 @@ def _selector(name: str, options: dict[str, Any]) -> Selector | SparseAttentionC
         return _grouped(options)
     if name not in SELECTORS:
         raise InputError(f"selector must be one of {', '.join(SELECTORS)}, not {name!r}")
-    made = SELECTORS[name]
-    fields = set(made.__dataclass_fields__)  # `dataclasses.fields` cannot be compiled
+    selector_type = SELECTORS[name]
+    fields = set(selector_type.__dataclass_fields__)  # `dataclasses.fields` cannot be compiled
     if unknown := sorted(set(options) - fields):
         raise InputError(f"{name} has no {', '.join(unknown)}; it has {', '.join(sorted(fields))}")
     try:
-        selector: Selector = made(**options)
+        selector: Selector = selector_type(**options)
     except TypeError as error:
         raise InputError(f"{name}: {error}") from error
     if not selector.causal:
@@ -138,7 +138,7 @@ def attend(
     is_causal: bool | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    r"""What a layer of transformers calls: (batch, heads, n, d) -> (batch, n, heads, d).
+    r"""Attend for a layer of transformers: (batch, heads, n, d) -> (batch, n, heads, d).
 
     Equation: $o_i = \frac{\sum_{j \in C_i} e^{s_{ij}} v_j}{e^z + \sum_{j \in C_i} e^{s_{ij}}}$
 
@@ -152,14 +152,14 @@ def attend(
         raise InputError("assay_sparse is for causal self-attention without position bias")
     if options.get("output_attentions"):
         raise InputError("assay_sparse has no weights to return: leave output_attentions out")
-    words: dict[str, Any] = {"scale": scaling, "softcap": softcap or 0.0, "sinks": s_aux}
+    settings: dict[str, Any] = {"scale": scaling, "softcap": softcap or 0.0, "sinks": s_aux}
     config, selector = getattr(module, "config", None), None
     if sliding_window is None:
         selector = selector_of(config)
     else:
-        words["window"] = sliding_window
+        settings["window"] = sliding_window
     if attention_mask is None:
-        out = _attend(query, key, value, selector, words)
+        out = _attend(query, key, value, selector, settings)
     else:
         out = query.new_zeros(query.shape)
         if attention_mask.dtype != torch.uint8 or attention_mask.shape[1:3] != (1, 1):
@@ -169,45 +169,46 @@ def attend(
             )
         # A sliding layer keeps the last slots alone.
         slots = attention_mask[:, 0, 0, -key.shape[2] :]
-        for b, held in enumerate(slots):  # each sample by itself, among its real tokens
-            real = (held & REAL).nonzero()[:, 0]
-            rows = (held[held & QUERY > 0] & REAL).nonzero()[:, 0]
+        for b, slot_flags in enumerate(slots):  # each sample by itself, among its real tokens
+            real = (slot_flags & REAL).nonzero()[:, 0]
+            rows = (slot_flags[slot_flags & QUERY > 0] & REAL).nonzero()[:, 0]
             if len(rows):
                 k, v = (_taken(x[b : b + 1], real) for x in (key, value))
                 q = _taken(query[b : b + 1], rows)
-                out[b, :, rows] = _attend(q, k, v, selector, words)[0]
+                out[b, :, rows] = _attend(q, k, v, selector, settings)[0]
     return out.transpose(1, 2).contiguous(), None
 
 
-def _taken(x: Tensor, at: Tensor) -> Tensor:
+def _taken(x: Tensor, index: Tensor) -> Tensor:
     """Rows `at` of (1, heads, n, d), without a copy where they stand side by side."""
-    first, last = int(at[0]), int(at[-1])
-    if last - first + 1 == len(at):
+    first, last = int(index[0]), int(index[-1])
+    if last - first + 1 == len(index):
         return x[:, :, first : last + 1]
-    return x.index_select(2, at)
+    return x.index_select(2, index)
 
 
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, selector: Selector | SparseAttentionConfig | None,
-    words: dict[str, Any],
+    settings: dict[str, Any],
 ) -> Tensor:  # fmt: skip
     """Attention without padding; the queries are the last tokens of the keys."""
     if isinstance(selector, SparseAttentionConfig):
         groups = head_groups(selector, q.shape[1], k.shape[2], k.shape[1])
         read = pattern.of_groups(groups, k.shape[2], str(q.device))
         read = read._replace(ranges=read.ranges[..., -q.shape[2] :])
-        scale = q.shape[-1] ** -0.5 if words["scale"] is None else words["scale"]
-        scoring = Scoring(scale, words["softcap"], words["sinks"])
+        scale = q.shape[-1] ** -0.5 if settings["scale"] is None else settings["scale"]
+        scoring = Scoring(scale, settings["softcap"], settings["sinks"])
         return attend_pattern(q, k, v, read, scoring, "auto")[0]
     if selector is None or (selector.query_block > 1 and q.shape[2] != k.shape[2]):
-        return block_sparse_attention(q, k, v, None, **words)  # after a prompt such read all keys
-    kept = getattr(k, "assay_kept", None)
-    if kept is not None and isinstance(selector, Summarised) and kept.selector == selector:
-        blocks = selector.choose(q, kept.summaries(), k.shape[2])
+        # After a prompt such a selector reads all keys.
+        return block_sparse_attention(q, k, v, None, **settings)
+    layer = getattr(k, "assay_kept", None)
+    if layer is not None and isinstance(selector, Summarised) and layer.selector == selector:
+        blocks = selector.choose(q, layer.summaries(), k.shape[2])
     else:
         blocks = selector(q, k)
-    words = words | {"query_block": selector.query_block, "key_block": selector.key_block}
-    return block_sparse_attention(q, k, v, blocks, **words)
+    settings = settings | {"query_block": selector.query_block, "key_block": selector.key_block}
+    return block_sparse_attention(q, k, v, blocks, **settings)
 
 
 def mask(  # noqa: PLR0917 - as transformers calls it
@@ -225,7 +226,7 @@ def mask(  # noqa: PLR0917 - as transformers calls it
     config: Any = None,
     **options: Any,
 ) -> Tensor | None:
-    r"""What `attend` must know of padding: (batch, 1, 1, kv_length) uint8, REAL and QUERY by slot.
+    r"""Return the padding as `attend` reads it: (batch, 1, 1, kv_length) uint8, REAL and QUERY.
 
     It has four dimensions because transformers takes a mask of two for padding: `generate` makes
     the mask of a static cache itself and gives it to the model as `attention_mask`.
@@ -251,8 +252,8 @@ def mask(  # noqa: PLR0917 - as transformers calls it
     if attention_mask is not None:
         seen = attention_mask.bool()[:, int(kv_offset) : int(kv_offset) + kv_length]
         real = real & nn.functional.pad(seen, (0, kv_length - seen.shape[1]))
-    held = real.to(torch.uint8) * REAL + query.to(torch.uint8) * QUERY
-    return held[:, None, None]
+    flags = real.to(torch.uint8) * REAL + query.to(torch.uint8) * QUERY
+    return flags[:, None, None]
 
 
 def _refuse_packed(
@@ -303,16 +304,16 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         seen.assay_kept = self  # type: ignore[attr-defined]  # goes with the keys to `attend`
         return seen, self.values
 
-    def _write(self, index: int, at: int, new: Tensor) -> None:
+    def _write(self, index: int, start: int, new: Tensor) -> None:
         """Put rows into a room of rows, which doubles when it is full."""
         if index == len(self._room):
             self._room.append(new.new_empty(*new.shape[:2], 0, new.shape[3]))
-        room, end = self._room[index], at + new.shape[2]
+        room, end = self._room[index], start + new.shape[2]
         if end > room.shape[2]:
             larger = new.new_empty(*new.shape[:2], max(end, 2 * room.shape[2], 64), new.shape[3])
-            larger[:, :, :at] = room[:, :, :at]
+            larger[:, :, :start] = room[:, :, :start]
             self._room[index] = room = larger
-        room[:, :, at:end] = new
+        room[:, :, start:end] = new
 
     def summaries(self) -> tuple[Tensor, ...]:
         r"""Of the complete blocks, each (batch, kv_heads, blocks, d).

@@ -20,7 +20,7 @@ MULTIPLE = 16  # of d_head: two vectors
 
 @lru_cache(maxsize=1)
 def loaded() -> bool:
-    """Whether this process has the kernel; it never builds it."""
+    """True if this process has the kernel; it is never built here."""
     try:
         torch.ops.load_library(library())  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError):  # not built, or for libraries that have been removed since
@@ -40,8 +40,8 @@ def forward(
     """
     queries, keys, values = (_padded(x) for x in (q, k, v))
     out, lse = like(queries), queries.new_empty(q.shape[:3])
-    given = _given(queries, keys, values, pattern, scoring)
-    torch.ops.assay_sparse_attention.forward(*given, out, lse)
+    arguments = _arguments(queries, keys, values, pattern, scoring)
+    torch.ops.assay_sparse_attention.forward(*arguments, out, lse)
     return fitted(out, q), lse
 
 
@@ -58,15 +58,17 @@ def backward(
     dq, dk, dv = like(queries), like(keys).zero_(), like(values).zero_()
     parts = pattern.parts(k.shape[1])
     dks, dvs = ([x[:, shared, ::stride] for _, shared, stride in parts] for x in (dk, dv))
-    given = _given(queries, keys, values, pattern, scoring)
+    arguments = _arguments(queries, keys, values, pattern, scoring)
     grad_lse = None if grad_lse is None else grad_lse.contiguous()
     results = saved[1], upstream, grad_lse, dq, dks, dvs
-    torch.ops.assay_sparse_attention.backward(*given, out, *results)
+    torch.ops.assay_sparse_attention.backward(*arguments, out, *results)
     return fitted(dq, q), fitted(dk, k), fitted(dv, v)
 
 
-def _given(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scoring: Scoring) -> tuple[Any, ...]:
-    """What both operators of `kernel.cpp` take first: keys and values group by group."""
+def _arguments(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scoring: Scoring
+) -> tuple[Any, ...]:
+    """First arguments of both operators of `kernel.cpp`: keys and values group by group."""
     parts, blocks, sinks = pattern.parts(k.shape[1]), pattern.blocks, scoring.sinks
     keys, values = ([x[:, shared, ::stride] for _, shared, stride in parts] for x in (k, v))
     ranges = [x.contiguous() for x in pattern.ranges.unbind(1)]

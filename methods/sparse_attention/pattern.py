@@ -57,13 +57,13 @@ class Scoring(NamedTuple):
 
 def remembered(function: Callable[P, T]) -> Callable[P, T]:
     """Keep the last results for the next step or layer; `torch.compile` sees the function."""
-    kept = lru_cache(maxsize=32)(function)
+    cached = lru_cache(maxsize=32)(function)
 
     @wraps(function)
-    def call(*args: P.args, **words: P.kwargs) -> T:
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if torch.compiler.is_compiling():
-            return function(*args, **words)
-        result: T = kept(*args, **words)  # type: ignore[arg-type]  # all are hashable
+            return function(*args, **kwargs)
+        result: T = cached(*args, **kwargs)  # type: ignore[arg-type]  # all are hashable
         return result
 
     return call

@@ -1,4 +1,4 @@
-"""What grouped-head sparse attention is measured against, each behind one call `f(q, k, v)`.
+"""Peers of grouped-head sparse attention, each behind one call `f(q, k, v)`.
 
 Dense attention and the masks that a first implementation uses compute the same shapes or the very
 same function; the published libraries compute *their* pattern, and say so in their labels.
@@ -93,7 +93,7 @@ class _Given(nn.Module):
 def _by_layer(
     layer: Any, q: Tensor, k: Tensor, v: Tensor, *, seq_first: bool = False, **masks: Any
 ) -> Tensor:
-    """What a layer attends to, with q, k, v (batch, heads, n, d) as what its projections return."""
+    """Run a layer with q, k, v (batch, heads, n, d) in place of its projections' outputs."""
     for projection, x in ((layer.query, q), (layer.key, k), (layer.value, v)):
         flat = x.transpose(1, 2).flatten(2)  # (batch, n, heads * d)
         projection.x = flat.transpose(0, 1) if seq_first else flat

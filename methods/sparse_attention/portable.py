@@ -88,13 +88,13 @@ def _runs(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern) -> Iterator[_Run]:
             low = min(low, -(-k.shape[2] // stride) - 1)  # a row may see nothing: one key, masked
             high = max(high, low + 1)
             low = max(0, low - (low - high) % ALIGN)  # some more, masked: kernels without a tail
-            at = slice(low * stride, (high - 1) * stride + 1, stride)
+            keys_at = slice(low * stride, (high - 1) * stride + 1, stride)
             j = torch.arange(low, high, device=q.device)
             seen = (j >= first[:, rows, None]) & (j < end[:, rows, None])  # (batch or 1, r, c)
-            keys, values = (x[:, shared, at].to(dtype)[:, :, None, None] for x in (k, v))
+            keys, values = (x[:, shared, keys_at].to(dtype)[:, :, None, None] for x in (k, v))
             queries = torch.unflatten(q[:, heads, rows].to(dtype), 1, (keys.shape[1], -1))
             mask = seen[:, None, None, None]
-            yield _Run(heads, rows, queries[:, :, :, None], keys, values, mask, shared, at)
+            yield _Run(heads, rows, queries[:, :, :, None], keys, values, mask, shared, keys_at)
 
 
 def _listed(
@@ -118,19 +118,20 @@ def _listed(
         part = slice(start, start + together)
         rows = slice(start * each, min((start + together) * each, n_q))
         picked = blocks[:, :, part, :, None]  # (batch, g, m, most, 1)
-        at = (origins + picked * size + torch.arange(size, device=q.device)).flatten(3)
+        places = (origins + picked * size + torch.arange(size, device=q.device)).flatten(3)
         real = (picked >= 0).expand(*picked.shape[:-1], size).flatten(3)
-        real = real & (at >= 0) & (at < n_k)  # (batch, g, m, c)
-        seen = (at[:, :, :, None] >= first[:, :, part]) & (at[:, :, :, None] < end[:, :, part])
+        real = real & (places >= 0) & (places < n_k)  # (batch, g, m, c)
+        place = places[:, :, :, None]
+        seen = (place >= first[:, :, part]) & (place < end[:, :, part])
         seen = (seen & real[:, :, :, None])[:, :, None]
-        at = at.clamp(0, n_k - 1)
-        index = at.flatten(2)[..., None].expand(-1, -1, -1, d)
+        places = places.clamp(0, n_k - 1)
+        index = places.flatten(2)[..., None].expand(-1, -1, -1, d)
         keys, values = (
-            torch.unflatten(x.gather(2, index).to(dtype), 2, at.shape[2:])[:, :, None]
+            torch.unflatten(x.gather(2, index).to(dtype), 2, places.shape[2:])[:, :, None]
             for x in (k, v)
         )
-        empty = q.new_empty(batch, choosing, q.shape[1] // choosing, at.shape[2], each, 0)
-        run = _Run(slice(None), rows, empty.to(dtype), keys, values, seen, slice(None), at)
+        empty = q.new_empty(batch, choosing, q.shape[1] // choosing, places.shape[2], each, 0)
+        run = _Run(slice(None), rows, empty.to(dtype), keys, values, seen, slice(None), places)
         yield run._replace(q=run.of(q))
 
 
@@ -203,8 +204,8 @@ def backward(
             *qkv, bias = run.flat()
             dout, out, lse = (x[:, run.heads, run.rows] for x in (grad, *saved))
             dout, out = (_by_channel(x.to(dtype)) for x in (dout, out))
-            given = dout, *qkv, out, lse.contiguous(), 0.0, False
-            results = flash[1](*given, attn_mask=bias, scale=scoring.scale)
+            arguments = dout, *qkv, out, lse.contiguous(), 0.0, False
+            results = flash[1](*arguments, attn_mask=bias, scale=scoring.scale)
             dq[:, run.heads, run.rows] = results[0]
             for total, part in zip((dk, dv), results[1:], strict=True):
                 by_head = torch.unflatten(part, 1, run.q.shape[1:3]).sum(2, keepdim=True)

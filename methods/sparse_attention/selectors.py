@@ -1,4 +1,4 @@
-r"""Which blocks of keys a query reads: the choices of published sparse attention, one a class.
+r"""Selectors of key blocks: the choices of published sparse attention, one class each.
 
 A selector takes queries (batch, heads, n_q, d) and all keys (batch, kv_heads, n_k, d) and gives
 blocks (batch or 1, heads that choose, ceil(n_q / query_block), most) for `block_sparse_attention`;
@@ -35,14 +35,17 @@ class Selector(Protocol):
 
     @property
     def causal(self) -> bool:
-        """Whether it chooses for causal attention."""
+        """True if it chooses for causal attention."""
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks, -1 where there is none."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none.
+
+        q is (batch, heads, n_q, d), k (batch, kv_heads, n_k, d), of any floating type.
+        """
 
 
 def positions(n_q: int, n_k: int, device: torch.device) -> Tensor:
-    r"""Where the queries stand among the keys, (n_q,): the last at the last.
+    r"""Positions (n_q,) of the queries among the keys: the last query at the last key.
 
     Equation: $p_i = n_k - n_q + i$
     """
@@ -96,7 +99,7 @@ class WindowAndSinks:
     causal: ClassVar[bool] = True
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         p = positions(q.shape[2], k.shape[2], q.device)[:: self.query_block]
         # The first query of a query block sees furthest back, the last one furthest on.
         current, last = p // self.key_block, (p + self.query_block - 1) // self.key_block
@@ -122,7 +125,7 @@ class Strided:
     causal: ClassVar[bool] = True
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         near = WindowAndSinks(self.window, 0, self.key_block, self.query_block)(q, k)
         p = positions(q.shape[2], k.shape[2], q.device)[:: self.query_block]
         every = torch.arange(0, -(-k.shape[2] // self.key_block), self.stride, device=q.device)
@@ -141,7 +144,7 @@ class Summarised:
     causal: ClassVar[bool] = True
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         return self.choose(q, self.summaries(k), k.shape[2])
 
     def summaries(self, k: Tensor) -> tuple[Tensor, ...]:
@@ -299,7 +302,7 @@ class ExactTopK:
     causal: ClassVar[bool] = True
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         queries = by_group(q.float(), k.shape[1]).mean(2)
         scores = queries @ k.float().transpose(-1, -2)  # (batch, kv_heads, n_q, n_k)
         scores = F.pad(scores, (0, -k.shape[2] % self.key_block), value=-math.inf)
@@ -336,7 +339,7 @@ class Antidiagonal(_Square):
     causal: bool = True
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         if q.shape[2] != k.shape[2]:
             raise InputError("antidiagonal scores need as many queries as keys: choose for prompts")
         s, size = self.stride, self.block
@@ -345,9 +348,9 @@ class Antidiagonal(_Square):
         queries = in_blocks(by_group(q.float(), k.shape[1]).mean(2), s, 0.0).flatten(3)
         keys = in_blocks(k.float(), s, 0.0).flip(3).flatten(3)
         tiles = queries @ keys.transpose(-1, -2) / (s * q.shape[-1] ** 0.5)
-        at = torch.arange(tiles.shape[-1], device=q.device)
+        index = torch.arange(tiles.shape[-1], device=q.device)
         if self.causal:
-            tiles = tiles.masked_fill(at > at[:, None], -math.inf)
+            tiles = tiles.masked_fill(index > index[:, None], -math.inf)
         shares, each = torch.softmax(tiles, -1), size // s
         pad = -shares.shape[-1] % each
         shares = F.pad(shares, (0, pad, 0, pad))
@@ -387,19 +390,19 @@ class VerticalSlash(_Square):
     causal: ClassVar[bool] = True
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         n, size = k.shape[2], self.block
         if q.shape[2] != n:
             raise InputError("vertical lines and slashes need as many queries as keys")
         queries = by_group(q[:, :, -self.last :].float(), k.shape[1]).mean(2)
-        at = positions(queries.shape[2], n, q.device)[:, None]
+        place = positions(queries.shape[2], n, q.device)[:, None]
         key = torch.arange(n, device=q.device)
         scores = queries @ k.float().transpose(-1, -2) / q.shape[-1] ** 0.5
-        weights = torch.softmax(scores.masked_fill(key > at, -math.inf), -1)
+        weights = torch.softmax(scores.masked_fill(key > place, -math.inf), -1)
         blocks = -(-n // size)
         columns = weights.new_zeros(*weights.shape[:2], blocks)
         columns.index_add_(2, key // size, weights.sum(2))
-        distance = ((at - key).clamp(min=0) // size).expand_as(weights)
+        distance = ((place - key).clamp(min=0) // size).expand_as(weights)
         diagonals = torch.zeros_like(columns)
         diagonals.scatter_add_(2, distance.flatten(2), weights.flatten(2))
         vertical = columns.topk(min(self.vertical, blocks)).indices[:, :, None]
@@ -446,14 +449,14 @@ class Local3d:
         return tokens.permute(0, 2, 4, 1, 3, 5).flatten()
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         counts = [size // tile for size, tile in zip(self.shape, self.tile, strict=True)]
         axes = [torch.arange(count) for count in counts]
-        at = torch.cartesian_prod(*axes)  # (tiles, 3)
+        tiles = torch.cartesian_prod(*axes)  # (tiles, 3)
         half = torch.tensor(self.window) // 2
         # At an edge the window is moved inside, so that all tiles read as many.
-        centre = torch.minimum(torch.maximum(at, half), torch.tensor(counts) - 1 - half)
-        near = ((at[None] - centre[:, None]).abs() <= half).all(-1)
+        centre = torch.minimum(torch.maximum(tiles, half), torch.tensor(counts) - 1 - half)
+        near = ((tiles[None] - centre[:, None]).abs() <= half).all(-1)
         return _listed(near).to(q.device)
 
 
@@ -474,10 +477,10 @@ class Radial(_Square):
     causal: ClassVar[bool] = False
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         each = self.frame // self.block
-        at = torch.arange(self.frames * each)
-        time, space = at // each, at % each
+        place = torch.arange(self.frames * each)
+        time, space = place // each, place % each
         apart, aside = (abs(x[:, None] - x) for x in (time, space))
         thinning = 2 ** apart.clamp(min=1).double().log2().floor().long()
         near = (aside + 1) * thinning <= each
@@ -504,7 +507,7 @@ class BlockTopK(_Square):
     causal: ClassVar[bool] = False
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """The chosen blocks of each query block."""
+        """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
         queries = _means(by_group(q.float(), k.shape[1]).mean(2), self.block)
         scores = queries @ _means(k.float(), self.block).transpose(-1, -2)
         return scores.topk(min(self.top, scores.shape[-1]), dim=-1).indices
@@ -548,6 +551,6 @@ def within(budget: int, n: int) -> dict[str, Selector]:
 
 
 def as_options(selector: Selector) -> dict[str, Any]:
-    """What `block_sparse_attention` must know of a selector beside its choice."""
+    """Return the options of `block_sparse_attention` that a selector determines."""
     query_block, key_block = selector.query_block, selector.key_block
     return {"query_block": query_block, "key_block": key_block, "causal": selector.causal}

@@ -39,17 +39,17 @@ def forward(
     Equation: $o_i = \frac{\sum_{j \in C_i} e^{s_{ij}} v_j}{e^z + \sum_{j \in C_i} e^{s_{ij}}}$
     """
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    grid, given, sizes = _launch(q, k, pattern, scoring, backward=False)
-    walk = given["most"] * sizes["KEY_BLOCK"] if sizes["LISTED"] else k.shape[2]
+    grid, arguments, sizes = _launch(q, k, pattern, scoring, backward=False)
+    walk = arguments["most"] * sizes["KEY_BLOCK"] if sizes["LISTED"] else k.shape[2]
     parts = max(1, min(PROGRAMS // (grid[0] * grid[1]), walk // (2 * sizes["KEYS"])))
     outs = like(q)[None] if parts == 1 else q.new_empty(parts, *q.shape, dtype=torch.float32)
     lses = q.new_empty(parts, *q.shape[:3], dtype=torch.float32)
     sinks = scoring.sinks
-    given["SINKS"] = lses if sinks is None else sinks.float().contiguous()
-    given |= {"out_step": outs.stride(0), "lse_step": lses.stride(0)}
+    arguments["SINKS"] = lses if sinks is None else sinks.float().contiguous()
+    arguments |= {"out_step": outs.stride(0), "lse_step": lses.stride(0)}
     with torch.cuda.device_of(q):  # Triton launches on the current device
         tensors = (_strided(x) for x in (q, k, v, outs[0]))
-        _forward[*grid, parts](*tensors, lses, **given, **sizes, SUNK=sinks is not None)
+        _forward[*grid, parts](*tensors, lses, **arguments, **sizes, SUNK=sinks is not None)
     return (outs[0], lses[0]) if parts == 1 else _merged(outs, lses, q)
 
 
@@ -77,10 +77,10 @@ def backward(
     delta = (grad.float() * out.float()).sum(-1)  # (batch, heads, n_q)
     delta = delta if grad_lse is None else delta - grad_lse
     dq, dk, dv = like(q), *(like(x.float()).zero_() for x in (k, v))
-    grid, given, sizes = _launch(q, k, pattern, scoring, backward=True)
+    grid, arguments, sizes = _launch(q, k, pattern, scoring, backward=True)
     with torch.cuda.device_of(q):
         tensors = (_strided(x) for x in (q, k, v, grad, dq, dk, dv))
-        _backward[grid](*tensors, lse, delta, **given, **sizes)
+        _backward[grid](*tensors, lse, delta, **arguments, **sizes)
     return dq, fitted(dk, k), fitted(dv, v)
 
 
@@ -113,7 +113,7 @@ def _launch(
         choosing, runs, most = blocks.shape[1:]
     if origins is None:
         origins = torch.zeros(batch, dtype=torch.int32, device=q.device)
-    given = {
+    arguments = {
         "RANGES": ranges,
         "GROUPS": _groups(pattern.heads, pattern.strides, n_k, str(q.device)),
         "BLOCKS": blocks.contiguous(),
@@ -145,7 +145,7 @@ def _launch(
         "KEYS": 32 if q.dtype == torch.float32 else 64,
         "num_warps": 8 if backward or q.dtype == torch.float32 else 4,  # so that nothing is spilled
     }
-    return (runs * tiles, batch * choosing), given, sizes
+    return (runs * tiles, batch * choosing), arguments, sizes
 
 
 @triton.jit
@@ -203,7 +203,7 @@ def _keys(
 
 @triton.jit
 def _at(x, sample, head, token, D_PADDED: tl.constexpr):
-    """Where numbers of the tokens of heads stand: (tokens, D_PADDED)."""
+    """Addresses of the numbers of tokens of heads: (tokens, D_PADDED)."""
     start = x[0] + sample * x[1] + head * x[2] + token * x[3]
     return start[:, None] + tl.arange(0, D_PADDED)[None, :]
 

@@ -67,9 +67,9 @@ def token_counts(config: PruningConfig, layers: int, visual: int, text: int) -> 
     counts, here = [], config.merged(visual)
     budgets = dict(zip(config.pruning_layers, config.keep_tokens, strict=True))
     for layer in range(layers):
-        kept = budgets.get(layer, here)
-        counts.append(text + (here if late else kept))
-        here = kept
+        budget = budgets.get(layer, here)
+        counts.append(text + (here if late else budget))
+        here = budget
     return counts
 
 

@@ -77,9 +77,10 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     tables: dict[str, Table] = defaultdict(lambda: defaultdict(list))
     for seed in range(ctx.seed, ctx.seed + params.seeds):
         llava = _base(ctx, params, seed, stages)
-        config, kept = toy.pruning(loss="attention"), kept_in(params.folder, f"tradeoff-{seed}")
+        config = toy.pruning(loss="attention")
+        checkpoint = kept_in(params.folder, f"tradeoff-{seed}")
         tick = stages.begin(params.steps, f"seed {seed}, pruner")
-        pruner, _ = learn(llava, config, params.steps, seed, on_step=tick, checkpoint=kept)
+        pruner, _ = learn(llava, config, params.steps, seed, on_step=tick, checkpoint=checkpoint)
         tick = stages.begin(params.judged, f"seed {seed}, questions")
         exam = Exam(llava, params.judged, seed)
         crowded = Exam(llava, params.judged, seed, **CROWDED)
@@ -129,7 +130,7 @@ def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, f
     """Operations to the first token in per cent of the unpruned model's, counted."""
     row = exam.prompt.each(lambda part: part[:1])
     plans = {(name, k): way(k) for name, way in ways.items() for k in budgets}
-    return {at: 100 * share for at, share in operations(exam.llava, row, plans).items()}
+    return {key: 100 * share for key, share in operations(exam.llava, row, plans).items()}
 
 
 QUESTIONS = 3
@@ -146,12 +147,13 @@ def picture(exam: Exam, stages: Sequence[Stage]) -> str:
         ask, shape = exam.asked.ids[0, question].tolist()
         needed = exam.asked.needed[0, question].tolist()
         shown = [Panel("all", dict.fromkeys(needed, CLEAR + FRAME))]
-        for at, index in kept.items():
+        for layer, index in kept.items():
             gone = dict.fromkeys(set(every) - set(index[question].tolist()), FADED)
             frames = {patch: gone.get(patch, CLEAR) + FRAME for patch in needed}
-            shown.append(Panel("merger" if at == BEFORE else f"before layer {at}", gone | frames))
-        words = scenes.KINDS[ask - scenes.ASK_COLOUR], scenes.SHAPE_NAMES[shape - scenes.SHAPE_0]
-        rows.append(("\n".join(words), pixels, shown))
+            label = "merger" if layer == BEFORE else f"before layer {layer}"
+            shown.append(Panel(label, gone | frames))
+        labels = scenes.KINDS[ask - scenes.ASK_COLOUR], scenes.SHAPE_NAMES[shape - scenes.SHAPE_0]
+        rows.append(("\n".join(labels), pixels, shown))
     title = "Patches kept by stage and question; outlined, those the answer needs"
     return panels(title, rows, grid=scenes.GRID, side=scenes.SIDE, left=92)
 
@@ -176,9 +178,9 @@ def training(ctx: Context, params: TrainingParams) -> None:
         final["chance"].append(exam.accuracy(leaving_twice([REGISTRY["random"]] * 2, FINAL_BUDGET)))
         for name, config in configs.items():
             tick = stages.begin(params.steps, f"seed {seed}, {name}")
-            kept = kept_in(params.folder, f"{name}-{seed}")
+            checkpoint = kept_in(params.folder, f"{name}-{seed}")
             pruner, history = learn(
-                llava, config, params.steps, seed, on_step=tick, checkpoint=kept
+                llava, config, params.steps, seed, on_step=tick, checkpoint=checkpoint
             )
             curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))
@@ -213,7 +215,7 @@ Schedules = dict[str, list[Stage]]  # by variant
 def schedule(llava: Any) -> PruningConfig:
     """The source's schedule at a model's sizes: layers and tokens in its proportions."""
     layers, visual = llava.config.text_config.num_hidden_layers, visual_tokens(llava)
-    places = sorted({round(at * layers / 32) for at in (10, 20)} | {layers - 1})
+    places = sorted({round(layer * layers / 32) for layer in (10, 20)} | {layers - 1})
     keep = [max(1, round(k * visual / 576)) for k in (200, 150, 100)][-len(places) :]
     return PruningConfig(
         pruning_layers=tuple(places),
@@ -319,9 +321,9 @@ def at_shape(llava: Any, prompt: Prompt, stages: Schedules) -> Iterator[Case]:
     row = slice(rows - 1, rows)
     last = prompt.each(lambda part: part[row])
     exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
-    wanted = _theirs(exact, last).logits[:, -1]
+    expected = _theirs(exact, last).logits[:, -1]
     logits = read(llava, prompt, stages["plain"], cached=True).logits[row, -1]
-    yield Case(relative(logits, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
+    yield Case(relative(logits, expected), bound, label=f"unpruned, {len(prompt.ids)} rows")
     for name in sorted(stages.keys() - {"plain"}):
         reading = read(llava, prompt, stages[name], cached=True)
         error = relative(reading.logits[row, -1], hidden_instead(exact, last, reading, row))
@@ -359,14 +361,14 @@ def _series(
     ctx.log(f"tokens by layer in the measured model: {counts}")
     fewer = shape.layers * (shape.visual + params.text) / sum(counts)
     fewest = {"first": first, "prefill": prefill, "kv_bytes": fewer}  # times fewer
-    charts, made = Charts(ctx, __file__), {}
+    charts, opened = Charts(ctx, __file__), {}
     for name in ("first", "prefill", "decode", "kv_bytes", "memory"):
         label = f"{'tokens' if name == 'kv_bytes' else 'operations'}, times fewer"
         points = tuple((float(batch), fewest[name]) for batch in params.batches if name in fewest)
         limits = [Limit(label=label, points=points, of="ratio")] if points else []
         shown = None if name == "first" else ("plain", "random", "pruned")
-        made[name] = charts.open(name, shown, limits=limits)
-    return made
+        opened[name] = charts.open(name, shown, limits=limits)
+    return opened
 
 
 @torch.no_grad()

@@ -91,14 +91,14 @@ def parameters(device: str) -> Iterator[Case]:
 
 def mergers(config: PruningConfig) -> list[tuple[str, AnyMerger]]:
     """Both mergers at small sizes."""
-    made = []
+    built = []
     for merger_type in ("simple", "question_aware"):
         changed: Any = {"merger_type": merger_type}
         with seeded(0):
             merger = make_merger(replace(config, **changed), 32, 32)
         assert merger is not None
-        made.append((merger_type, merger.eval()))
-    return made
+        built.append((merger_type, merger.eval()))
+    return built
 
 
 def aggregation(device: str) -> Iterator[Case]:
@@ -224,8 +224,8 @@ def identity(device: str) -> Iterator[Case]:
 def token_counts(device: str) -> Iterator[Case]:
     """The source's schedule at 7B, and that layers really read as many tokens as are counted."""
     counts = accounting.token_counts(PruningConfig(), 32, 576, 100)
-    wanted = [388] * 10 + [300] * 10 + [250] * 11 + [200]
-    yield Case(counts == wanted, True, label="676 -> 388 -> 300 -> 250 -> 200")
+    expected = [388] * 10 + [300] * 10 + [250] * 11 + [200]
+    yield Case(counts == expected, True, label="676 -> 388 -> 300 -> 250 -> 200")
     yield Case(all(a >= b for a, b in pairwise(counts)), True, label="falling")
     llava = example(device)
     for drop in ("before", "after"):
@@ -248,8 +248,8 @@ def positions(device: str) -> Iterator[Case]:
     before = torch.arange(2, device=device).expand(3, 2)  # two words stand before the image
     behind = torch.arange(18, 22, device=device).expand(3, 4)
     last = plain.kept[TINY.pruning_layers[-1]] + 2
-    wanted = torch.cat((before, last, behind), 1)
-    yield Case(torch.equal(plain.positions, wanted), True, label="original positions")
+    expected = torch.cat((before, last, behind), 1)
+    yield Case(torch.equal(plain.positions, expected), True, label="original positions")
     generator = torch.Generator().manual_seed(0)
     chance = [Stage(0, 5, REGISTRY["random"])]
     ours = read(llava, prompt, chance, generator=generator)
@@ -321,8 +321,8 @@ def counted(device: str) -> Iterator[Case]:
             yield Case(total, accounting.total_flops(shape, config, WORDS, "full"), "==", name)
     for label, stages in (("bytes", []), ("bytes, pruned", pruner_of(llava).stages())):
         reading = read(llava, prompt, stages, cached=True)
-        wanted = accounting.kv_bytes(shape, reading.counts, itemsize=4)
-        yield Case(reading.cache.bytes(), wanted, "==", label)
+        expected = accounting.kv_bytes(shape, reading.counts, itemsize=4)
+        yield Case(reading.cache.bytes(), expected, "==", label)
 
 
 def temperature(device: str) -> Iterator[Case]:

@@ -219,8 +219,8 @@ def check_stages(llava: Any, stages: Sequence[Stage], here: int) -> dict[int, St
     last = BEFORE - 1
     for stage in stages:
         if not BEFORE <= stage.layer < layers:
-            known = f"the model has layers 0 to {layers - 1}, and {BEFORE} is before them"
-            raise InputError(f"no pruning layer {stage.layer}: {known}")
+            layers_there = f"the model has layers 0 to {layers - 1}, and {BEFORE} is before them"
+            raise InputError(f"no pruning layer {stage.layer}: {layers_there}")
         if stage.layer <= last:
             raise InputError("pruning layers must rise")
         if not 1 <= stage.keep <= here:

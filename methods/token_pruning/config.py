@@ -105,8 +105,8 @@ class PruningConfig:
             InputError: for a layer that does not exist, or a budget above the tokens there.
         """
         if beyond := [layer for layer in self.pruning_layers if layer >= layers]:
-            known = f"the model has layers 0 to {layers - 1}"
-            raise InputError(f"no pruning layer {beyond[0]}: {known}")
+            layers_there = f"the model has layers 0 to {layers - 1}"
+            raise InputError(f"no pruning layer {beyond[0]}: {layers_there}")
         for layer in self.discriminator_layers:
             if not -layers - 1 <= layer <= layers:
                 states = f"the model has {layers + 1} hidden states"
@@ -148,9 +148,9 @@ def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
     """
     values = {RENAMED.get(key, key): value for key, value in keys.items()}
     values |= _rates(values.pop("optimizers", {}))
-    known = [field.name for field in fields(PruningConfig)]
-    for name in values.keys() - known:
-        raise InputError(f"unknown key {name!r}; known: {', '.join([*known, *RENAMED])}")
+    names = [field.name for field in fields(PruningConfig)]
+    for name in values.keys() - names:
+        raise InputError(f"unknown key {name!r}; known: {', '.join([*names, *RENAMED])}")
     return PruningConfig(**values)
 
 

@@ -215,12 +215,12 @@ def read(
     cache = Cache(DynamicCache(), stream.following())
     rotary, mask = stream.around(decoder)
     counts, previous = list[int](), None
-    for at, layer in enumerate(decoder.layers):
-        stage, index = by_layer.get(at), None
+    for number, layer in enumerate(decoder.layers):
+        stage, index = by_layer.get(number), None
         if stage is not None and vision is not None:
             context = Before(layer, stream, rotary).context(vision, prompt, generator, previous)
             index = stage.selector.select(context, stage.keep * images)
-            kept[at] = context.patches.gather(1, index)
+            kept[number] = context.patches.gather(1, index)
             if not stage.late:
                 stream = stream.keep_visual(index)
                 rotary, mask = stream.around(decoder)
@@ -229,7 +229,7 @@ def read(
         hidden = run_layer(layer, stream.hidden, mask, rotary, cache if cached else None)
         if cached:
             cache.bias.append(stream.on_keys())
-        stream = stream.after(at, hidden)
+        stream = stream.after(number, hidden)
         if stage is not None and stage.late and index is not None:
             stream = stream.keep_visual(index)
             rotary, mask = stream.around(decoder)

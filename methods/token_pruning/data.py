@@ -93,10 +93,10 @@ def _records(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
-    said = [_said(turn) for turn in turns]
-    said = [(role, value) for role, value in said if role != "system"]
+    messages = [_message(turn) for turn in turns]
+    messages = [(role, value) for role, value in messages if role != "system"]
     before, examples = "", []
-    for (human, question), (gpt, answer) in zip(said[::2], said[1::2], strict=False):
+    for (human, question), (gpt, answer) in zip(messages[::2], messages[1::2], strict=False):
         if (ROLES[human], ROLES[gpt]) != ("human", "gpt"):
             raise KeyError("from")
         examples.append(Example(path, question, (answer,), before))
@@ -104,7 +104,7 @@ def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
     return examples
 
 
-def _said(turn: Any) -> tuple[str, str]:
+def _message(turn: Any) -> tuple[str, str]:
     """The speaker and the text of a turn; of OpenAI's parts the texts."""
     value = turn["value"] if "value" in turn else turn["content"]
     if isinstance(value, list):
@@ -176,18 +176,18 @@ def captions(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
     Raises:
         InputError: as `instruct`; also for images without a caption.
     """
-    listed, said = read_json(folder / CAPTIONS), dict[Any, tuple[str, ...]]()
+    listed, texts = read_json(folder / CAPTIONS), dict[Any, tuple[str, ...]]()
     images = {path.name: path for path in _photographs(folder)}
     try:
         for record in listed["annotations"]:
             number = record["image_id"]
-            said[number] = (*said.get(number, ()), str(record["caption"]))
+            texts[number] = (*texts.get(number, ()), str(record["caption"]))
         asked = [
             (
                 f"image {record['id']}",
                 images.get(record["file_name"]),
                 CAPTION,
-                said.get(record["id"], ()),
+                texts.get(record["id"], ()),
             )
             for record in listed["images"]
         ]
@@ -203,13 +203,13 @@ def _examples(
     look = cache(unreadable)
     examples: list[Example] = []
     faults: list[str] = []
-    for name, path, question, known in asked:
+    for name, path, question, answers in asked:
         why = look(path) if path else "its image is not there"
-        why = why if known else unanswered
+        why = why if answers else unanswered
         if why or path is None:
             faults.append(f"{name}: {why}")
         else:
-            examples.append(Example(path, question, known))
+            examples.append(Example(path, question, answers))
     _refuse(folder, examples, [] if skip else faults)
     return examples, faults
 

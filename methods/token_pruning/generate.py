@@ -29,10 +29,10 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
     decoder = llava.model.language_model
     hidden = decoder.embed_tokens(token)
     rotary = rotations(decoder, hidden, cache.position)
-    for at, layer in enumerate(decoder.layers):
-        bias, mask = cache.bias[at], None
+    for number, layer in enumerate(decoder.layers):
+        bias, mask = cache.bias[number], None
         if bias is not None:
-            bias = cache.bias[at] = torch.cat((bias, bias.new_zeros(token.shape)), 1)
+            bias = cache.bias[number] = torch.cat((bias, bias.new_zeros(token.shape)), 1)
             mask = fitting(bias, hidden)[:, None, None]
         hidden = run_layer(layer, hidden, mask, rotary, cache)
     cache.position = cache.position + 1
@@ -157,19 +157,19 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
         raise InputError("the processor's tokenizer has no padding token; set pad_token")
     tokenizer.padding_side = "left"
     flat = [image for entry in several for image in entry]
-    made = processor(images=flat or None, text=texts, padding=True, return_tensors="pt")
-    made = made.to(llava.device)
+    inputs = processor(images=flat or None, text=texts, padding=True, return_tensors="pt")
+    inputs = inputs.to(llava.device)
     if llava.config.model_type in FAMILIES:
-        return own_prompt(llava, made)
-    return Prompt(made["input_ids"], made.get("pixel_values"), made["attention_mask"].bool())
+        return own_prompt(llava, inputs)
+    return Prompt(inputs["input_ids"], inputs.get("pixel_values"), inputs["attention_mask"].bool())
 
 
-class _Reached(Exception):  # noqa: N818 - no error: what was wanted is there
+class _Reached(Exception):  # noqa: N818 - no error: the decoder's input is there
     """The decoder was reached."""
 
 
 @torch.no_grad()
-def own_prompt(model: Any, made: Mapping[str, Tensor]) -> Prompt:
+def own_prompt(model: Any, inputs: Mapping[str, Tensor]) -> Prompt:
     r"""A prompt as a model's own class embeds it: visual tokens in their places, and positions.
 
     Equation: $h^0 = \mathrm{Class}(x)$, what the class gives its decoder: (B, T, d)
@@ -182,27 +182,28 @@ def own_prompt(model: Any, made: Mapping[str, Tensor]) -> Prompt:
         model: of one of `FAMILIES`.
         made: what its processor gives, `input_ids` and `attention_mask` among it.
     """
-    given: dict[str, Any] = {}
+    decoder_input: dict[str, Any] = {}
 
-    def reached(module: Any, args: Any, words: dict[str, Any]) -> None:
-        given.update(words)
+    def reached(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        decoder_input.update(kwargs)
         raise _Reached
 
     hook = model.model.language_model.register_forward_pre_hook(reached, with_kwargs=True)
     try:
         with suppress(_Reached):
-            model(**made)
+            model(**inputs)
     finally:
         hook.remove()
-    ids, places = made["input_ids"], given["position_ids"]
+    ids, places = inputs["input_ids"], decoder_input["position_ids"]
     if places is not None and places.ndim == 3:
         places = places[-3:].movedim(0, 2)
-    mask = made.get("attention_mask", torch.ones_like(ids)).bool()
-    embeds, deep = given["inputs_embeds"], None
-    if given.get("deepstack_visual_embeds"):
-        layers = torch.stack(given["deepstack_visual_embeds"], 1).to(embeds)  # (visual, layers, d)
+    mask = inputs.get("attention_mask", torch.ones_like(ids)).bool()
+    embeds, deep = decoder_input["inputs_embeds"], None
+    if decoder_input.get("deepstack_visual_embeds"):
+        # (visual, layers, d)
+        layers = torch.stack(decoder_input["deepstack_visual_embeds"], 1).to(embeds)
         deep = layers.new_zeros(*ids.shape, *layers.shape[1:])
-        deep[given["visual_pos_masks"]] = layers
+        deep[decoder_input["visual_pos_masks"]] = layers
     return Prompt(ids, mask=mask, embeds=embeds, places=places, deep=deep)
 
 

@@ -57,10 +57,10 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
     """
     config = read_config(source, "LLaVA")
     check_kind(config)
-    made: Any = LlavaForConditionalGeneration
+    model_class: Any = LlavaForConditionalGeneration
     if config.model_type in FAMILIES:
-        made = AutoModelForImageTextToText._model_mapping[type(config)]
-    return load_frozen(made, source, dtype=dtype, seed=seed)
+        model_class = AutoModelForImageTextToText._model_mapping[type(config)]
+    return load_frozen(model_class, source, dtype=dtype, seed=seed)
 
 
 def check_kind(config: Any) -> None:
@@ -175,10 +175,10 @@ def encode(llava: Any, pixels: Tensor | None) -> Vision:
     tower = llava.model.vision_tower
     dtype = tower.embeddings.patch_embedding.weight.dtype
     states = tower(pixels.to(dtype), output_hidden_states=True).hidden_states
-    at = llava.config.vision_feature_layer % len(states)
-    before = max(at - 1, 0)
-    made = states[at]
-    return Vision(made[:, 1:], tower.encoder.layers[before], states[before], made[:, 0])
+    layer = llava.config.vision_feature_layer % len(states)
+    before = max(layer - 1, 0)
+    features = states[layer]
+    return Vision(features[:, 1:], tower.encoder.layers[before], states[before], features[:, 0])
 
 
 def attention_scores(layer: Any, hidden: Tensor, rotary: Rotary, queries: slice) -> Tensor:

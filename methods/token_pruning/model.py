@@ -303,14 +303,14 @@ def run(
         InputError: for prompts without an answer to predict.
     """
     decoder = llava.model.language_model
-    at = stream.targets != IGNORE
-    if not bool(at.any()):
+    predicted = stream.targets != IGNORE
+    if not bool(predicted.any()):
         raise InputError("the prompts have no targets: there is nothing to learn from them")
     rotary = decoder.rotary_emb(stream.hidden, stream.positions)
     states = []
     for number, layer in enumerate(decoder.layers):
-        states.append(stream.hidden[at])
+        states.append(stream.hidden[predicted])
         before(number, stream)
         stream.hidden = run_layer(layer, stream.hidden, stream.bias(), rotary)
-    states.append(decoder.norm(stream.hidden[at]))
-    return [states[i] for i in layers], llava.lm_head(states[-1]), stream.targets[at]
+    states.append(decoder.norm(stream.hidden[predicted]))
+    return [states[i] for i in layers], llava.lm_head(states[-1]), stream.targets[predicted]

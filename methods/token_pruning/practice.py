@@ -61,7 +61,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     examples, left_out = instruct(Path(params.data), skip=params.skip)
     questions = crc32(repr([example.question for example in examples]).encode())
     read = {"examples": questions, "rows": params.rows}
-    out, kept = Path(params.out), training_in(params.out, params.every, reading=read)
+    out, checkpoint = Path(params.out), training_in(params.out, params.every, reading=read)
     llava, processor = load(params.model, params.dtype, device)
     config = load_config(params.config) if params.config else PruningConfig(loss="attention")
     pruner = Pruner(llava, config, seed=params.seed).to(device)
@@ -72,7 +72,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         on_progress(step, params.steps, status)
 
     history = train_pruner(
-        pruner, draw, params.steps, params.seed, on_step=on_step, checkpoint=kept
+        pruner, draw, params.steps, params.seed, on_step=on_step, checkpoint=checkpoint
     )
     pruner.save(out / "pruner.pt")
     return (
@@ -95,7 +95,7 @@ def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> st
     examples, left_out = (captions if captioned else vqa)(folder, skip=params.skip)
     llava, processor = load(params.model, params.dtype, device)
     ours = load_pruner(llava, Path(params.pruner)).stages() if params.pruner else []
-    said: dict[str, list[str]] = {}
+    written: dict[str, list[str]] = {}
     seconds: dict[str, list[float]] = {}
     shares: dict[str, float] = {}
     new = params.new or (CAPTION_TOKENS if captioned else ANSWER_TOKENS)
@@ -113,9 +113,9 @@ def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> st
                 seconds.setdefault(name, []).append(elapsed(reading, device))
             ids = generate(llava, prompt, plans[name], new)
             texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
-            said.setdefault(name, []).extend(texts)
+            written.setdefault(name, []).extend(texts)
         on_progress(begin + len(part), len(examples), f"{len(plans)} ways")
-    judged = (caption_scores if captioned else accuracies)(said, examples)
+    judged = (caption_scores if captioned else accuracies)(written, examples)
     lines = [f"{len(examples)} {'images' if captioned else 'questions'}, {len(left_out)} left out"]
     for name in plans:
         line = f"{name}: {judged[name]}"
@@ -141,11 +141,11 @@ def operations(llava: Any, prompt: Prompt, plans: Mapping[K, Sequence[Stage]]) -
         }
 
 
-def accuracies(said: Mapping[str, Sequence[str]], examples: Sequence[Example]) -> dict[str, str]:
+def accuracies(written: Mapping[str, Sequence[str]], examples: Sequence[Example]) -> dict[str, str]:
     """By plan VQA's accuracy, and what is lost of the unpruned model's, question by question."""
     right = {
         name: [vqa_accuracy(text, e.answers) for text, e in zip(texts, examples, strict=True)]
-        for name, texts in said.items()
+        for name, texts in written.items()
     }
     judged = {}
     for name, values in right.items():
@@ -161,7 +161,7 @@ def accuracies(said: Mapping[str, Sequence[str]], examples: Sequence[Example]) -
 
 
 def caption_scores(
-    said: Mapping[str, Sequence[str]], examples: Sequence[Example]
+    written: Mapping[str, Sequence[str]], examples: Sequence[Example]
 ) -> dict[str, str]:
     """BLEU-4 of each plan, and the share of the unpruned model's that it loses.
 
@@ -173,7 +173,7 @@ def caption_scores(
     samples = np.stack([np.bincount(draw.integers(n, size=n), minlength=n) for _ in range(SAMPLES)])
     judged: dict[str, str] = {}
     whole: NDArray[np.float64] | None = None
-    for name, texts in said.items():
+    for name, texts in written.items():
         pairs = zip(texts, answers, strict=True)
         counts = np.stack([bleu_counts(*pair) for pair in pairs])  # (n, 10)
         scores = bleu(np.concatenate([counts.sum(0)[None], samples @ counts]))  # (1 + SAMPLES,)
@@ -207,14 +207,14 @@ def compared(
     plans: dict[str, Sequence[Stage]] = {"unpruned": ()}
     for name in params.selectors:
         selector = REGISTRY.get("random" if name == "chance" else name)
-        stages, kept = ours, float(mean)
+        stages, mean_kept = ours, float(mean)
         if selector is not None:
             late = Stage(2, (mean * layers - 2 * N) // (layers - 2), selector)
             stages = [Stage(BEFORE, mean, selector)] if selector.before else [late]
         else:
-            kept = mean_tokens(ours, layers, N)
+            mean_kept = mean_tokens(ours, layers, N)
         check_stages(llava, stages, N)
-        plans[f"{name}, {kept:.1f} visual tokens a layer"] = stages
+        plans[f"{name}, {mean_kept:.1f} visual tokens a layer"] = stages
     return plans
 
 

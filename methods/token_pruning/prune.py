@@ -61,12 +61,12 @@ def _generate(
     if given.get("streamer") is not None or given.get("return_dict_in_generate"):
         raise InputError("pruned generation returns ids alone: no streamer, no dictionary")
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-    made = {name: value for name, value in given.items() if isinstance(value, Tensor)}
-    settings = {name: value for name, value in given.items() if name not in made}
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+    settings = {name: value for name, value in given.items() if name not in tensors}
     if model.config.model_type in FAMILIES:
-        prompt = own_prompt(model, {"input_ids": input_ids, "attention_mask": mask, **made})
+        prompt = own_prompt(model, {"input_ids": input_ids, "attention_mask": mask, **tensors})
     else:
-        prompt = Prompt(input_ids, made.get("pixel_values"), mask.bool())
+        prompt = Prompt(input_ids, tensors.get("pixel_values"), mask.bool())
     images = tokens_of(model, prompt)
     keep = min(stage.keep, images) if images else stage.keep
     stages = [Stage(stage.layer, keep, stage.selector)]

@@ -23,18 +23,21 @@ def _grams(text: str) -> list[Grams]:
     ]
 
 
-def bleu_counts(given: str, answers: Sequence[str]) -> NDArray[np.int64]:
+def bleu_counts(candidate: str, answers: Sequence[str]) -> NDArray[np.int64]:
     """The counts that BLEU adds up over captions, (10,).
 
     Right n-grams and all n-grams given, n = 1 to 4, words given, and words of the answer whose
     length is nearest, the shorter of two.
     """
-    ours, known = _grams(given), [_grams(answer) for answer in answers]
+    ours, references = _grams(candidate), [_grams(answer) for answer in answers]
     right = [
-        sum(min(count, max(other[n][gram] for other in known)) for gram, count in ours[n].items())
+        sum(
+            min(count, max(other[n][gram] for other in references))
+            for gram, count in ours[n].items()
+        )
         for n in range(LONGEST)
     ]
-    lengths = [other[0].total() for other in known]
+    lengths = [other[0].total() for other in references]
     length = ours[0].total()
     nearest = min(lengths, key=lambda other: (abs(other - length), other))
     return np.array([*right, *(grams.total() for grams in ours), length, nearest])
@@ -49,23 +52,23 @@ def bleu(totals: NDArray[np.int64]) -> NDArray[np.float64]:
     smoothing: 0 where no 4-gram is right.
     """
     right, every = totals[..., :LONGEST], totals[..., LONGEST : 2 * LONGEST]
-    given, wanted = np.maximum(totals[..., -2], 1), totals[..., -1]
+    candidate, reference = np.maximum(totals[..., -2], 1), totals[..., -1]
     with np.errstate(divide="ignore"):
         precision = np.log(right / np.maximum(every, 1)).mean(-1)
-    score: NDArray[np.float64] = 100 * np.exp(np.minimum(0, 1 - wanted / given) + precision)
+    score: NDArray[np.float64] = 100 * np.exp(np.minimum(0, 1 - reference / candidate) + precision)
     return score
 
 
-def vqa_accuracy(given: str, answers: Sequence[str]) -> float:
+def vqa_accuracy(candidate: str, answers: Sequence[str]) -> float:
     r"""VQA's accuracy: people who gave this answer, three are enough; mean over who is left out.
 
     Equation: $a = \operatorname{mean}_i \min \left( 1, \frac{1}{3}
         \sum_{j \ne i} [\, a_j = s \,] \right)$, and $[\, a_1 = s \,]$ with one answer alone
     """
-    ours, known = _plain(given), [_plain(answer) for answer in answers]
-    if len(known) == 1:
-        return float(ours == known[0])
-    same = [answer == ours for answer in known]
+    ours, references = _plain(candidate), [_plain(answer) for answer in answers]
+    if len(references) == 1:
+        return float(ours == references[0])
+    same = [answer == ours for answer in references]
     return sum(min(1.0, (sum(same) - mine) / 3) for mine in same) / len(same)
 
 

@@ -143,13 +143,13 @@ def visionzip(context: Context, k: int) -> Entered:
     free = torch.ones(B, n, dtype=torch.bool, device=chosen.device).scatter(1, chosen, False)
     rest = free.nonzero()[:, 1].view(B, -1)  # (B, n - dominant)
     m = rest.shape[1]
-    at = torch.arange(0, m, max(1, m // max(1, merged)), device=chosen.device)[:merged]
-    anchors = rest[:, at]  # (B, merged)
+    every = torch.arange(0, m, max(1, m // max(1, merged)), device=chosen.device)[:merged]
+    anchors = rest[:, every]  # (B, merged)
     parts = [take(vision.features, chosen)]
     if merged:
-        others = torch.ones(m, dtype=torch.bool, device=chosen.device).scatter(0, at, False)
+        others = torch.ones(m, dtype=torch.bool, device=chosen.device).scatter(0, every, False)
         keys = F.normalize(take(vision.keys, rest), dim=-1)
-        to = (keys[:, others] @ keys[:, at].mT).argmax(dim=-1)  # (B, m - merged) which anchor
+        to = (keys[:, others] @ keys[:, every].mT).argmax(dim=-1)  # (B, m - merged) which anchor
         share = F.one_hot(to, merged).to(vision.features)  # (B, m - merged, merged)
         means = share.mT @ take(vision.features, rest[:, others])
         means = means / share.sum(1)[..., None].clamp_min(1)

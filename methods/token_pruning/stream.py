@@ -45,8 +45,8 @@ class Prompt:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Prompt":
         r"""Every part that is there, changed. Equation: $y_i = f(x_i)$, f being `change`."""
-        made = {name: change(part) for name, part in vars(self).items() if part is not None}
-        return replace(self, **made)
+        changed = {name: change(part) for name, part in vars(self).items() if part is not None}
+        return replace(self, **changed)
 
 
 def rotations(decoder: Any, hidden: Tensor, positions: Tensor) -> Rotary:
@@ -104,11 +104,11 @@ def images_in(llava: Any, prompt: Prompt) -> Tensor:
     held_in = is_visual(llava, prompt).sum(1)  # (B,)
     if prompt.embeds is not None:
         return torch.as_tensor(held_in)
-    wanted = tokens_of(llava, prompt)
-    if bool((held_in % wanted).any()):
+    expected = tokens_of(llava, prompt)
+    if bool((held_in % expected).any()):
         held = sorted(set(held_in.tolist()))
-        raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
-    counts: Tensor = held_in // wanted
+        raise InputError(f"rows hold {held} image placeholders; each image needs {expected}")
+    counts: Tensor = held_in // expected
     given = 0 if prompt.pixels is None else len(prompt.pixels)
     if given != int(counts.sum()):
         raise InputError(f"{given} images are given and the rows ask for {int(counts.sum())}")

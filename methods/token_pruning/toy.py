@@ -94,8 +94,8 @@ def trained(
     Raises:
         InputError: for a model that is not there or does not speak of scenes.
     """
-    kept = Path(folder) / f"base-{seed}-{steps}{'' if looks else '-free'}" if folder else None
-    source = model or (str(kept) if kept is not None and kept.exists() else "")
+    cached = Path(folder) / f"base-{seed}-{steps}{'' if looks else '-free'}" if folder else None
+    source = model or (str(cached) if cached is not None and cached.exists() else "")
     if source:
         llava = load_llava(source, dtype=torch.float32)
         text, vision = llava.config.text_config, llava.config.vision_config
@@ -110,8 +110,8 @@ def trained(
     with seeded(seed):
         _learn(llava, seed, steps, on_step, looks=looks)
     llava.requires_grad_(False).eval()
-    if kept is not None:
-        llava.save_pretrained(kept)
+    if cached is not None:
+        llava.save_pretrained(cached)
     return llava
 
 
@@ -179,10 +179,10 @@ def _naming(llava: Any, names: nn.ModuleDict, drawn: Scenes) -> Tensor:
     ]
     seen = names["present"](out.last_hidden_state[:, 0])
     loss = 0.3 * F.binary_cross_entropy_with_logits(seen, present[:, : scenes.SHAPES])
-    for first, count, wanted in named:
+    for first, count, labels in named:
         similar = SHARP * projected @ words[first : first + count].T  # (B, PATCHES, count)
         logits = torch.cat((similar, nothing), -1).flatten(0, 1)
-        loss = loss + F.cross_entropy(logits, wanted.flatten())
+        loss = loss + F.cross_entropy(logits, labels.flatten())
     read = names["target"](projected).flatten(0, 1)
     return loss + F.cross_entropy(read, drawn.target.flatten())
 
@@ -228,8 +228,8 @@ def lesson(
         hidden = run_layer(layer, hidden, mask, rotary)
         if number in (LAYERS // 2 - 1, LAYERS - 1):
             logits = llava.lm_head(decoder.norm(hidden[:, shapes]))  # (B, Q, V)
-            wanted = asked.answer if number == LAYERS - 1 else asked.sought
-            loss = loss + F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+            labels = asked.answer if number == LAYERS - 1 else asked.sought
+            loss = loss + F.cross_entropy(logits.flatten(0, 1), labels.flatten())
     return loss, logits
 
 

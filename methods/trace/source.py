@@ -30,18 +30,18 @@ class Shape:
     def __str__(self) -> str:
         return f"({', '.join(self.sizes)}{',' if len(self.sizes) == 1 else ''})"
 
-    def disagrees(self, found: tuple[int, ...], known: dict[str, int]) -> bool:
-        """Return whether a tensor has another shape; names that `known` lacks are added to it."""
+    def disagrees(self, recorded: tuple[int, ...], named: dict[str, int]) -> bool:
+        """Return whether a tensor has another shape; names that `named` lacks are added to it."""
         sizes = list(self.sizes)
         if "..." in sizes:  # it stands for all that the others leave
             cut, others = sizes.index("..."), len(sizes) - 1
-            sizes[cut : cut + 1] = map(str, found[cut : cut + len(found) - others])
-        if len(sizes) != len(found):
+            sizes[cut : cut + 1] = map(str, recorded[cut : cut + len(recorded) - others])
+        if len(sizes) != len(recorded):
             return True
-        for size, number in zip(sizes, found, strict=True):
-            if _NAMED.fullmatch(size) and size not in known:
-                known[size] = number
-            elif (wanted := _evaluate(size, known)) is not None and wanted != number:
+        for size, number in zip(sizes, recorded, strict=True):
+            if _NAMED.fullmatch(size) and size not in named:
+                named[size] = number
+            elif (expected := _evaluate(size, named)) is not None and expected != number:
                 return True
         return False
 
@@ -69,18 +69,19 @@ def read(path: Path) -> SourceFile:
     """Look at a file; raises SyntaxError where it is no Python."""
     text = path.read_text()
     tree = ast.parse(text)
-    made = SourceFile(text)
+    source = SourceFile(text)
     code = frozenset(code_of(text)[0])
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             statement = _statement(node, code)
             # Whatever stands inside another statement comes after it, and has its lines.
-            made.statements |= dict.fromkeys(range(statement.first, statement.last + 1), statement)
+            lines = range(statement.first, statement.last + 1)
+            source.statements |= dict.fromkeys(lines, statement)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        beside = made.statements.get(token.start[0])
+        beside = source.statements.get(token.start[0])
         if beside and token.type == tokenize.COMMENT:
             beside.shapes = parse_comment(token.string) or beside.shapes
-    return made
+    return source
 
 
 def _statement(node: ast.stmt, code: frozenset[int]) -> Statement:
@@ -126,9 +127,9 @@ def parse_comment(comment: str) -> tuple[Shape, ...]:
     return tuple(shapes)
 
 
-def _evaluate(size: str, known: Mapping[str, int]) -> int | None:
+def _evaluate(size: str, named: Mapping[str, int]) -> int | None:
     """Evaluate a size; None where one of its names has no value yet."""
     try:
-        return int(eval(size, {"__builtins__": {}}, dict(known)))  # noqa: S307 - see _SIZE
+        return int(eval(size, {"__builtins__": {}}, dict(named)))  # noqa: S307 - see _SIZE
     except NameError:
         return None

@@ -223,8 +223,8 @@ def _send(message: Message) -> None:
 
 def _key() -> bytes:
     path = SETTINGS.worker_key_file
-    given = SETTINGS.worker_key.get_secret_value()
-    text = path.read_text().strip() if path else _required("ASSAY_WORKER_KEY", given)
+    secret = SETTINGS.worker_key.get_secret_value()
+    text = path.read_text().strip() if path else _required("ASSAY_WORKER_KEY", secret)
     try:
         return bytes.fromhex(text)
     except ValueError:

@@ -43,12 +43,12 @@ def restrict_writing(folder: Path) -> None:
 
     Raises OSError.
     """
-    known = version()
-    if not known:
+    supported = version()
+    if not supported:
         return
-    in_files = sum(r for r in (WRITE_FILE, TRUNCATE) if SINCE.get(r, 1) <= known)
-    everything = in_files | CHANGE_DIRECTORY | (REFER if SINCE[REFER] <= known else 0)
-    scoped = struct.pack("=QQ", 0, SCOPE_SIGNALS) if known >= SCOPES_SINCE else b""
+    in_files = sum(r for r in (WRITE_FILE, TRUNCATE) if SINCE.get(r, 1) <= supported)
+    everything = in_files | CHANGE_DIRECTORY | (REFER if SINCE[REFER] <= supported else 0)
+    scoped = struct.pack("=QQ", 0, SCOPE_SIGNALS) if supported >= SCOPES_SINCE else b""
     attributes = struct.pack("=Q", everything) + scoped
     rules = _call(CREATE_RULESET, attributes, len(attributes), 0)
     try:
@@ -72,8 +72,8 @@ def _allow(rules: int, path: Path, rights: int) -> None:
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
     """A system call. Raises OSError."""
-    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    answer = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *words)
+    values = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    answer = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *values)
     if answer < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

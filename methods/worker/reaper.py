@@ -90,10 +90,10 @@ def descendants(root: int) -> list[int]:
                 # pid (comm) state ppid …: comm may itself hold blanks and brackets.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = list(children.get(root, []))
-    for pid in found:
-        found += children.get(pid, [])
-    return found
+    pids = list(children.get(root, []))
+    for pid in pids:
+        pids += children.get(pid, [])
+    return pids
 
 
 def reap(benchmark: int) -> int | None:

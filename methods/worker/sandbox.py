@@ -75,9 +75,9 @@ def account(name: str) -> User:
             check=True,
         )
     except (KeyError, OSError, subprocess.CalledProcessError) as error:
-        wanted = f"root can lend a user who may run {sys.executable} and read {ROOT}"
+        requirement = f"root can lend a user who may run {sys.executable} and read {ROOT}"
         reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
-        raise SettingError(f"ASSAY_BENCH_USER={name!r}: {wanted} ({reason})") from error
+        raise SettingError(f"ASSAY_BENCH_USER={name!r}: {requirement} ({reason})") from error
     return user
 
 
@@ -150,8 +150,8 @@ def limits(device: str, memory_bytes: int) -> dict[str, int]:
     RLIMIT_DATA counts writable private memory, so an allocation that is too large fails at once
     with a MemoryError that the benchmark can report; RLIMIT_AS would also count mapped files.
     """
-    found = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 512 * 2**20, "RLIMIT_NOFILE": 4096}
-    return found if device == "gpu" else {**found, "RLIMIT_DATA": memory_bytes}
+    bounds = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 512 * 2**20, "RLIMIT_NOFILE": 4096}
+    return bounds if device == "gpu" else {**bounds, "RLIMIT_DATA": memory_bytes}
 
 
 def command(job: Job, device: str) -> list[str]:

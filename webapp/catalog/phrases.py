@@ -40,12 +40,12 @@ class PaperSentence(NamedTuple):
 @cache
 def pattern(written: str) -> re2._Regexp:
     """Return the regular expression for a phrase in the syntax of a spec."""
-    made = re.sub(r"(\\ )?\\\[(.*?)\\\]", r"(?:\1(?:\2))?", re.escape(written))
+    expression = re.sub(r"(\\ )?\\\[(.*?)\\\]", r"(?:\1(?:\2))?", re.escape(written))
     for sign, means in (("(", "(?:"), (")", ")"), ("|", "|")):
-        made = made.replace(f"\\{sign}", means)
-    made = made.replace(r"\*", r"\w*").replace(r"\~\ ", r"(?:[\w/]+[\s-]+){0,4}?")
-    made = made.replace(r"\ ", r"[\s-]+")
-    return re2.compile(rf"(?i)\b(?:{made})s?\b")
+        expression = expression.replace(f"\\{sign}", means)
+    expression = expression.replace(r"\*", r"\w*").replace(r"\~\ ", r"(?:[\w/]+[\s-]+){0,4}?")
+    expression = expression.replace(r"\ ", r"[\s-]+")
+    return re2.compile(rf"(?i)\b(?:{expression})s?\b")
 
 
 def find(family: Family, title: str, abstract: str) -> list[Found]:

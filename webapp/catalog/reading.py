@@ -158,7 +158,7 @@ def _parts(blocks: Iterable[Block], rows: list[SourceLine]) -> Iterator[Part]:
 
 def _highlighted(source: str) -> list[str]:
     """Return the lines of Python source, each as well-formed HTML."""
-    made: str = highlight(
+    markup: str = highlight(
         source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="py-")
     )
-    return made.removesuffix("\n").split("\n")
+    return markup.removesuffix("\n").split("\n")

@@ -62,10 +62,10 @@ def _rendered(source: Path, linked: tuple[str, ...], _written: int) -> SafeStrin
         url_schemes={"http", "https"},
     )
     # Content wider than a phone scrolls in its own box, by keyboard too.
-    made = (
+    markup = (
         cleaned.replace("<pre>", '<pre tabindex="0">')
         .replace("<th></th>", "<td></td>")  # the corner of a table heads nothing
         .replace("<table>", '<div class="table-scroll" tabindex="0"><table>')
         .replace("</table>", "</table></div>")
     )
-    return mark_safe(made)  # noqa: S308
+    return mark_safe(markup)  # noqa: S308

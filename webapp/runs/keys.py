@@ -41,8 +41,8 @@ def issue(name: str, *, rotate: bool = False) -> str:
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r}: write small letters, digits, - and _, at most 63 of them")
-    worker, made = Worker.objects.get_or_create(name=name)
-    if rotate and not made:
+    worker, created = Worker.objects.get_or_create(name=name)
+    if rotate and not created:
         Worker.objects.filter(pk=worker.pk).update(key_version=F("key_version") + 1)
         worker.refresh_from_db()
     return key_of(worker).hex()

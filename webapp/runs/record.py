@@ -305,10 +305,10 @@ def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
         run = UUID(beat.run)
     except ValueError:  # signed, but not by our code
         return
-    held = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=run, token=beat.token)
-    held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
+    runs = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=run, token=beat.token)
+    runs.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
     # One query for both states: the run may move from one to the other between two queries.
-    if not held.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
+    if not runs.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
         broker.cancel(beat.run, beat.token, beat.worker)
 
 

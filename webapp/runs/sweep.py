@@ -59,11 +59,11 @@ def expire_leases(sent_at: float) -> None:
     _for_each(Run.objects.filter(state=State.RUNNING, finish_by__lt=now), _time_out)
 
 
-def _for_each(runs: QuerySet[Run], action: Callable[..., object], *given: object) -> None:
+def _for_each(runs: QuerySet[Run], action: Callable[..., object], *arguments: object) -> None:
     """Apply `action` to each run and `given`; an error in one does not affect the others."""
     for run in list(runs.select_related("worker")):
         try:
-            action(run, *given)
+            action(run, *arguments)
         except Exception:
             log.exception("Run %s skipped in this sweep", run.pk)
 

@@ -189,7 +189,7 @@ class HardEM:
         self,
         on_step: Callable[[int, int], None] | None = None,
         watch: int = 100,
-        kept: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Trace:
         """Run the whole curriculum, with the monitors every `watch` steps; 0 is never.
 
@@ -216,7 +216,7 @@ class HardEM:
             self.history,
             module=self.everything,
             on_step=after_step,
-            checkpoint=kept and kept.of({"chosen": self.chosen}),
+            checkpoint=checkpoint and checkpoint.of({"chosen": self.chosen}),
         )
         return trace
 
@@ -405,7 +405,7 @@ class HardEM:
         nll, free = float(token.mean()), self.free_nll() / L
         with seeded(0):
             order, drawn = torch.randperm(len(z)), self.search.random_plans(len(z))
-        kept = min(self.codes_used(z)) / min(self.shape.codes, len(z))
+        used = min(self.codes_used(z)) / min(self.shape.codes, len(z))
         planned = self.planner.logits(self.held_u, z)[:, :, :-1].softmax(-1)
         logits = self.recogniser.logits(y)[..., :-1]
         soft = self.executor.mixed(logits.softmax(-1))
@@ -423,7 +423,7 @@ class HardEM:
             agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
             grad_norm=statistics.mean(self.history.planner[-5:]),
             grad_median=statistics.median(self.history.planner),
-            codes=kept,
+            codes=used,
             bucket_width=width,
             buckets=[float(part.mean()) for part in torch.split(token, width, 1)],
             **self.last_choice,

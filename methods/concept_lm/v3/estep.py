@@ -66,8 +66,8 @@ class EStep:
         kind = torch.randint(self.shape.types, (len(z),))
         slot = torch.randint(self.shape.slots, (len(z),))
         new = torch.randint(self.shape.codes + 1, (len(z),))
-        at = torch.arange(len(z)), kind, slot
-        z[at] = torch.where(z[at] == self.shape.eos, self.shape.eos, new)
+        place = torch.arange(len(z)), kind, slot
+        z[place] = torch.where(z[place] == self.shape.eos, self.shape.eos, new)
         return close(z[:, :, :-1], self.shape.eos)
 
     def variants(self, z: Tensor, kind: int, slot: int) -> Tensor:

@@ -156,12 +156,12 @@ class Planner(nn.Module):
         seen = None  # by later types: START and concepts
         if self.shape.sequence:
             seen = F.pad(z[:, :, :-1] != self.shape.eos, (1, 0), value=True)
-        known = 0 if cache is None else U
-        allow = type_mask(U, types, n, u.device, seen)[:, known:]
-        out = run(self.backbone, x[:, known:], positions[None, known:], allow, cache)
+        cached = 0 if cache is None else U
+        allow = type_mask(U, types, n, u.device, seen)[:, cached:]
+        out = run(self.backbone, x[:, cached:], positions[None, cached:], allow, cache)
         if cache is not None:
             cache.crop(-types * n)
-        return out[:, U - known :].view(B, types, n, -1)
+        return out[:, U - cached :].view(B, types, n, -1)
 
     def logits(self, u: Tensor, z: Tensor, cache: Any = None) -> Tensor:
         r"""(B, U), (B, types, slots + 1) -> (B, types, slots + 1, codes + 1).
@@ -222,8 +222,8 @@ class Planner(nn.Module):
         places = list(product(turns, range(slots)))
         cache = DynamicCache() if len(places) > 1 else None
         if cache is not None:
-            at = torch.arange(u.shape[1], device=u.device)[None]
-            run(self.backbone, self.prompt(u), at, None, cache)
+            positions = torch.arange(u.shape[1], device=u.device)[None]
+            run(self.backbone, self.prompt(u), positions, None, cache)
         for kinds, t in places:
             logits = self.logits(u, z, cache)[:, kinds, t]  # (B, types in turn, codes + 1)
             if less is not None:
@@ -243,10 +243,10 @@ class Planner(nn.Module):
         - \sum_{h < g} [\, z^h_{ks} = c \,])$
         """
         shape, plans = self.shape, list[Tensor]()
-        taken = torch.zeros(len(u), shape.types, shape.slots, shape.codes + 1, device=u.device)
+        used = torch.zeros(len(u), shape.types, shape.slots, shape.codes + 1, device=u.device)
         for _ in range(n):
-            plans.append(self.sample(u, 0.0, less=taken))
-            taken = taken + F.one_hot(plans[-1][:, :, :-1], shape.codes + 1)
+            plans.append(self.sample(u, 0.0, less=used))
+            used = used + F.one_hot(plans[-1][:, :, :-1], shape.codes + 1)
         return torch.stack(plans)
 
 

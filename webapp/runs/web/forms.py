@@ -110,8 +110,8 @@ class RunForm(forms.Form):
     @property
     def opened(self) -> bool:
         """True if the parameters start unfolded: one has an error or a value."""
-        given = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
-        return bool(self.errors) or given
+        is_set = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
+        return bool(self.errors) or is_set
 
     def _preset(self, name: str, past: Mapping[tuple[str, str], float]) -> dict[str, Any]:
         took = [

@@ -105,14 +105,14 @@ def _after(run: Run) -> list[tuple[str, str]]:
         now = MachineState.model_validate((run.result or {}).get("after") or {})
     except ValueError:  # of an older version
         return []
-    held = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
+    throttled = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
     rows = [
         ("Load", _measure(now.load, "", 2)),
         ("CPU clock", _measure(now.cpu_mhz, " MHz")),
         ("GPU clock", _measure(now.gpu_mhz, " MHz")),
         ("GPU temperature", _measure(now.gpu_celsius, " °C")),
         ("GPU power", _measure(now.gpu_watts, " W")),
-        ("GPU held back", held),
+        ("GPU held back", throttled),
         ("Others on the GPU", _measure(now.gpu_other_processes, "")),
     ]
     return [(name, value) for name, value in rows if value is not None]

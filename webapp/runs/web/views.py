@@ -159,9 +159,9 @@ class ListedWorker:
 def workers_now() -> list[ListedWorker]:
     """All workers, the live first."""
     live = set(live_workers())
-    held = {run.worker_id: run for run in Run.objects.filter(state__in=WITH_WORKER)}
+    by_worker = {run.worker_id: run for run in Run.objects.filter(state__in=WITH_WORKER)}
     everyone = Worker.objects.order_by(F("last_seen").desc(nulls_last=True), "name")
-    listed = [ListedWorker(worker, worker in live, held.get(worker.pk)) for worker in everyone]
+    listed = [ListedWorker(worker, worker in live, by_worker.get(worker.pk)) for worker in everyone]
     return sorted(listed, key=lambda worker: not worker.live)
 
 

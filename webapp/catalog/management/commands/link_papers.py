@@ -43,8 +43,8 @@ class Command(BaseCommand):
         self.stdout.write(f"{changed} links changed; {chips.refresh()} papers' chips with them.")
 
     def _file(self, options: dict[str, Any]) -> None:
-        given = read_lines(options["report"], Label) if options["report"] else ()
-        rows = [row for row in given if not labels.is_trained_on(row.id)]
+        readings = read_lines(options["report"], Label) if options["report"] else ()
+        rows = [row for row in readings if not labels.is_trained_on(row.id)]
         identifiers = {row.id for row in rows}
         about, seen = set(), set()
         for paper in read_lines(options["input"], Text):

@@ -22,8 +22,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given = options["paths"] or [settings.BASE_DIR / "benchmarks" / "results"]
-        files = [file for path in given for file in _files(path)]
+        paths = options["paths"] or [settings.BASE_DIR / "benchmarks" / "results"]
+        files = [file for path in paths for file in _files(path)]
         new = bad = 0
         for file in files:
             try:
