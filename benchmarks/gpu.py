@@ -7,7 +7,7 @@ its result is written as soon as it comes, so that whatever was reached when the
 `DIR/PART.jsonl` (events), `DIR/PART.log` (what it said) and `DIR/summary.json` (which parts ended
 how, after how long).
 
-The machine needs Python 3.12, torch, triton, transformers, numpy, scipy, peft and rich; pydantic
+The machine needs Python 3.12, torch, triton, transformers, numpy, peft and rich; pydantic
 and psutil are carried as wheels where it lacks them (``--wheels DIR``, made by
 ``pip download --only-binary :all: --python-version 3.12 -d DIR pydantic psutil``, and with
 ``--no-deps`` local-attention and hyper-connections for `latency`).

@@ -39,7 +39,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from benchmarks import searches
 from benchmarks.figures import Figure, arguments, report
@@ -120,7 +120,7 @@ def default_list(address: str, read: list[date], wanted: set[str]) -> Iterator[F
     rows: Counter[str] = Counter()
     hits: Counter[str] = Counter()
     for day in read:
-        answer = httpx.get(f"{address}/api/v1/digests/site", params={"date": str(day)}, timeout=60)
+        answer = httpx2.get(f"{address}/api/v1/digests/site", params={"date": str(day)}, timeout=60)
         answer.raise_for_status()
         entries = answer.json()["entries"]
         listed = [entry for entry in entries if not entry["also_mentioned"]]
@@ -237,7 +237,7 @@ class Reader:
         signing.force_login(User.objects.create_user(name))
         session = signing.cookies[settings.SESSION_COOKIE_NAME].value
         cookies = {settings.SESSION_COOKIE_NAME: session}
-        self.client = httpx.Client(base_url=address, cookies=cookies, timeout=120)
+        self.client = httpx2.Client(base_url=address, cookies=cookies, timeout=120)
 
     def makes(self, liked: list[str], keywords: list[str]) -> str:
         """Create a profile in First steps; the address of its page."""

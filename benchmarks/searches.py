@@ -33,7 +33,7 @@ from itertools import chain
 from pathlib import Path
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-import httpx
+import httpx2
 
 from benchmarks.figures import Figure, arguments, report
 from benchmarks.large_site import empty_site
@@ -181,7 +181,7 @@ def figure(
     """The mean reciprocal rank of papers by what they are asked for with."""
     ranks: list[float] = []
     for identifier, words in asked.items():
-        answer = httpx.get(f"{address}/api/v1/papers", params={"q": words}, timeout=60)
+        answer = httpx2.get(f"{address}/api/v1/papers", params={"q": words}, timeout=60)
         papers = [paper["id"] for paper in answer.raise_for_status().json()["items"]]
         ranks.append(1 / (papers.index(identifier) + 1) if identifier in papers else 0.0)
     mean, missed = mean_interval(ranks), sum(rank == 0 for rank in ranks)
@@ -214,7 +214,7 @@ def similar_figures(
     means: list[float] = []
     pairs: list[tuple[str, str]] = []
     for paper in papers:
-        answer = httpx.get(f"{address}/api/v1/papers/{paper}", timeout=60).raise_for_status()
+        answer = httpx2.get(f"{address}/api/v1/papers/{paper}", timeout=60).raise_for_status()
         shown = [(paper, other["id"]) for other in answer.json()["similar"][:SHOWN]]
         means.append(sum(graded.get(pair, 0) for pair in shown) / max(len(shown), 1))
         pairs += shown

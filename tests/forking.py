@@ -29,7 +29,7 @@ from typing import NoReturn
 
 # None of them reads Django's settings or variables, and pytest rewrites none.
 SITE = (
-    *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
+    *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx2"),
     *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "mcp", "playwright.sync_api"),
 )
 LIBRARIES = (

@@ -24,7 +24,7 @@ from webapp.api import tokens
 READS = re.compile(
     r"request\.(?:body|FILES|META|COOKIES)\b|request\.headers\b(?!\.get\(\"(?:HX-Request|Accept)\")"
     r"|json\.loads?\(|validate_json\(|model_validate\(|feedparser\.parse\(|\.json\(\)"
-    r"|\bhtml\.\w*fromstring\(|PdfReader\(|httpx2?\.(?:get|post|stream|Client)\(|\burlopen\("
+    r"|\bhtml\.\w*fromstring\(|PdfReader\(|httpx2\.(?:get|post|stream|Client)\(|\burlopen\("
 )
 READERS = "test_entries.py::test_nothing_hidden_that_a_reader_sends_is_stored"
 ENCODER = "learning/test_encoder.py::test_an_answer_that_is_none_is_an_error"  # takes numbers

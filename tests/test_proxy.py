@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 from tests import machine
@@ -52,7 +52,7 @@ def free_port() -> int:
 @pytest.fixture(scope="module", params=["$host", "$http_host"])
 def proxied(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[httpx.Client, str, str]]:
+) -> Iterator[tuple[httpx2.Client, str, str]]:
     """A client of nginx, the public address, and the address behind it.
 
     `$host` lacks the port, as docs/operate.md had it for long.
@@ -92,22 +92,22 @@ def _await(port: int) -> None:
     raise AssertionError("nginx does not listen")
 
 
-def _client(port: int) -> httpx.Client:
+def _client(port: int) -> httpx2.Client:
     """A client that looks up every name as this machine, and takes any certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
-    class Here(httpx.HTTPTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
+    class Here(httpx2.HTTPTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             here = request.url.copy_with(host="127.0.0.1")
             return super().handle_request(
-                httpx.Request(request.method, here, headers=request.headers, stream=request.stream)
+                httpx2.Request(request.method, here, headers=request.headers, stream=request.stream)
             )
 
-    return httpx.Client(transport=Here(verify=context), base_url=f"https://{NAME}:{port}")
+    return httpx2.Client(transport=Here(verify=context), base_url=f"https://{NAME}:{port}")
 
 
-def posted(client: httpx.Client, **headers: str) -> httpx.Response:
+def posted(client: httpx2.Client, **headers: str) -> httpx2.Response:
     """The answer to the sign-in form with these headers."""
     page = client.get("/sign-in/")
     (token, *_) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
@@ -116,7 +116,7 @@ def posted(client: httpx.Client, **headers: str) -> httpx.Response:
 
 
 def test_a_form_is_accepted_from_the_configured_address(
-    proxied: tuple[httpx.Client, str, str],
+    proxied: tuple[httpx2.Client, str, str],
 ) -> None:
     client, address, _ = proxied
     assert posted(client, Origin=address).status_code in {200, 302}
@@ -133,7 +133,7 @@ def test_a_form_is_accepted_from_the_configured_address(
     ],
 )
 def test_a_refused_form_says_what_to_do(
-    proxied: tuple[httpx.Client, str, str], headers: dict[str, str], told: str
+    proxied: tuple[httpx2.Client, str, str], headers: dict[str, str], told: str
 ) -> None:
     client, *_ = proxied
     answer = posted(client, **headers)
@@ -143,7 +143,7 @@ def test_a_refused_form_says_what_to_do(
     assert "DEBUG" not in answer.text
 
 
-def test_a_browser_without_cookies_is_told(proxied: tuple[httpx.Client, str, str]) -> None:
+def test_a_browser_without_cookies_is_told(proxied: tuple[httpx2.Client, str, str]) -> None:
     client, address, _ = proxied
     client.cookies.clear()
     answer = client.post("/sign-in/", data={"address": "x"}, headers={"Origin": address})
@@ -152,10 +152,10 @@ def test_a_browser_without_cookies_is_told(proxied: tuple[httpx.Client, str, str
 
 
 def test_cookies_links_and_redirects_have_the_configured_address(
-    proxied: tuple[httpx.Client, str, str],
+    proxied: tuple[httpx2.Client, str, str],
 ) -> None:
     client, address, site = proxied
     cookies = client.get("/sign-in/").headers.get_list("set-cookie")
     assert any(cookie.startswith("__Host-csrftoken=") and "Secure" in cookie for cookie in cookies)
     assert f"{address}/" in client.get("/digest.atom").text
-    assert httpx.get(f"{site}/sign-in/").headers["location"] == f"{address}/sign-in/"
+    assert httpx2.get(f"{site}/sign-in/").headers["location"] == f"{address}/sign-in/"

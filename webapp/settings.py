@@ -207,7 +207,7 @@ CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is not a wa
 
 LOG_LEVEL = ENV.log_level
 # Their lines for each request and each periodic task are of no use.
-QUIET_LOGGERS = ["httpx", "httpx2", "arxiv"]
+QUIET_LOGGERS = ["httpx2", "arxiv"]
 if LOG_LEVEL == "INFO":
     QUIET_LOGGERS += [
         "celery.worker.strategy",

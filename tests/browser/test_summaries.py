@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import feedparser
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from pytest_httpserver import HTTPServer
@@ -96,7 +96,7 @@ def _connect(page: Page, address: str) -> None:
 
 def _summarised(address: str) -> feedparser.FeedParserDict | None:
     """The paper's entry in the site's feed, once it says what the model said."""
-    feed = feedparser.parse(httpx.get(f"{address}digest.atom").content)
+    feed = feedparser.parse(httpx2.get(f"{address}digest.atom").content)
     assert not feed.bozo
     entry = next(e for e in feed.entries if PAPER in e.id)
     return entry if entry.summary.startswith("The paper reports") else None

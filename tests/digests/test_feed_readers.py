@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import httpx
+import httpx2
 import pytest
 from reader import make_reader
 
@@ -95,7 +95,7 @@ PLACES = {"rss": ("item", f"{DC}creator"), "atom": (f"{ATOM}entry", f"{ATOM}auth
 def test_the_rules_of_other_readers_find_every_author(live_server: Any, rule: str) -> None:
     suffix, read, order = RULES[rule]
     entry, author = PLACES[suffix]
-    written = ElementTree.fromstring(httpx.get(f"{live_server.url}/p/mine.{suffix}").content)
+    written = ElementTree.fromstring(httpx2.get(f"{live_server.url}/p/mine.{suffix}").content)
     found = [
         read([one.text or "" for one in entry.findall(author)]) for entry in written.iter(entry)
     ]

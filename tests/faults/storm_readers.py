@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 
 PAPERS = 60
 TOKEN = "a" * 32  # of a form: the cookie and the field must agree
@@ -43,7 +43,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Save, take back and note, until the storm is over."""
         cookies = {"sessionid": self.session, "csrftoken": TOKEN}
-        with httpx.Client(base_url=self.address, cookies=cookies, timeout=5) as client:
+        with httpx2.Client(base_url=self.address, cookies=cookies, timeout=5) as client:
             papers = [f"2512.{number:05d}" for number in range(PAPERS)]
             while papers and not self.stopping.is_set():
                 paper = self.chance.choice(papers)
@@ -62,12 +62,12 @@ class Reader(threading.Thread):
                 self.stopping.wait(0.2)
 
     def _post(
-        self, client: httpx.Client, where: str, form: dict[str, str], may: set[Any], wanted: object
+        self, client: httpx2.Client, where: str, form: dict[str, str], may: set[Any], wanted: object
     ) -> bool:
         may.add(wanted)
         try:
             answer = client.post(where, data=form | {"csrfmiddlewaretoken": TOKEN})
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return False
         if answer.status_code != 302:  # 503: the database is locked or its disk is full
             return False

@@ -21,7 +21,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import psutil
 
 from tests import machine
@@ -54,7 +54,7 @@ def main() -> None:
             try:
                 address = _address(Path(data) / "out")
                 with (
-                    httpx.Client(base_url=address, timeout=60) as http,
+                    httpx2.Client(base_url=address, timeout=60) as http,
                     ThreadPoolExecutor(8) as by,
                 ):
                     list(by.map(lambda n: http.get(PAGES[n % len(PAGES)]), range(wanted)))

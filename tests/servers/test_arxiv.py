@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import feedparser
-import httpx
+import httpx2
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,22 +34,22 @@ def url() -> Iterator[str]:
 
 def test_its_feeds_are_valid_and_named_synthetic(url: str) -> None:
     for form, version in (("rss", "rss20"), ("atom", "atom10")):
-        feed = feedparser.parse(httpx.get(f"{url}/{form}/cs.CL").content)
+        feed = feedparser.parse(httpx2.get(f"{url}/{form}/cs.CL").content)
         assert (feed.version, feed.bozo) == (version, False)
         assert all(entry.title.startswith("Synthetic ") for entry in feed.entries)
         assert {"new", "replace"} <= {entry.arxiv_announce_type for entry in feed.entries}
-    assert b"Synthetic" in httpx.get(f"{url}/api/query?search_query=cat:cs.CL").content
-    assert httpx.get(f"{url}/api/query?max_results=2001").status_code == 400
-    assert httpx.get(f"{url}/rss/cs.CL'").status_code == 400
-    assert httpx.get(f"{url}/elsewhere").status_code == 404
+    assert b"Synthetic" in httpx2.get(f"{url}/api/query?search_query=cat:cs.CL").content
+    assert httpx2.get(f"{url}/api/query?max_results=2001").status_code == 400
+    assert httpx2.get(f"{url}/rss/cs.CL'").status_code == 400
+    assert httpx2.get(f"{url}/elsewhere").status_code == 404
 
 
 def test_it_is_told_how_to_behave(url: str) -> None:
     told = {"scenario": "unavailable", "retry_after": 7, "today": "2026-03-05"}
-    assert httpx.post(f"{url}/control", json=told).json()["today"] == "2026-03-05"
-    answer = httpx.get(f"{url}/rss/cs.CL")
+    assert httpx2.post(f"{url}/control", json=told).json()["today"] == "2026-03-05"
+    answer = httpx2.get(f"{url}/rss/cs.CL")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
-    assert httpx.post(f"{url}/control", content=json.dumps({"scenario": "x"})).status_code == 400
-    httpx.post(f"{url}/control", json={"scenario": "normal"})
-    assert httpx.get(f"{url}/control").json()["scenario"] == "normal"
-    assert httpx.get(f"{url}/rss/cs.CL").status_code == 200
+    assert httpx2.post(f"{url}/control", content=json.dumps({"scenario": "x"})).status_code == 400
+    httpx2.post(f"{url}/control", json={"scenario": "normal"})
+    assert httpx2.get(f"{url}/control").json()["scenario"] == "normal"
+    assert httpx2.get(f"{url}/rss/cs.CL").status_code == 200

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-import httpx
+import httpx2
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -123,8 +123,8 @@ class Assay:
     def __init__(self, token: Callable[[], str], *, by_http: bool) -> None:
         self._token, self._by_http = token, by_http
         host = next((name for name in settings.ALLOWED_HOSTS if name[0] not in "*."), "localhost")
-        self._site = httpx.Client(
-            transport=httpx.WSGITransport(app=get_wsgi_application()),
+        self._site = httpx2.Client(
+            transport=httpx2.WSGITransport(app=get_wsgi_application()),
             base_url=f"http://{host}/api/v1",
             headers={"X-Forwarded-Proto": "https"},  # else a site behind TLS would redirect
         )

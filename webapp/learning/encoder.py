@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
 
+import httpx2
 from django.conf import settings
 
 from webapp.env import Settings, read
@@ -84,11 +85,9 @@ def quantized(vector: Sequence[float]) -> bytes:
 
 def _ask(chosen: Settings, texts: Sequence[str], seconds: float) -> list[list[float]]:
     """Return the vectors from an OpenAI-compatible server. Raises EncoderError."""
-    import httpx  # noqa: PLC0415 - sites without such a server need not load it
-
     key = chosen.encoder_key.get_secret_value()
     try:
-        answer = httpx.post(
+        answer = httpx2.post(
             f"{chosen.encoder_url}/embeddings",
             json={"model": chosen.encoder, "input": list(texts)},
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -97,7 +96,7 @@ def _ask(chosen: Settings, texts: Sequence[str], seconds: float) -> list[list[fl
         answer.raise_for_status()
         rows = sorted(answer.json()["data"], key=lambda row: row["index"])
         vectors = [[float(value) for value in row["embedding"]] for row in rows]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
         raise EncoderError(f"{chosen.encoder_url}: {error}") from error
     if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
         raise EncoderError(f"{chosen.encoder_url} gave {len(vectors)} vectors of {len(texts)}")

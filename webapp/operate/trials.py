@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+import httpx2
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.utils.translation import gettext as _
@@ -178,8 +179,6 @@ def look() -> list[Nearby]:
 
 
 def _ask(name: str, port: int) -> Nearby | None:
-    import httpx2  # noqa: PLC0415 - openai's own HTTP client, slow to import
-
     address = f"http://127.0.0.1:{port}/v1"
     try:
         answer = httpx2.get(f"{address}/models", timeout=LOOK_SECONDS, follow_redirects=False)

@@ -1,4 +1,4 @@
-"""A time limit for a whole HTTP request: httpx limits each read, which a slow drip never exceeds.
+"""A time limit for a whole HTTP request: httpx2 limits each read, which a slow drip never exceeds.
 
 When the time is over the socket is shut down, during a handshake, headers or a body.
 """

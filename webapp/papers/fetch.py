@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 from django.utils.http import parse_http_date_safe
 
@@ -22,7 +22,7 @@ from webapp.papers.formats import error_title
 
 MAX_BODY = 20 * 1024 * 1024  # bytes; the largest real answer, a page of 2000 papers, has about 6 MB
 TOTAL_SECONDS = 60.0  # for one request from its start to the last byte
-TIMEOUT = httpx.Timeout(10.0, read=20.0)
+TIMEOUT = httpx2.Timeout(10.0, read=20.0)
 MAX_REDIRECTS = 3
 ATTEMPTS = 3
 PATIENCE = 120.0  # seconds to wait for the slot before giving up
@@ -121,15 +121,15 @@ def _request(url: str, headers: dict[str, str]) -> HttpAnswer:
     try:
         with (
             Deadline(TOTAL_SECONDS) as deadline,
-            httpx.Client(timeout=TIMEOUT, follow_redirects=False) as client,
+            httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client,
             client.stream(
                 "GET", url, headers=sent, extensions={"trace": deadline.watch}
             ) as response,
         ):
             answer = HttpAnswer(url, response.status_code, response.headers, _read(response, url))
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
         if not deadline.passed:
-            is_late = isinstance(error, httpx.TimeoutException)
+            is_late = isinstance(error, httpx2.TimeoutException)
             reason = "did not answer in time" if is_late else f"cannot be reached: {_cause(error)}"
             raise OutOfReachError(f"{_host(url)} {reason}") from error
     if deadline.passed:
@@ -137,7 +137,7 @@ def _request(url: str, headers: dict[str, str]) -> HttpAnswer:
     return answer
 
 
-def _read(response: httpx.Response, url: str) -> bytes:
+def _read(response: httpx2.Response, url: str) -> bytes:
     """The body, decompressed; refused as soon as it exceeds MAX_BODY either way."""
     too_large = BadAnswerError(f"{_host(url)} sent more than {MAX_BODY // 2**20} MB")
     with suppress(ValueError):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import httpx2
 from django.conf import settings
 from django.utils.translation import gettext as _
 
@@ -29,7 +30,6 @@ from webapp.papers.fetch import retry_after
 from .patience import Patience, counted
 
 if TYPE_CHECKING:
-    from httpx2 import Request, Response
     from openai import APIStatusError, OpenAI
 
 MAX_ANSWER = 2_000_000  # characters
@@ -216,8 +216,6 @@ class Server:
 
     def _get(self, address: str) -> Any:
         """Return the answer to a GET. Raises one of _SAYS_NOTHING."""
-        import httpx2  # noqa: PLC0415 - openai's own HTTP client
-
         bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
             answer = httpx2.get(address, headers=bearer, timeout=CONNECT)
@@ -232,7 +230,6 @@ class Server:
         if (self.base_url, self.model) in _no_system:
             messages = _without_system(messages)
         # openai takes half a second to import, and most processes never ask a model.
-        import httpx2  # noqa: PLC0415 - openai's own HTTP client
         import openai  # noqa: PLC0415
 
         seconds = max(0.1, min(settings.SUMMARY_SECONDS, self.until - time.monotonic()))
@@ -264,15 +261,14 @@ class Server:
         return _read_reply(answer, headers)
 
     def _open(self, patience: Patience) -> OpenAI:
-        import httpx2  # noqa: PLC0415 - as above
-        import openai  # noqa: PLC0415
+        import openai  # noqa: PLC0415 - as above
 
         too_long = ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
 
-        def watch(request: Request) -> None:
+        def watch(request: httpx2.Request) -> None:
             request.extensions["trace"] = patience.watch
 
-        def count(response: Response) -> None:
+        def count(response: httpx2.Response) -> None:
             response.stream = counted(response.stream, patience, MAX_RECEIVED, too_long)
 
         return openai.OpenAI(
@@ -379,8 +375,7 @@ def _no_completion() -> ModelError:
 
 def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
     """The error for a page: what went wrong, and whether asking again may help."""
-    import httpx2  # noqa: PLC0415 - as above
-    import openai  # noqa: PLC0415
+    import openai  # noqa: PLC0415 - as above
 
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
     unreachable = _("the model’s server cannot be reached (%s)") % (cause or error)

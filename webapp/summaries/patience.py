@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Self
 
+from httpx2 import SyncByteStream
+
 from webapp.papers.deadline import Deadline
 
 READS = 50.0  # characters a second that a slow server reads of a prompt before it answers
@@ -50,7 +52,6 @@ class Patience(Deadline):
 
 def counted(stream: Any, patience: Patience, most: int, error: Exception) -> Any:
     """An answer's byte stream that tells `patience` of each byte; raises `error` over `most`."""
-    from httpx2 import SyncByteStream  # noqa: PLC0415 - openai's HTTP client, slow to import
 
     class Counted(SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
