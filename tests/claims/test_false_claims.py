@@ -168,11 +168,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "abstract"), [(kind, one) for kind, ways in KINDS.items() for one in ways]
-)
-def test_a_number_of_this_kind_is_no_claim(kind: str, abstract: str) -> None:
-    assert reported_numbers(abstract) == [], kind
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_of_this_kind_is_no_claim(kind: str) -> None:
+    assert [abstract for abstract in KINDS[kind] if reported_numbers(abstract)] == []
 
 
 def test_a_year_is_no_end_of_a_change() -> None:
@@ -182,17 +180,14 @@ def test_a_year_is_no_end_of_a_change() -> None:
     assert "2022 → 0.97%" not in shown
 
 
-@pytest.mark.parametrize(
-    "abstract",
-    [
+def test_a_result_beside_them_is_one() -> None:
+    abstracts = [
         "We present Heron. It reaches 0.5 mAP at an IoU threshold of 0.5.",
         "We present Heron. Tuning 1% of the parameters, it reaches 71% accuracy.",
         "We present Heron. Our 7B model reaches 71% accuracy on 12 datasets.",
         "We present Heron. Heron outperforms GPT-4.1 with 71% accuracy on COCO 2017.",
         "We present Heron. In 2021, it reached 71% accuracy, significant at the 1% level.",
         "We present Heron. Trained with a warm-up of 2%, it reaches 71% accuracy.",
-    ],
-)
-def test_a_result_beside_them_is_one(abstract: str) -> None:
-    (claim,) = reported_numbers(abstract)
-    assert claim.value in {"71", "0.5"}
+    ]
+    values = [[claim.value for claim in reported_numbers(abstract)] for abstract in abstracts]
+    assert values == [["0.5"], *[["71"]] * 5]

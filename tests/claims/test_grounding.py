@@ -25,78 +25,74 @@ of 88.1 ± 1.5 % on the test set and an error of $1.2 \\times 10^{-3}$ at the en
 速度提升3.5倍，显存降低百分之三十，准确率提高2.1个百分点。"""
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "quote"),
-    [
-        ("74.97 -> 79.66", "", "improve accuracy from 74.97 to 79.66"),
-        ("from 74.97 to 79.66", "", "We improve accuracy from 74.97 to 79.66"),
-        ("83.6", "%", "cut memory by 83.6%"),
-        ("83.6%", "", "cut memory by 83.6 percent"),
-        ("83.6", "", "cut memory by 83.6"),
-        ("2.6", "x", "and run 2.6× faster at 4096 tokens"),
-        ("2.6×", "", "run $2.6\\times$ faster at 4,096 tokens"),
-        ("4096", "tokens", "faster at 4,096 tokens"),
-        ("-0.52", "", "The final loss of efficient decoding is −0.52"),
-        ("-0.52", "", "0.52 and 21.7 BLEU"),  # the quote cuts the sign off
-        ("2-3", "x", "a 2-3x gain over GPT-4"),
-        ("21.7", "BLEU", "is -0.52 and 21.7 BLEU"),
-        ("3.5", "ms", "It takes 3.5 ms a token"),
-        ("12", "%", "and 12% fewer FLOPs"),
-        ("79.660", "", "accuracy from 74.97 to 79.66 on MNLI"),
-    ],
-)
-def test_what_stands_is_verified(value: str, unit: str, quote: str) -> None:
-    finding = GroundTruth(TEXT).ground(value, unit, quote)
-    assert finding.state == GroundingState.UNIT, finding.reason
+STAND = [
+    ("74.97 -> 79.66", "", "improve accuracy from 74.97 to 79.66"),
+    ("from 74.97 to 79.66", "", "We improve accuracy from 74.97 to 79.66"),
+    ("83.6", "%", "cut memory by 83.6%"),
+    ("83.6%", "", "cut memory by 83.6 percent"),
+    ("83.6", "", "cut memory by 83.6"),
+    ("2.6", "x", "and run 2.6× faster at 4096 tokens"),
+    ("2.6×", "", "run $2.6\\times$ faster at 4,096 tokens"),
+    ("4096", "tokens", "faster at 4,096 tokens"),
+    ("-0.52", "", "The final loss of efficient decoding is −0.52"),
+    ("-0.52", "", "0.52 and 21.7 BLEU"),  # the quote cuts the sign off
+    ("2-3", "x", "a 2-3x gain over GPT-4"),
+    ("21.7", "BLEU", "is -0.52 and 21.7 BLEU"),
+    ("3.5", "ms", "It takes 3.5 ms a token"),
+    ("12", "%", "and 12% fewer FLOPs"),
+    ("79.660", "", "accuracy from 74.97 to 79.66 on MNLI"),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "quote"),
-    [
-        ("79.66", "%", "accuracy from 74.97 to 79.66 on MNLI"),  # no unit is written
-        ("83.6", "x", "cut memory by 83.6%"),
-        ("83.6", "x", "cut memory by 83.6"),  # the quote was cut before its unit
-        ("3.5", "s", "It takes 3.5 ms a token"),
-        ("2.5", "%", "15.2 → 2.5 GB"),
-        ("83.6", "percentage points", "cut memory by 83.6%"),
-        ("83.6%", "x", "cut memory by 83.6%"),  # two units
-        ("21.7", "tokens", "is -0.52 and 21.7 BLEU"),
-        ("1.5", "%", "of 88.1 ± 1.5 % on the test set"),  # a spread
-        ("8", "x", "We use 8 GPUs with crops"),
-        ("256", "x", "crops of 256 × 256 pixels"),
-    ],
-)
-def test_a_unit_that_is_not_written_there_is_said_to_be_so(
-    value: str, unit: str, quote: str
-) -> None:
-    assert GroundTruth(TEXT).ground(value, unit, quote).state == GroundingState.NUMBER
+def test_what_stands_is_verified() -> None:
+    found = {claim: GroundTruth(TEXT).ground(*claim) for claim in STAND}
+    assert {c: g.reason for c, g in found.items() if g.state != GroundingState.UNIT} == {}
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "quote"),
-    [
-        ("2", "x", "and halves the cost of training"),
-        ("50", "%", "and halves the cost of training"),
-        ("8", "x", "an eightfold rise in speed"),
-        ("8x", "", "an eightfold rise in speed"),
-        ("100", "x", "two orders of magnitude cheaper"),
-        ("0.5", "s", "in half a second"),
-        ("47.9 -> 61.3", "%", "61.3% utilisation on 8 cards, up from 47.9%"),
-        ("40-60", "%", "removes 40\\%--60\\% of the tokens"),
-        ("40%-60%", "", "removes 40\\%--60\\% of the tokens"),
-        ("2.4", "percentage points", "gains 2.4 pp on average"),
-        ("1200", "tokens/s", "serves 1.2K tokens per second"),
-        ("1.2K", "tokens/s", "serves 1.2K tokens per second"),
-        ("88.1 ± 1.5", "%", "of 88.1 ± 1.5 % on the test set"),
-        ("1.2e-3", "", "an error of $1.2 \\times 10^{-3}$ at the end"),
-        ("3.5", "倍", "速度提升3.5倍"),
-        ("30", "%", "显存降低百分之三十"),
-        ("2.1", "个百分点", "准确率提高2.1个百分点"),
-    ],
-)
-def test_ranges_words_and_other_spellings_are_found(value: str, unit: str, quote: str) -> None:
-    finding = GroundTruth(TEXT).ground(value, unit, quote)
-    assert finding.state == GroundingState.UNIT, finding.reason
+OTHER_UNITS = [
+    ("79.66", "%", "accuracy from 74.97 to 79.66 on MNLI"),  # no unit is written
+    ("83.6", "x", "cut memory by 83.6%"),
+    ("83.6", "x", "cut memory by 83.6"),  # the quote was cut before its unit
+    ("3.5", "s", "It takes 3.5 ms a token"),
+    ("2.5", "%", "15.2 → 2.5 GB"),
+    ("83.6", "percentage points", "cut memory by 83.6%"),
+    ("83.6%", "x", "cut memory by 83.6%"),  # two units
+    ("21.7", "tokens", "is -0.52 and 21.7 BLEU"),
+    ("1.5", "%", "of 88.1 ± 1.5 % on the test set"),  # a spread
+    ("8", "x", "We use 8 GPUs with crops"),
+    ("256", "x", "crops of 256 × 256 pixels"),
+]
+
+
+def test_a_unit_that_is_not_written_there_is_said_to_be_so() -> None:
+    found = {claim: GroundTruth(TEXT).ground(*claim).state for claim in OTHER_UNITS}
+    assert found == dict.fromkeys(OTHER_UNITS, GroundingState.NUMBER)
+
+
+SPELLINGS = [
+    ("2", "x", "and halves the cost of training"),
+    ("50", "%", "and halves the cost of training"),
+    ("8", "x", "an eightfold rise in speed"),
+    ("8x", "", "an eightfold rise in speed"),
+    ("100", "x", "two orders of magnitude cheaper"),
+    ("0.5", "s", "in half a second"),
+    ("47.9 -> 61.3", "%", "61.3% utilisation on 8 cards, up from 47.9%"),
+    ("40-60", "%", "removes 40\\%--60\\% of the tokens"),
+    ("40%-60%", "", "removes 40\\%--60\\% of the tokens"),
+    ("2.4", "percentage points", "gains 2.4 pp on average"),
+    ("1200", "tokens/s", "serves 1.2K tokens per second"),
+    ("1.2K", "tokens/s", "serves 1.2K tokens per second"),
+    ("88.1 ± 1.5", "%", "of 88.1 ± 1.5 % on the test set"),
+    ("1.2e-3", "", "an error of $1.2 \\times 10^{-3}$ at the end"),
+    ("3.5", "倍", "速度提升3.5倍"),
+    ("30", "%", "显存降低百分之三十"),
+    ("2.1", "个百分点", "准确率提高2.1个百分点"),
+]
+
+
+def test_ranges_words_and_other_spellings_are_found() -> None:
+    found = {claim: GroundTruth(TEXT).ground(*claim) for claim in SPELLINGS}
+    assert {c: g.reason for c, g in found.items() if g.state != GroundingState.UNIT} == {}
 
 
 @pytest.mark.parametrize(
@@ -127,62 +123,58 @@ def test_characters_that_nobody_sees_change_nothing(hidden: str) -> None:
     assert GroundTruth(sentence).ground(value, "%", sentence).state == GroundingState.UNIT
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "unit", "state"),
-    [
-        ("The time falls to 10 ms a step.", "10^3", "ms", GroundingState.MISSING),
-        ("It runs 2x faster on long inputs.", "2^10", "x", GroundingState.MISSING),
-        ("It has room for $2^{10}$ tokens in all.", "2", "", GroundingState.MISSING),
-        ("It has room for $2^{10}$ tokens in all.", "2^10", "tokens", GroundingState.UNIT),
-        ("It keeps a ratio of 8:1 at the end.", "8:1", "", GroundingState.UNIT),
-        ("It keeps a ratio of 8:1 at the end.", "8:3", "", GroundingState.MISSING),
-        ("It keeps a ratio of 8:1 at the end.", "8", "", GroundingState.MISSING),
-        ("It serves $12\\,345$ tokens a second.", "12345", "tokens", GroundingState.UNIT),
-        ("It serves $12\\,345$ tokens a second.", "345", "tokens", GroundingState.MISSING),
-        ("It serves $12{,}345$ tokens a second.", "12345", "tokens", GroundingState.UNIT),
-        ("The loss is 0,123 at the end.", "123", "", GroundingState.MISSING),
-        ("It makes 5'000 steps at most.", "5000", "steps", GroundingState.UNIT),
-        ("It has an error of 1.5 × 10−3 left.", "1.5e-3", "", GroundingState.UNIT),
-        ("It has an error of 1.5 × 10−3 left.", "1.5", "", GroundingState.MISSING),
-        ("It needs two-thirds of the time.", "66.7", "%", GroundingState.UNIT),
-        ("It needs 1.5·10^3 steps to learn.", "1500", "steps", GroundingState.UNIT),
-        ("It needs 1.5·10^3 steps to learn.", "1.5", "", GroundingState.MISSING),
-        ("语料一共有5万亿个词元之多", "50000", "", GroundingState.MISSING),
-        ("语料一共有5万亿个词元之多", "5e12", "", GroundingState.UNIT),
-        ("It reaches 61.3%, up from 47.9%, there.", "61.3 -> 47.9", "%", GroundingState.MISSING),
-        ("It reaches 61.3%, up from 47.9%, there.", "47.9 -> 61.3", "%", GroundingState.UNIT),
-        ("It reaches 84.2^1 in the table below.", "84.2", "", GroundingState.UNIT),  # a footnote
-        ("It reaches 61.3%, of all, up from 47.9%.", "47.9 -> 61.3", "%", GroundingState.UNIT),
-        (
-            f"It is 61.3%{', and so' * 20}, up from 47.9%.",
-            "47.9 -> 61.3",
-            "%",
-            GroundingState.MISSING,
-        ),
-        ("It gains 2.4 pp on average there.", "2.4", "points", GroundingState.UNIT),
-        ("It halves the cost of training.", "50", "ms", GroundingState.MISSING),
-        ("From 88.1 ± 1.5 to 90.2 ± 1.1 % there.", "88.1 -> 90.2", "%", GroundingState.UNIT),
-        ("It cuts memory by 40% in all runs.", "40", "% accuracy", GroundingState.NUMBER),
-        ("It takes crops of 256 x 256 px here.", "256", "px", GroundingState.UNIT),
-        ("It is for batch 1 and 0.9x as fast.", "1", "x", GroundingState.NUMBER),
-        *(
-            (text, "5", unit, GroundingState.NUMBER)
-            for text in ("The time falls to 5 ms a step.", "It is worth 5 of the others.")
-            for unit in ("V", "A", "€", "‰", "F1", "R@1", "$", "US$", "Ω")
-        ),
-        ("It feeds on 5 V at most.", "5", "V", GroundingState.UNIT),
-        ("It costs \\$5 an hour to run.", "5", "$", GroundingState.UNIT),
-        ("It costs €5 an hour to run.", "5", "€", GroundingState.UNIT),
-        ("It reaches an F1 of 84.2 on SQuAD.", "84.2", "F1", GroundingState.UNIT),
-        ("It reaches 84.2 R@1 on Flickr.", "84.2 R@1", "", GroundingState.UNIT),
-        ("It reaches 84.2 approximately there.", "84.2", "AP", GroundingState.NUMBER),
-        ("It reaches 84.2 AP50 on COCO.", "84.2", "AP", GroundingState.UNIT),
-    ],
-)
-def test_what_is_written_at_a_number_makes_it_another(
-    text: str, value: str, unit: str, state: GroundingState
-) -> None:
-    assert GroundTruth(text).ground(value, unit, text).state == state
+BESIDE_NUMBERS = [
+    ("The time falls to 10 ms a step.", "10^3", "ms", GroundingState.MISSING),
+    ("It runs 2x faster on long inputs.", "2^10", "x", GroundingState.MISSING),
+    ("It has room for $2^{10}$ tokens in all.", "2", "", GroundingState.MISSING),
+    ("It has room for $2^{10}$ tokens in all.", "2^10", "tokens", GroundingState.UNIT),
+    ("It keeps a ratio of 8:1 at the end.", "8:1", "", GroundingState.UNIT),
+    ("It keeps a ratio of 8:1 at the end.", "8:3", "", GroundingState.MISSING),
+    ("It keeps a ratio of 8:1 at the end.", "8", "", GroundingState.MISSING),
+    ("It serves $12\\,345$ tokens a second.", "12345", "tokens", GroundingState.UNIT),
+    ("It serves $12\\,345$ tokens a second.", "345", "tokens", GroundingState.MISSING),
+    ("It serves $12{,}345$ tokens a second.", "12345", "tokens", GroundingState.UNIT),
+    ("The loss is 0,123 at the end.", "123", "", GroundingState.MISSING),
+    ("It makes 5'000 steps at most.", "5000", "steps", GroundingState.UNIT),
+    ("It has an error of 1.5 × 10−3 left.", "1.5e-3", "", GroundingState.UNIT),
+    ("It has an error of 1.5 × 10−3 left.", "1.5", "", GroundingState.MISSING),
+    ("It needs two-thirds of the time.", "66.7", "%", GroundingState.UNIT),
+    ("It needs 1.5·10^3 steps to learn.", "1500", "steps", GroundingState.UNIT),
+    ("It needs 1.5·10^3 steps to learn.", "1.5", "", GroundingState.MISSING),
+    ("语料一共有5万亿个词元之多", "50000", "", GroundingState.MISSING),
+    ("语料一共有5万亿个词元之多", "5e12", "", GroundingState.UNIT),
+    ("It reaches 61.3%, up from 47.9%, there.", "61.3 -> 47.9", "%", GroundingState.MISSING),
+    ("It reaches 61.3%, up from 47.9%, there.", "47.9 -> 61.3", "%", GroundingState.UNIT),
+    ("It reaches 84.2^1 in the table below.", "84.2", "", GroundingState.UNIT),  # a footnote
+    ("It reaches 61.3%, of all, up from 47.9%.", "47.9 -> 61.3", "%", GroundingState.UNIT),
+    (f"It is 61.3%{', and so' * 20}, up from 47.9%.", "47.9 -> 61.3", "%", GroundingState.MISSING),
+    ("It gains 2.4 pp on average there.", "2.4", "points", GroundingState.UNIT),
+    ("It halves the cost of training.", "50", "ms", GroundingState.MISSING),
+    ("From 88.1 ± 1.5 to 90.2 ± 1.1 % there.", "88.1 -> 90.2", "%", GroundingState.UNIT),
+    ("It cuts memory by 40% in all runs.", "40", "% accuracy", GroundingState.NUMBER),
+    ("It takes crops of 256 x 256 px here.", "256", "px", GroundingState.UNIT),
+    ("It is for batch 1 and 0.9x as fast.", "1", "x", GroundingState.NUMBER),
+    *(
+        (text, "5", unit, GroundingState.NUMBER)
+        for text in ("The time falls to 5 ms a step.", "It is worth 5 of the others.")
+        for unit in ("V", "A", "€", "‰", "F1", "R@1", "$", "US$", "Ω")
+    ),
+    ("It feeds on 5 V at most.", "5", "V", GroundingState.UNIT),
+    ("It costs \\$5 an hour to run.", "5", "$", GroundingState.UNIT),
+    ("It costs €5 an hour to run.", "5", "€", GroundingState.UNIT),
+    ("It reaches an F1 of 84.2 on SQuAD.", "84.2", "F1", GroundingState.UNIT),
+    ("It reaches 84.2 R@1 on Flickr.", "84.2 R@1", "", GroundingState.UNIT),
+    ("It reaches 84.2 approximately there.", "84.2", "AP", GroundingState.NUMBER),
+    ("It reaches 84.2 AP50 on COCO.", "84.2", "AP", GroundingState.UNIT),
+]
+
+
+def test_what_is_written_at_a_number_makes_it_another() -> None:
+    found = [
+        (text, value, unit, GroundTruth(text).ground(value, unit, text).state)
+        for text, value, unit, _ in BESIDE_NUMBERS
+    ]
+    assert found == BESIDE_NUMBERS
 
 
 def test_hostile_claims_are_judged_as_by_hand() -> None:
@@ -232,29 +224,29 @@ def test_inventions_made_of_true_claims_are_told_from_them() -> None:
     assert share["number word"] >= 0.95
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "quote", "why"),
-    [
-        ("99.9", "%", "accuracy from 74.97 to 79.66 on MNLI", "value"),
-        ("79.66", "%", "accuracy rises to 79.66 on MNLI", "quote does not"),
-        ("6", "x", "6x faster at 4096 tokens", "value"),  # cut out of 2.6
-        ("1.7", "BLEU", "1.7 BLEU; a 2-3x gain", "value"),  # cut out of 21.7
-        ("79.6", "", "accuracy from 74.97 to 79.6", "value"),  # cut out of 79.66
-        ("0.52", "", "efficient decoding is -0.52", "value"),  # the sign is gone
-        ("0.52", "", "0.52 and 21.7 BLEU", "value"),  # the sign was cut off
-        ("102", "", "gain over GPT-4 with 10² heads", "value"),
-        ("4", "", "gain over GPT-4 with 10² heads", "value"),  # a name is no number
-        ("79.66 -> 74.97", "", "accuracy from 74.97 to 79.66", "value"),  # turned round
-        ("3.5", "", "3.5", "too short"),
-        ("large", "", "We improve accuracy from", "not a number"),
-        ("", "", "We improve accuracy from", "not a number"),
-        ("2.6", "x", "run 2.6x faster " + "and faster " * 200, "longer"),
-    ],
-)
-def test_what_does_not_stand_is_not_verified(value: str, unit: str, quote: str, why: str) -> None:
-    finding = GroundTruth(TEXT).ground(value, unit, quote)
-    assert finding.state == GroundingState.MISSING
-    assert why in finding.reason
+NOT_THERE = [
+    ("99.9", "%", "accuracy from 74.97 to 79.66 on MNLI", "value"),
+    ("79.66", "%", "accuracy rises to 79.66 on MNLI", "quote does not"),
+    ("6", "x", "6x faster at 4096 tokens", "value"),  # cut out of 2.6
+    ("1.7", "BLEU", "1.7 BLEU; a 2-3x gain", "value"),  # cut out of 21.7
+    ("79.6", "", "accuracy from 74.97 to 79.6", "value"),  # cut out of 79.66
+    ("0.52", "", "efficient decoding is -0.52", "value"),  # the sign is gone
+    ("0.52", "", "0.52 and 21.7 BLEU", "value"),  # the sign was cut off
+    ("102", "", "gain over GPT-4 with 10² heads", "value"),
+    ("4", "", "gain over GPT-4 with 10² heads", "value"),  # a name is no number
+    ("79.66 -> 74.97", "", "accuracy from 74.97 to 79.66", "value"),  # turned round
+    ("3.5", "", "3.5", "too short"),
+    ("large", "", "We improve accuracy from", "not a number"),
+    ("", "", "We improve accuracy from", "not a number"),
+    ("2.6", "x", "run 2.6x faster " + "and faster " * 200, "longer"),
+]
+
+
+def test_what_does_not_stand_is_not_verified() -> None:
+    for value, unit, quote, why in NOT_THERE:
+        finding = GroundTruth(TEXT).ground(value, unit, quote)
+        assert finding.state == GroundingState.MISSING, (value, unit, quote)
+        assert why in finding.reason, (value, unit, quote)
 
 
 def test_numbers_in_prose_may_be_words() -> None:
@@ -265,35 +257,31 @@ def test_numbers_in_prose_may_be_words() -> None:
     assert not truth.holds_number("83.61")
 
 
-@pytest.mark.parametrize(
-    ("written", "plain"),
-    [
-        ("ﬁve eﬃcient", "five efficient"),
-        ("effi-\n  cient", "efficient"),
-        ("state-of-the-\nart", fold("state-of-the-art")),
-        ("GPT-4 at 2-3", "gpt-4 at 2-3"),
-        ("12 345", "12 345"),
-        ("12\u2009345", "12345"),
-        ("1,234,567", "1234567"),
-        ("5 × 3", "5x 3"),
-        ("50 per cent", "50%"),
-        ("10²", "10^2"),
-        ("H₂O", "h_2o"),
-        ("$\\approx 3\\%$", "3%"),
-        ("“quoted”", '"quoted"'),
-        ("−1", "-1"),
-        ("of –5 %", "of -5%"),
-        ("3–5, 3—5, 3 — 5 and 3--5", "3-5, 3-5, 3-5 and 3-5"),
-        ("10ms–20 ms", "10ms-20 ms"),
-        (
-            "truth—form, truth–form, truth---form, truth -- form",
-            "truth — form, " * 3 + "truth — form",
-        ),
-        ("$14^\\circ$ C and $14^{\\circ }$C", "14° c and 14°c"),
-    ],
-)
-def test_folding(written: str, plain: str) -> None:
-    assert fold(written) == plain
+FOLDED = [
+    ("ﬁve eﬃcient", "five efficient"),
+    ("effi-\n  cient", "efficient"),
+    ("state-of-the-\nart", fold("state-of-the-art")),
+    ("GPT-4 at 2-3", "gpt-4 at 2-3"),
+    ("12 345", "12 345"),
+    ("12\u2009345", "12345"),
+    ("1,234,567", "1234567"),
+    ("5 × 3", "5x 3"),
+    ("50 per cent", "50%"),
+    ("10²", "10^2"),
+    ("H₂O", "h_2o"),
+    ("$\\approx 3\\%$", "3%"),
+    ("“quoted”", '"quoted"'),
+    ("−1", "-1"),
+    ("of –5 %", "of -5%"),
+    ("3–5, 3—5, 3 — 5 and 3--5", "3-5, 3-5, 3-5 and 3-5"),
+    ("10ms–20 ms", "10ms-20 ms"),
+    ("truth—form, truth–form, truth---form, truth -- form", "truth — form, " * 3 + "truth — form"),
+    ("$14^\\circ$ C and $14^{\\circ }$C", "14° c and 14°c"),
+]
+
+
+def test_folding() -> None:
+    assert [(written, fold(written)) for written, _ in FOLDED] == FOLDED
 
 
 def test_a_dash_is_no_minus() -> None:
