@@ -109,6 +109,30 @@ def test_a_quote_is_mended_hidden_and_undone(client: Client, paper: Paper, ada: 
     assert Correction.objects.filter(reader=ada).exclude(undone_at=None).count() == 3
 
 
+def test_a_number_that_the_rules_missed_is_added(client: Client, paper: Paper, ada: User) -> None:
+    missed = "It has 12 layers"
+    Paper.objects.update(abstract=f"We propose Heron. {missed}. It reduces memory by 4.2x.")
+    computed = "It reduces memory by 4.2x."
+    assert shown_quotes() == [computed]
+    assert "A number is missing?" in page(client)
+    shown = correct(client, "quote", "", value="has 12  layers", add="yes")
+    assert shown_quotes() == ["has 12 layers", computed]  # in the abstract's order
+    assert "Added: “has 12 layers”" in shown
+    for words in (computed, "memory by 4.2x", "It has 13 layers", "It has", ""):
+        correct(client, "quote", "", value=words, add="yes")
+        assert shown_quotes() == ["has 12 layers", computed]  # nothing twice, and no other words
+    correct(client, "quote", "has 12 layers", value=missed)
+    assert shown_quotes() == [missed, computed]
+    correct(client, "quote", "has 12 layers", hide="yes")
+    assert shown_quotes() == [computed]
+    for expected in (missed, "has 12 layers"):
+        correct(client, "quote", "has 12 layers", undo="yes")
+        assert shown_quotes()[0] == expected
+    case = next(case for case in cases.cases() if case["subject"] == "has 12 layers")
+    assert "instead of" in cases.disagreement(case)
+    assert cases.disagreement(case | {"subject": computed, "value": computed}) == ""
+
+
 def test_words_of_a_reader_s_own_are_refused(client: Client, paper: Paper, ada: User) -> None:
     answer = correct(client, "quote", QUOTE, value="It reduces memory by 9.9×")
     assert "The abstract has no such words with a number." in answer

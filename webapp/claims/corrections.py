@@ -95,7 +95,10 @@ def headline_of(paper: Paper) -> Quote | None:
 
 
 def corrected_quotes(abstract: str, corrections: Mapping[str, str | None]) -> tuple[Quote, ...]:
-    """Return the quotes of an abstract, each by its plain text replaced or left out."""
+    """Return the quotes of an abstract, each by its plain text replaced or left out.
+
+    What corrects none of them is one that the rules missed, as far as the abstract has its words.
+    """
     computed = quotes.quotes(abstract)
     if not corrections:
         return computed
@@ -106,7 +109,12 @@ def corrected_quotes(abstract: str, corrections: Mapping[str, str | None]) -> tu
             shown.append(replace(better, instead_of=quote.text))
         elif clause is not None:
             shown.append(quote)
-    return tuple(shown)
+    texts = {quote.text for quote in computed}
+    for subject, clause in corrections.items():
+        missed = quotes.quote_in(abstract, clause) if clause and subject not in texts else None
+        if missed and not any(missed.overlaps(quote) for quote in shown):
+            shown.append(replace(missed, instead_of=subject))
+    return tuple(sorted(shown, key=lambda quote: quote.start))
 
 
 def _lock(paper: Paper) -> None:

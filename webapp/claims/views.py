@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 
 from webapp.claims import corrections
 from webapp.claims.corrections import Kind
-from webapp.claims.extraction.quotes import quote_in, quotes
+from webapp.claims.extraction.quotes import Quote, quote_in, quotes
 from webapp.claims.models import Correction
 from webapp.claims.tables.shown import ShownTable, tables_of
 from webapp.core.input import number_in
@@ -31,21 +31,30 @@ class _NotPossibleError(Exception):
 
 @for_readers("POST")
 def correct(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
-    """Correct or hide a quote, an own row, a main table or a claim; or undo the last correction."""
+    """Correct or hide a quote, an own row, a main table or a claim; or undo the last correction.
+
+    A quote without a subject is one that the rules missed: its own words are the subject.
+    """
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     kind, subject = request.POST.get("kind", ""), request.POST.get("subject", "")
-    if kind not in Kind or kind == Kind.LINK or not 0 < len(subject) <= MAX_SUBJECT:
+    is_missed = kind == Kind.QUOTE and "add" in request.POST
+    has_subject = is_missed or 0 < len(subject) <= MAX_SUBJECT
+    if kind not in Kind or kind == Kind.LINK or not has_subject:
         return HttpResponseBadRequest("No such subject can be corrected.")
     kind = Kind(kind)
     spend("corrections", visitor(request))
+    value = request.POST.get("value", "")
     try:
-        if "undo" in request.POST:
+        if is_missed:
+            words = _missed(paper, value)
+            corrections.correct(paper, kind, words, words, reader)
+        elif "undo" in request.POST:
             corrections.undo_last(paper, kind, subject)
         elif "hide" in request.POST:
             corrections.correct(paper, kind, subject, None, reader)
         else:
-            value = _checked(paper, kind, subject, request.POST.get("value", ""))
-            corrections.correct(paper, kind, subject, value, reader)
+            checked = _checked(paper, kind, subject, value)
+            corrections.correct(paper, kind, subject, checked, reader)
     except _NotPossibleError as error:
         messages.error(request, str(error))
     section = _SECTIONS.get(kind, "results")
@@ -72,18 +81,34 @@ def queue(request: HttpRequest, reader: User) -> HttpResponse:
 
 def _checked(paper: Paper, kind: Kind, subject: str, value: str) -> str | bool:
     """Return the value of a correction. Raises _NotPossibleError."""
-    if kind == Kind.QUOTE and subject in {quote.text for quote in quotes(paper.abstract)}:
-        if quote := quote_in(paper.abstract, value):
-            return quote.text
-        raise _NotPossibleError(
-            _("The abstract has no such words with a number. Copy the words from the abstract.")
-        )
+    if kind == Kind.QUOTE:
+        computed = {quote.text for quote in quotes(paper.abstract)}
+        if subject in computed | {quote.subject for quote in corrections.quotes_of(paper)}:
+            return _quoted(paper, value).text
     table = _table(paper, subject)
     if kind == Kind.MAIN and table:
         return True
     if kind == Kind.ROW and table and value in table.labels:
         return value
     raise _NotPossibleError(_("This page has changed since. Please try again."))
+
+
+def _missed(paper: Paper, words: str) -> str:
+    """Return the text of a quote that is not shown yet. Raises _NotPossibleError."""
+    quote = _quoted(paper, words)
+    if any(quote.overlaps(other) for other in corrections.quotes_of(paper)):
+        raise _NotPossibleError(_("These words are quoted already."))
+    return quote.text
+
+
+def _quoted(paper: Paper, words: str) -> Quote:
+    """Return the quote with these words. Raises _NotPossibleError."""
+    quote = quote_in(paper.abstract, words)
+    if quote is None:
+        raise _NotPossibleError(
+            _("The abstract has no such words with a number. Copy the words from the abstract.")
+        )
+    return quote
 
 
 def _table(paper: Paper, key: str) -> ShownTable | None:

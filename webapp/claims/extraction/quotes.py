@@ -83,6 +83,11 @@ class Quote:
         """The subject of a correction of it."""
         return self.instead_of or self.text
 
+    def overlaps(self, other: "Quote") -> bool:
+        """True if two quotes share words of the abstract."""
+        ends = self.start + len(self.clause), other.start + len(other.clause)
+        return self.start < ends[1] and other.start < ends[0]
+
     @property
     def _places(self) -> list[tuple[int, int]]:
         """The places of the numbers in the clause."""
