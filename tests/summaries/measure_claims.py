@@ -2,7 +2,7 @@
 
 `python -m tests.summaries.measure_claims CLAIMS ABSTRACTS`: CLAIMS has a line a claim,
 `paper|value|unit|subject|metric|baseline|setting`, written by hand from the abstract
-(claims_true.txt, claims_false.txt, fresh_true.txt, fresh_false.txt), or a line a sentence,
+(claims_, fresh_ and kinds_ true.txt and false.txt), or a line a sentence,
 `true|paper|sentence` (first_sentences.txt); ABSTRACTS has lines `{"id", "title", "abstract"}`,
 which belong to arXiv. The quote of a claim is the sentence that holds its number. Lines of papers
 that ABSTRACTS lacks are left out.
@@ -46,7 +46,7 @@ def outcome(fields: list[str], text: Any) -> str:
         checked, is_whole = check_statement(fields[2], text), True
     else:
         claim = dict(zip(FIELDS[1:], fields[1:], strict=True))
-        number = re.escape(claim["value"])
+        number = re.escape(claim["value"].lstrip("-"))
         sentences = re.split(r"(?<=[a-z)%0-9]\.)\s+(?=[A-Z])", text.original)
         quote = next(s for s in sentences if re.search(rf"(?<![\d.]){number}(?![\d])", s))
         claimed = ClaimedNumber(**claim, quote=quote[-1000:])

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from webapp.claims.numbers import Folded, Number, fold, fold_with_places, numbers
 from webapp.claims.tables.judge import ClaimedCell, gives_cell, judge, lost_to
-from webapp.claims.tables.own import is_own
 from webapp.claims.tables.shown import ShownTable
 from webapp.core.tables import table
 
@@ -38,6 +37,13 @@ _OUTPERFORMS = re.compile(
     r"(?:outperforms?|beats?|surpass(?:es)?|is better than|exceeds?) "
     r"(?P<loser>[^,;.]{2,60}?)(?= (?:on|by|in|with|at|across|for|and)\b|[,;.]|$)"
 )
+_CHANGE = re.compile(
+    r"\b(?:(?:relative|absolute) )?(?:improvements?|gains?|lift|increases?|reductions?|drops?"
+    r"|enhancements?|degradation|decreases?|changes?)(?: (?:in|of))?\b"
+)
+_SHARE = re.compile(r"\b(?:shares?|proportion|percentage|fraction|number)(?: of)?\b")
+_ASIDE = re.compile(r"\([^()]*\)?")
+_ANY = frozenset({"rate", "score"})  # which do not tell one metric from another
 _NEGATED = re.compile(r"(?<!\w)(?:not|never|cannot|fails? to|no longer)(?!\w)|n't")
 _WORDS: dict[str, str] = table(__file__, "opposites.toml")
 
@@ -88,7 +94,7 @@ def check_claim(
         sentence, span = _sentence(text, number)
         owners = owned(sentence)
         mine = [reported for reported in owners if abs(reported.number.value) == abs(value)]
-        if any(_gives(claimed, reported, text, claimed.baseline) for reported in mine):
+        if any(_gives(claimed, reported, text) for reported in mine):
             return Agreement(is_found=True)
         if any(start <= number.start < end for start, end in quoted):
             others = [reported for reported in owners if reported not in mine]
@@ -121,7 +127,7 @@ def check_statement(
     return Agreement(is_found=is_found)
 
 
-def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText, baseline: str = "") -> bool:
+def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText) -> bool:
     """True if a passage attributes the number to everything that the claim says of it."""
     if (
         reported.is_listed
@@ -130,22 +136,60 @@ def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText, baseline: s
     ):
         return False
     subject = claimed.subject or "we"
-    is_ours = WE.search(reported.subject) and (
-        WE.search(fold(subject)) or is_own([subject], text.own_names)
-    )
     of_subject, *further = phrases(subject) or [subject]
-    if not is_ours and not gives(of_subject, reported.subject, text, unspecific=False):
+    details = fold(" ".join((subject, claimed.metric, claimed.setting)))
+    label = words(_ASIDE.sub("", reported.label))
+    is_label_said = all(_is_among(word, words(details)) for word in label)
+    subjects = [reported.list_subject] * is_label_said + [reported.label] * bool(label)
+    if not any(_names_subject(of_subject, named, text) for named in subjects):
         return False
-    about = f"{reported.opening} {reported.clause}"
-    if not all(gives(phrase, about, text) for phrase in phrases(claimed.metric)):
+    is_clause_said = all(_is_among(word, words(details)) for word in words(reported.clause))
+    inherited = reported.measured if is_clause_said else frozenset()
+    if not all(
+        _gives_metric(phrase, reported, inherited, text) for phrase in phrases(claimed.metric)
+    ):
         return False
     settings = [*further, *phrases(claimed.setting)]
-    if not all(gives(phrase, reported.text, text) for phrase in settings):
+    if not all(gives(phrase, reported.around, text) for phrase in settings):
         return False
-    claimed_words = words(fold(" ".join((subject, claimed.metric, claimed.setting))))
-    if AGAINST.search(reported.clause):
-        claimed_words |= words(fold(baseline))
-    return not claimed_words & (words(reported.others) - words(reported.text))
+    compared = f"{reported.around} {reported.rival}"
+    if AGAINST.search(compared):
+        if not all(gives(phrase, compared, text) for phrase in phrases(claimed.baseline)):
+            return False
+        details += f" {fold(claimed.baseline)}"
+    foreign = words(reported.others) - words(reported.own) - words(fold(of_subject)) - inherited
+    return not words(details) & foreign
+
+
+def _names_subject(claimed: str, named: str, text: PaperText) -> bool:
+    """True if a passage's subject is the claimed one, or both are the paper's own work."""
+    if _is_own_work(fold(claimed), text) and (_is_own_work(named, text) or not words(named)):
+        return True
+    return gives(claimed, named, text, unspecific=False)
+
+
+def _is_own_work(named: str, text: PaperText) -> bool:
+    """True if a folded subject is "we", "the method" or a name of the paper's own method."""
+    names = (re.escape(fold(name)) for name in text.own_names)
+    return bool(WE.search(named)) or any(re.search(rf"(?<!\w){n}(?!\w)", named) for n in names)
+
+
+def _gives_metric(metric: str, reported: Owned, inherited: frozenset[str], text: PaperText) -> bool:
+    """True if the words of a number have a metric, in the same direction.
+
+    A number that has a metric of its own has none of the whole sentence, nor of another number.
+    """
+    folded, asides = fold(metric), " ".join(_ASIDE.findall(reported.clause))
+    measured = [quantities(part) - _ANY for part in (_ASIDE.sub("", reported.clause), asides)]
+    claimed = quantities(folded) - _ANY
+    if any(measured) and claimed not in [*measured, measured[0] | measured[1]]:
+        return False
+    if any(_is_opposite(folded, reported.clause, group) for group in _OPPOSITES):
+        return False
+    plain = _SHARE.sub("", _CHANGE.sub("", metric)).strip()
+    if not plain:
+        return bool(_DIFFERENCE.search(reported.clause))
+    return gives(plain, f"{reported.around} {' '.join(() if measured[0] else inherited)}", text)
 
 
 def _gives_another(

@@ -8,6 +8,7 @@ the subject of an earlier clause only where its own has none: in "Heron reaches 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from webapp.claims.extraction.expressions import Expression, expressions
 from webapp.claims.extraction.outcomes import is_setting
@@ -37,13 +38,45 @@ _BEGINS_NO_SUBJECT = re.compile(
 )
 AGAINST = re.compile(
     r"(?<!\w)(?:outperform\w*|surpass\w*|exceed\w*|beat\w*|than|over|against|versus|vs|above|below"
-    r"|compared|relative to)(?!\w)"
+    r"|compared|relative to|instead of)(?!\w)"
 )
 _PREPOSITION = re.compile(r"(?<!\w)(?:with|by|of|to|from|at|a|an|on|for|in)(?!\w)")
 _ABSOLUTE = re.compile(r"^\s*with (?=(?:\S+ ){1,4}(?:achiev|reach|obtain|attain)ing )")
+_COUNTED = re.compile(
+    r" (?!(?:on|in|at|for|with|per|and|or|over|than|by|to|from|of|as|vs|when|while|points?)(?!\w))"
+    r"([a-z]+)"
+)
 _NAMES = re.compile(r" ?-[a-z]")  # "20-class"
-_CONTRAST = re.compile(r"while|whereas|but|[;:]")  # the next clause has a subject of its own
-WE = re.compile(r"(?<!\w)(?:we|ours?|it|this|the proposed)(?!\w)")
+# The next clause has a subject of its own; "while reducing" has that of the clause before it.
+_CONTRAST = re.compile(r"(?<!\w)(?:while|whereas|but)(?!\w)(?! \w+ing(?!\w))|[;:]")
+WE = re.compile(
+    r"(?<!\w)(?:we|ours?|it|this|the (?:proposed|resulting|method|model|framework|approach|system"
+    r"|algorithm|pipeline))(?!\w)"
+)
+# "Experiments on MNIST show that": what follows names the subject.
+_REPORTED = re.compile(
+    r"^.*?(?<!\w)(?:show|demonstrat|reveal|indicat|confirm|suggest|illustrat|validat)\w*"
+    r"(?: that)?(?!\w)"
+)
+_FROM = re.compile(
+    r"(?<!\w)(?:from|instead of|rather than) (?:(?:an?|the|about|around|only|nearly|over) )*"
+    r"(?:[a-z-]+ )?$"
+)
+_GERUND = re.compile(r"\s*\w+ing(?!\w)")
+_LAST_WORD = re.compile(r"([\w-]+)\W*$")
+_BY = re.compile(r"(?<!\w)by\W*(?:\w+ ){0,3}$")
+_BEHIND = re.compile(r"\s*(?:for|of|by|in|with|from)\s+(?P<name>.+)")
+REACH_OF_PARTICIPLE = 20
+ANOTHER = "another"  # subject of a number that is not the paper's own, and has no name
+_RESPECTIVELY = re.compile(r"(?<!\w)respectively(?!\w)")
+_THAN_A_NUMBER = re.compile(r"(?:less|more|fewer|greater|higher|lower|better) than (?:an? )?$")
+# A member of a list: words up to a preposition, an article or a comma.
+_MEMBER = (
+    r"(?:(?!(?:with|by|of|to|from|at|an?|on|for|in|the|and|or|both|respectively)\b)"
+    r"[^\s,;()]+ ?)"
+)
+_LIST = re.compile(rf"{_MEMBER}{{1,4}}(?:, ?{_MEMBER}{{1,4}})*,? ?and (?:the )?{_MEMBER}{{1,4}}")
+_IN_LIST = re.compile(rf"{_MEMBER}{{1,4}}")
 _JOINT = re.compile(r"\W*(?:and|or|to|vs|versus|respectively)?\W*")
 EARLIER = 3  # clauses in which a subject is looked for
 
@@ -54,9 +87,15 @@ class Owned:
 
     number: Number
     subject: str  # up to what it is compared with
+    label: str  # what precedes it in a list: another subject, a metric or a setting
+    list_subject: str  # the subject of the list, which is its own if the label is none
     clause: str  # its own words, before and behind it
     behind: str
+    listed: str  # what a list says of each of its numbers: "heron reaches a score"
     opening: str  # a phrase that begins the sentence: "on mnist"
+    shared: str  # all clauses without a number
+    measured: frozenset[str]  # what the number before it in the sentence measures, in its unit
+    rival: str  # the words of the number that it is compared with
     others: str  # the words of the other numbers
     is_listed: bool  # beside another number, without a word between them
     is_first: bool  # of a change: the 19 of "from 19 to 35"
@@ -66,39 +105,219 @@ class Owned:
         """All words that are its own."""
         return f"{self.opening} {self.subject} {self.clause}"
 
+    @property
+    def own(self) -> str:
+        """The words of its clause and its list."""
+        return f"{self.listed} {self.subject} {self.clause}"
+
+    @property
+    def around(self) -> str:
+        """All words that may apply to it."""
+        return f"{self.shared} {self.own}"
+
 
 def owned(sentence: Folded) -> list[Owned]:
     """Return each result of a sentence with its words; settings are words."""
     results = list(_results(sentence))
-    clauses = _clauses(sentence.text, results)
+    whole = _Sentence(sentence.text, results)
     owners = []
     for index, result in enumerate(results):
-        gaps = _gap(sentence.text, results, index), _gap(sentence.text, results, index + 1)
-        is_listed = any(gap is not None and _JOINT.fullmatch(gap) for gap in gaps)
-        before, behind = _own_words(sentence.text, clauses, results, index)
-        others = " ".join(
-            " ".join(_own_words(sentence.text, clauses, results, other))
-            for other in range(len(results))
-            if other != index
-        )
-        first = clauses[0]
-        has_result = any(first[0] <= r.start < first[1] for r in results)
-        opening = "" if has_result or len(clauses) == 1 else sentence.text[slice(*first)]
+        part, place, foreign = whole, index, ""
+        run = whole.run(index)
+        if len(run) > 1 and _RESPECTIVELY.search(sentence.text):
+            text, foreign = _without_other_members(sentence.text, results, run, index)
+            kept = [r for i, r in enumerate(results) if i == index or i not in run]
+            part, place = _Sentence(text, kept), kept.index(result)
         for number in result.numbers:
-            owners.append(
-                Owned(
-                    number=number,
-                    subject=_subject(sentence.text, clauses, results, index, before),
-                    clause=f"{before} {behind}",
-                    behind=behind,
-                    opening=opening if _BEGINS_NO_SUBJECT.match(opening) else "",
-                    others=others,
-                    is_listed=is_listed,
-                    is_first=(result.is_change and number is not result.numbers[-1])
-                    or sentence.text[: number.start].endswith("from "),
-                )
-            )
+            is_first = result.is_change and number is not result.numbers[-1]
+            is_first = is_first or bool(_FROM.search(sentence.text[: number.start]))
+            is_listed = len(run) > 1 and not foreign
+            owners.append(part.owned(place, number, foreign, is_listed, is_first))
     return owners
+
+
+def _without_other_members(
+    text: str, results: Sequence[Expression], run: range, index: int
+) -> tuple[str, str]:
+    """Return a sentence with "respectively" for one number of a run, and its words for the others.
+
+    In each list of as many members as the run has numbers, the others are blank, and so are their
+    numbers. The second text is empty if there is no such list.
+    """
+    foreign = []
+    blanked = list(text)
+
+    def blank(start: int, end: int) -> None:
+        blanked[start:end] = " " * (end - start)
+
+    for other in run:
+        if other != index:
+            blank(results[other].start, results[other].end)
+    for found in _LIST.finditer(text):
+        if any(found.start() < r.end and r.start < found.end() for r in results):
+            continue
+        members = list(_IN_LIST.finditer(text, *found.span()))
+        if len(members) != len(run):
+            continue
+        for place, member in enumerate(members):
+            if place != index - run.start:
+                foreign.append(member[0])
+                blank(*member.span())
+    return "".join(blanked), " ".join(foreign)
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A folded sentence and the results in it."""
+
+    text: str
+    results: list[Expression]
+
+    @cached_property
+    def clauses(self) -> list[tuple[int, int]]:
+        return _clauses(self.text, self.results)
+
+    def owned(
+        self, index: int, number: Number, foreign: str, is_listed: bool, is_first: bool
+    ) -> Owned:
+        """Return a number of a result with its words."""
+        before, behind = self._own_words(index)
+        others = [" ".join(self._own_words(i)) for i in range(len(self.results)) if i != index]
+        is_elliptic = self._is_elliptic(index)
+        subject = _compared_with(before, behind) or self._subject(index, before)
+        return Owned(
+            number=number,
+            subject=subject,
+            label=before if is_elliptic else "",
+            list_subject=self._subject(index, "") if is_elliptic else subject,
+            clause=f"{before} {behind}",
+            behind=behind,
+            listed=self._listed(index),
+            opening=self._opening(),
+            shared=self._shared(index),
+            measured=self._measured_before(index),
+            rival=self._rival(index),
+            others=" ".join([*others, foreign]),
+            is_listed=is_listed,
+            is_first=is_first,
+        )
+
+    def run(self, index: int) -> range:
+        """Return the results around one with no word between them: "0.9, 0.8 and 0.7"."""
+        first, last = index, index
+        while first and self._is_joint(first):
+            first -= 1
+        while last + 1 < len(self.results) and self._is_joint(last + 1):
+            last += 1
+        return range(first, last + 1)
+
+    def _is_joint(self, index: int) -> bool:
+        return bool(_JOINT.fullmatch(self._gap(index)))
+
+    def _gap(self, index: int) -> str:
+        """Return the words between a result and the one before it."""
+        gap = self.text[self.results[index - 1].end : self.results[index].start]
+        return _THAN_A_NUMBER.sub("", gap)
+
+    def _clause_of(self, index: int) -> int:
+        start = self.results[index].start
+        return max((i for i, clause in enumerate(self.clauses) if clause[0] <= start), default=0)
+
+    def _own_words(self, index: int) -> tuple[str, str]:
+        """Return the words of a result's clause before and behind it, up to its neighbours."""
+        result = self.results[index]
+        start, end = self.clauses[self._clause_of(index)]
+        if index and self.results[index - 1].end > start:
+            start = _divide(self.text, self.results[index - 1].end, result.start)
+        if index + 1 < len(self.results) and self.results[index + 1].start < end:
+            end = _divide(self.text, result.end, self.results[index + 1].start)
+        before = _THAN_A_NUMBER.sub("", self.text[start : result.start])
+        return before, self.text[result.end : max(end, result.end)]
+
+    def _is_elliptic(self, index: int) -> bool:
+        """True if a number continues a list whose verb stands before the first number."""
+        gap = self._gap(index) if index else "is"
+        return not (_VERB.search(gap) or AGAINST.search(gap) or _CONTRAST.search(gap))
+
+    def _measured_before(self, index: int) -> frozenset[str]:
+        """Return what the number before one measures if both have the same unit."""
+        pair = self.results[max(0, index - 1) : index + 1]
+        units = {result.numbers[-1].unit for result in pair}
+        if len(pair) < 2 or len(units) > 1:
+            return frozenset()
+        named = quantities(" ".join(self._own_words(index - 1)))
+        return named or self._measured_before(index - 1)
+
+    def _rival(self, index: int) -> str:
+        """Return the words of the next number if the sentence compares this one with it."""
+        if index + 1 == len(self.results) or not AGAINST.search(self._gap(index + 1)):
+            return ""
+        return f"{self._gap(index + 1)} {' '.join(self._own_words(index + 1))}"
+
+    def _opening(self) -> str:
+        """Return the phrase before the first comma if it is no clause."""
+        start, end = self.clauses[0]
+        has_result = any(start <= result.start < end for result in self.results)
+        is_phrase = not has_result and len(self.clauses) > 1
+        opening = self.text[start:end]
+        return opening if is_phrase and _BEGINS_NO_SUBJECT.match(opening) else ""
+
+    def _shared(self, index: int) -> str:
+        """Return the clauses without a number, up to a contrast with the number's own."""
+        result, parts = self.results[index], []
+        for start, end in self.clauses:
+            between = (end, result.start) if end <= result.start else (result.end, start)
+            has_result = any(start <= other.start < end for other in self.results)
+            if not has_result and not _CONTRAST.search(self.text, *between):
+                parts.append(self.text[start:end])
+        return " ".join(parts)
+
+    def _listed(self, index: int) -> str:
+        """Return what a list says of each of its numbers.
+
+        That is its beginning up to what differs ("heron reaches a score" of "a score of 57.9% on
+        mnist and 30.6% on ade20k"), and its end if nothing stands behind the earlier numbers.
+        """
+        first = last = index
+        while self._is_elliptic(first):
+            first -= 1
+        while last + 1 < len(self.results) and self._is_elliptic(last + 1):
+            last += 1
+        parts = []
+        if first < index:
+            start, end = self.clauses[self._clause_of(first)][0], self.results[first].start
+            prepositions = [found.start() for found in _PREPOSITION.finditer(self.text, start, end)]
+            parts.append(self.text[start : prepositions[-1] if prepositions else end])
+        behind = [self._own_words(i)[1] for i in range(index, last + 1)]
+        if last > index and not any(words(text) - _QUANTITIES for text in behind[:-1]):
+            parts.append(behind[-1])
+        return " ".join(parts)
+
+    def _subject(self, index: int, before: str) -> str:
+        """Return the words that name whose a number is, from the nearest clause that has some."""
+        if named := _named(before):
+            return named
+        text, clause = self.text, self._clause_of(index)
+        beside = "" if _VERB.search(before) else before  # "with average recall at"
+        start, end = self.clauses[clause]
+        first = self._first_result(start, end, self.results[index].start)
+        if first < self.results[index].start and (named := _named(text[start:first])):
+            return f"{named} {beside}"
+        for earlier in range(clause - 1, max(-1, clause - 1 - EARLIER), -1):
+            following = text[self.clauses[earlier][1] : self.clauses[earlier + 1][0]]
+            begins = self.clauses[earlier + 1][0]
+            if _CONTRAST.search(text, self.clauses[earlier][1], begins + REACH_OF_PARTICIPLE):
+                return beside or ANOTHER
+            start, end = self.clauses[earlier]
+            piece = text[start : self._first_result(start, end, end)]
+            if (_VERB.search(piece) or "which" in following) and (named := _named(piece)):
+                return f"{named} {beside}"
+        return beside
+
+    def _first_result(self, start: int, end: int, default: int) -> int:
+        """Return where the first result of a clause begins."""
+        starts = (result.start for result in self.results if start <= result.start < end)
+        return min(starts, default=default)
 
 
 def words(text: str) -> frozenset[str]:
@@ -121,15 +340,18 @@ def _results(sentence: Folded) -> Iterator[Expression]:
         place = context.around(expression.start, expression.end)
         if is_setting(expression, place, setting):
             setting = expression
-        elif not expression.numbers[-1].is_word and not _NAMES.match(sentence.text, expression.end):
+        elif not (expression.numbers[-1].is_word or _names_or_counts(sentence.text, expression)):
             yield expression
 
 
-def _gap(text: str, results: Sequence[Expression], index: int) -> str | None:
-    """Return the words between a result and the one before it."""
-    if not 0 < index < len(results):
-        return None
-    return text[results[index - 1].end : results[index].start]
+def _names_or_counts(text: str, expression: Expression) -> bool:
+    """True if a number is part of a name or counts things: "20-class", "20 features"."""
+    if _NAMES.match(text, expression.end):
+        return True
+    counted = _COUNTED.match(text, expression.end)
+    is_whole = all(number.value == int(number.value) for number in expression.numbers)
+    is_plain = counted and not (words(counted[1]) & _QUANTITIES or _VERB.fullmatch(counted[1]))
+    return bool(is_plain and is_whole and not expression.unit)
 
 
 def _clauses(text: str, results: Sequence[Expression]) -> list[tuple[int, int]]:
@@ -158,66 +380,45 @@ def _clauses(text: str, results: Sequence[Expression]) -> list[tuple[int, int]]:
     return [(start, end) for start, end in spans if text[start:end].strip()] or [(0, len(text))]
 
 
-def _clause_of(clauses: Sequence[tuple[int, int]], result: Expression) -> int:
-    return max((i for i, (start, _) in enumerate(clauses) if start <= result.start), default=0)
-
-
-def _own_words(
-    text: str, clauses: Sequence[tuple[int, int]], results: Sequence[Expression], index: int
-) -> tuple[str, str]:
-    """Return the words of a result's clause before and behind it, up to its neighbours."""
-    result = results[index]
-    start, end = clauses[_clause_of(clauses, result)]
-    if index and results[index - 1].end > start:
-        start = _divide(text, results[index - 1].end, result.start)
-    if index + 1 < len(results) and results[index + 1].start < end:
-        end = _divide(text, result.end, results[index + 1].start)
-    return text[start : result.start], text[result.end : max(end, result.end)]
-
-
 def _divide(text: str, start: int, end: int) -> int:
     """Return where the words between two numbers of a clause pass from the first to the second."""
     prepositions = list(_PREPOSITION.finditer(text, start, end))
     return prepositions[-1].start() if prepositions else end
 
 
-def _subject(
-    text: str,
-    clauses: Sequence[tuple[int, int]],
-    results: Sequence[Expression],
-    index: int,
-    before: str,
-) -> str:
-    """Return the words that name whose a number is, from the nearest clause that has some."""
-    clause = _clause_of(clauses, results[index])
-    if named := _named(before):
-        return named
-    beside = "" if _VERB.search(before) else before  # "with average recall at"
-    start, end = clauses[clause]
-    first = min((r.start for r in results if start <= r.start < end), default=results[index].start)
-    if first < results[index].start and (named := _named(text[start:first])):
-        return f"{named} {beside}"
-    for earlier in range(clause - 1, max(-1, clause - 1 - EARLIER), -1):
-        following = text[clauses[earlier][1] : clauses[earlier + 1][0]]
-        if _CONTRAST.search(following):
-            break
-        start, end = clauses[earlier]
-        first = min((r.start for r in results if start <= r.start < end), default=end)
-        piece = text[start:first]
-        if (_VERB.search(piece) or "which" in following) and (named := _named(piece)):
-            return f"{named} {beside}"
-    return beside
-
-
 def _named(piece: str) -> str:
     """Return the subject that a piece of a sentence names, "" for none."""
     piece = _ABSOLUTE.sub("", piece)
+    reported = _REPORTED.sub("", piece)
+    return (_named_before_verb(reported) if reported != piece else "") or _named_before_verb(piece)
+
+
+def _named_before_verb(piece: str) -> str:
     verb = _VERB.search(piece)
     if verb is None and (against := AGAINST.search(piece)):
         return piece[against.end() :]  # "slightly above Wren with"
-    if _BEGINS_NO_SUBJECT.match(piece):
+    is_gerund = _GERUND.match(piece) and verb and verb.start() and not verb[0].endswith("ing")
+    if _BEGINS_NO_SUBJECT.match(piece) and not is_gerund:
         return ""
     if verb is None and re.search(r"(?<!\w)(?:of|at|by|to|with)\s+(?:\S+\s+){0,2}$", piece):
         return ""  # "a recall of"
     named = AGAINST.split(piece[: verb.start()] if verb else piece)[0]
-    return named if words(named) - _QUANTITIES or WE.search(named) else ""
+    last = _LAST_WORD.search(named)
+    if WE.search(named):
+        return named
+    is_quantity = last is not None and last[1] in _QUANTITIES  # "the validation loss"
+    return named if words(named) and not is_quantity else ""
+
+
+def _compared_with(before: str, behind: str) -> str:
+    """Return whose a number is that another is compared with, "" if it is no such number."""
+    against = list(AGAINST.finditer(before))
+    if not against or _BY.search(before):
+        return ""
+    name = re.sub(r"^\s*(?:to|with|the|an?)(?!\w)|[\s(:]+$", "", before[against[-1].end() :])
+    if _VERB.search(name) or _PREPOSITION.search(name):
+        return ""
+    if not name.strip():
+        behind_it = _BEHIND.match(behind)
+        name = behind_it["name"] if behind_it else ""
+    return name if words(name) else ANOTHER
