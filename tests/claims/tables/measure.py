@@ -2,9 +2,9 @@
 
 FOLDER holds pages of LaTeXML whose names contain those of structures.jsonl. A line of that file
 says how one table is built, as a person read it before any rule did: how many rows are its head and
-how many columns label its rows, which rows name a block, which add to or take from another, which
-are the paper's own, and whether it holds the main results. Labels and heads are spelt out of the
-HTML by the few lines below, not by the code that is measured.
+how many columns label its rows, which rows name a block, which add to or take from another or
+continue it without a label, which are the paper's own, and whether it holds the main results.
+Labels and heads are spelt out of the HTML by the few lines below, not by the code that is measured.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def _compared(root: HtmlElement, structures: list[Structure]) -> Counter[str]:
         main_table = main_of([*shown.values()])
         best = next((place for place, table in shown.items() if table is main_table), None)
         counts["papers"] += 1
-        counts["main right"] += best == mains[0]
-        if best != mains[0]:
-            print("main:", structures[0]["page"], "is", mains[0], "read as", best)
+        counts["main right"] += best in mains
+        if best not in mains:
+            print("main:", structures[0]["page"], "is", mains, "read as", best)
     return counts
 
 
@@ -125,16 +125,16 @@ def _values(structure: Structure, cells: Grid, table: Any) -> Counter[str]:
 
 def _row(structure: Structure, cells: Grid, row: int) -> list[tuple[str, ...]]:
     """The labels that are right for a row."""
+    row = structure.get("continued", {}).get(str(row), row)
     label = [cells.get((row, column), "") for column in range(structure["stubs"])]
-    block = max((b for b in structure.get("blocks", ()) if b < row), default=None)
-    if block is not None and row not in structure.get("alone", ()):
-        label.insert(0, cells.get((block, 0), ""))
-    texts = _plain(label)
+    over = max((b for b in structure.get("blocks", ()) if b < row), default=None)
+    has_block = over is not None and row not in structure.get("alone", ())
+    block = [text for (r, _), text in sorted(cells.items()) if r == over and text][:has_block]
     if base := structure.get("added", {}).get(str(row)):
-        return [_plain([cells[base, 0], *label])]
+        return [_plain([*block, cells[base, 0], *label])]
     if base := structure.get("ablated", {}).get(str(row)):
-        return [texts, _plain([cells[base, 0], *label])]
-    return [texts]
+        return [_plain([*block, *label]), _plain([*block, cells[base, 0], *label])]
+    return [_plain([*block, *label])]
 
 
 def _head(structure: Structure, cells: Grid, column: int) -> tuple[str, ...]:
@@ -150,12 +150,13 @@ def _plain(texts: Any) -> tuple[str, ...]:
 def _spelt(tabular: HtmlElement) -> Grid:
     """The text at each place of a table, spans filled in."""
     cells: Grid = {}
-    for row, line in enumerate(tabular.xpath(_WITH.format("ltx_tr"))):
+    lines = [line for line in tabular.xpath(_WITH.format("ltx_tr")) if _tabular_of(line) is tabular]
+    for row, line in enumerate(lines):
         column = 0
         for cell in line.xpath(_WITH.format("ltx_td").replace("//", "/")):
             while (row, column) in cells:
                 column += 1
-            text = " ".join(_text(cell).split())
+            text = " ".join((_text(cell).strip() or _text(cell, citations=True)).split())
             wide, high = (int(cell.get(name) or 1) for name in ("colspan", "rowspan"))
             for place in ((row + i, column + j) for i in range(high) for j in range(wide)):
                 cells[place] = text
@@ -163,13 +164,19 @@ def _spelt(tabular: HtmlElement) -> Grid:
     return cells
 
 
-def _text(node: HtmlElement) -> str:
+def _tabular_of(node: HtmlElement) -> HtmlElement:
+    return next(n for n in node.iterancestors() if "ltx_tabular" in (n.get("class") or "").split())
+
+
+def _text(node: HtmlElement, citations: bool = False) -> str:
+    """The text of a cell; a citation counts where it is all of it."""
     css = node.get("class") or ""
     if node.tag == "math":
         return node.get("alttext") or ""
-    if "ltx_cite" in css or "ltx_ERROR" in css:
+    if ("ltx_cite" in css and not citations) or "ltx_ERROR" in css:
         return ""
-    return (node.text or "") + "".join(_text(child) + (child.tail or "") for child in node)
+    inner = (_text(child, citations) + (child.tail or "") for child in node)
+    return (node.text or "") + "".join(inner)
 
 
 if __name__ == "__main__":
