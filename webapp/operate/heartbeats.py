@@ -12,8 +12,10 @@ FORGET = timedelta(days=1)
 
 
 def store(kind: Heartbeat.Kind, name: str) -> None:
-    """Store a heartbeat."""
+    """Store a heartbeat; with the first of a process those long gone are forgotten."""
     now = timezone.now()
+    if Heartbeat.objects.filter(kind=kind, name=name).update(at=now):
+        return
     Heartbeat.objects.update_or_create(kind=kind, name=name, defaults={"at": now})
     Heartbeat.objects.filter(at__lt=now - FORGET).delete()
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 
 from assay_common import student
 from methods.protocol import Point, Series, Variant
@@ -20,8 +20,9 @@ def confidence(processes: int) -> float:
 
 def geometric(logs: Sequence[float], share: float = 0.95) -> tuple[float, float, float]:
     """Return the geometric mean of ratios, given by their logarithms, with its interval."""
-    mean = fmean(logs)
-    half = student.quantile(len(logs) - 1, share) * stdev(logs) / math.sqrt(len(logs))
+    mean, degrees = fmean(logs), len(logs) - 1
+    deviation = math.hypot(*(log - mean for log in logs)) / math.sqrt(degrees)
+    half = student.quantile(degrees, share) * deviation / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 

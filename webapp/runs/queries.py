@@ -55,7 +55,9 @@ def benchmark_of(run: Run) -> Benchmark | None:
 
 def method_of(run: Run) -> Method | None:
     """The method of a run; None if it is no longer installed."""
-    return registry.get(run.method) if run.method in registry.slugs() else None
+    with suppress(UnknownNameError):
+        return registry.get(run.method)
+    return None
 
 
 def may_cancel(visitor: Visitor, run: Run) -> bool:

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from operator import itemgetter
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
+from cachetools import LRUCache
 from django import forms
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet, prefetch_related_objects
@@ -19,6 +21,7 @@ from webapp.runs.queries import benchmark_of, method_of
 from webapp.runs.texts import in_language
 from webapp.runs.web import present
 from webapp.runs.web.present import look_of, took
+from webapp.ui.language import current_language
 
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
@@ -77,16 +80,30 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
 
 
 def listed_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The runs of a page, each with the sentence of what it found."""
-    prefetch_related_objects(runs, "series")
-    return [listed_run(run) | {"result": result_of(run)} for run in runs]
+    """The runs of a page, each with the sentence of what it found, if it succeeded."""
+    told = [run for run in runs if run.state == State.SUCCEEDED and run.preset != "smoke"]
+    found = _sentences_of(told, current_language())
+    return [listed_run(run) | {"result": found.get(run.pk, "")} for run in runs]
 
 
-def result_of(run: Run) -> str:
-    """The first sentence of a run that succeeded."""
-    if run.state != State.SUCCEEDED or run.preset == "smoke":
-        return ""
-    return present.headline(run, [in_language(row.parsed()) for row in run.series.all()])
+# By run and language: the measurements of a run that succeeded no longer change.
+_sentences: LRUCache[tuple[UUID, str], str] = LRUCache(2_000)
+_lock = Lock()
+
+
+def _sentences_of(runs: Sequence[Run], language: str) -> dict[UUID, str]:
+    """The first sentence of each run; its series are read once."""
+    with _lock:
+        sentences = {run.pk: _sentences.get((run.pk, language)) for run in runs}
+    anew = [run for run in runs if sentences[run.pk] is None]
+    prefetch_related_objects(anew, "series")
+    made = {
+        run.pk: present.headline(run, [in_language(row.parsed()) for row in run.series.all()])
+        for run in anew
+    }
+    with _lock:
+        _sentences.update({(key, language): sentence for key, sentence in made.items()})
+    return {key: sentence or made.get(key, "") for key, sentence in sentences.items()}
 
 
 def listed_run(run: Run) -> dict[str, Any]:
