@@ -178,6 +178,13 @@ async def cost(client: Client, tool: str, **given: Any) -> int:
     return sum(tokens(part.text) for part in answer.content)
 
 
+def is_bounded(schema: dict[str, Any]) -> bool:
+    """True if no text of a parameter may be of any length."""
+    inner = [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
+    is_free = schema.get("type") == "string" and not {"enum", "format", "maxLength"} & schema.keys()
+    return not is_free and all(map(is_bounded, inner))
+
+
 async def refusals(client: Client) -> None:
     """A refusal tells an assistant what to do."""
     for tool, given, words in (
@@ -195,6 +202,8 @@ async def refusals(client: Client) -> None:
         ("paper", {"id": "2603.00001"}, "Did you mean arxiv_id?"),
         ("measurements", {"method": "none"}, "no method is called"),
         ("methods", {"method": "none"}, "no method is called"),
+        ("search", {"q": "x" * 100_000}, "at most 400 characters"),
+        ("paper", {"arxiv_id": "x" * 100_000}, "at most 400 characters"),
         ("run", {"method": "none", "benchmark": "none"}, "no method is called"),
     ):
         answer = await told(client, tool, **given)
@@ -230,6 +239,7 @@ def test_on_stdio_everything_is_there(site: Site) -> None:
                 assert not tool.input_schema["additionalProperties"]
                 for name, parameter in tool.input_schema["properties"].items():
                     assert parameter["description"], (tool.name, name)
+                    assert is_bounded(parameter), (tool.name, name)
             assert len(tools) == 11
             assert client.server_info.version == "0.1.0"
             await reading(client)

@@ -112,8 +112,10 @@ RENAMED = {
 
 Limit = Annotated[int, Field(ge=1, le=50, description="How many to return.")]
 Offset = Annotated[int, Field(ge=0, le=5_000, description="How many to leave out first.")]
-PaperName = Annotated[str, Field(description="arXiv identifier or address, such as 2603.00001.")]
-MethodName = Annotated[str, Field(description="A method's name in `methods`.")]
+Name = Annotated[str, Field(max_length=400)]  # or a search
+PaperName = Annotated[Name, Field(description="arXiv identifier or address, such as 2603.00001.")]
+MethodName = Annotated[Name, Field(description="A method's name in `methods`.")]
+Text = Annotated[str, Field(max_length=20_000)]  # of a note
 RunName = Annotated[UUID, Field(description="A run's id.")]
 
 
@@ -171,7 +173,7 @@ class Assay:
 
     def digest(
         self,
-        feed: Annotated[str, Field(description="A feed's slug in `feeds`.")] = "site",
+        feed: Annotated[Name, Field(description="A feed's slug in `feeds`.")] = "site",
         date: Annotated[Date | None, Field(description="The latest day by default.")] = None,
         limit: Limit = 10,
         offset: Offset = 0,
@@ -200,7 +202,7 @@ class Assay:
     def search(
         self,
         q: Annotated[
-            str,
+            Name,
             Field(
                 description='Words, "phrases", OR, author:, cat:, method:, has:measured, after:; '
                 "in your library is:saved, is:unread, tag:, list:, note:."
@@ -250,7 +252,7 @@ class Assay:
         return _json(shown)
 
     def methods(
-        self, method: Annotated[str, Field(description="One of them, with its parameters.")] = ""
+        self, method: Annotated[Name, Field(description="One of them, with its parameters.")] = ""
     ) -> str:
         """The methods that can be measured here, and the benchmarks of each."""
         carried = self._ask("/methods")
@@ -282,8 +284,8 @@ class Assay:
     def library(
         self,
         show: Annotated[Show, Field(description="Which part.")] = "saved",
-        tag: Annotated[str, Field(description="Only papers with this tag.")] = "",
-        q: Annotated[str, Field(description="Only papers that a search finds.")] = "",
+        tag: Annotated[Name, Field(description="Only papers with this tag.")] = "",
+        q: Annotated[Name, Field(description="Only papers that a search finds.")] = "",
         limit: Limit = 10,
         offset: Offset = 0,
     ) -> str:
@@ -296,8 +298,8 @@ class Assay:
         arxiv_id: PaperName,
         saved: Annotated[bool | None, Field(description="Save, or no longer.")] = None,
         read: Annotated[bool | None, Field(description="Mark as read, or not.")] = None,
-        note: Annotated[str | None, Field(description="A note in Markdown, instead of it.")] = None,
-        tags: Annotated[list[str] | None, Field(description="All its tags.")] = None,
+        note: Annotated[Text | None, Field(description="A Markdown note, instead.")] = None,
+        tags: Annotated[list[Name] | None, Field(description="All its tags.")] = None,
     ) -> str:
         """Save, mark as read, annotate or tag a paper; what is omitted stays. Needs `library`."""
         given = {"saved": saved, "read": read, "note": note, "tags": tags}
@@ -309,14 +311,14 @@ class Assay:
     def run(  # noqa: PLR0917 - each is a parameter of the tool
         self,
         method: MethodName,
-        benchmark: Annotated[str, Field(description="One of the method's benchmarks.")],
+        benchmark: Annotated[Name, Field(description="One of the method's benchmarks.")],
         preset: Annotated[Literal["quick", "full"], Field(description="How much.")] = "quick",
         params: Annotated[
             dict[str, Any] | None, Field(description="Parameters that differ from the preset.")
         ] = None,
         device: Annotated[Literal["cpu", "gpu"], Field(description="Where.")] = "cpu",
         key: Annotated[
-            str, Field(description="Requests with the same key return the same run.")
+            Name, Field(description="Requests with the same key return the same run.")
         ] = "",
     ) -> str:
         """Queue a measurement; read it by `run_status`. Needs the scope `runs`."""
