@@ -75,12 +75,12 @@ def is_of_chosen(match: Mapping[str, Any]) -> bool:
 
 
 @register.filter
-def closeness(match: Mapping[str, Any], near: object) -> str:
-    """Return how close a paper is to what was saved; with `near`, a title follows these words."""
+def closeness(match: Mapping[str, Any], is_brief: bool = False) -> str:
+    """Return how close a paper is to what was saved; the title of the nearest may follow."""
     degree = match.get("closeness")
     if degree is None:
         return gettext("like a paper that is not for you:")
-    if near:
+    if match.get("near") and not is_brief:
         return gettext("very close to") if degree == "very close" else gettext("close to")
     words = OF_CHOSEN if is_of_chosen(match) else OF_SAVED
     return gettext(words.get(degree, words["further"]))
