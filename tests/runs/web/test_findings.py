@@ -128,11 +128,13 @@ CONTROL = Variant(name="dense_kernel", label="Dense causal, our kernel")
 def test_a_control_that_was_not_measured_gives_no_verdict() -> None:
     variants = (*scenes.latency().variants, CONTROL)
     headline = lines(scenes.measured(), variants=variants)["Headline"]
-    assert headline.endswith("Its control, Dense causal, our kernel, was not measured.")
+    assert headline.endswith("Its control, Dense causal (our kernel), was not measured.")
     assert "not better" not in headline
 
 
-@pytest.mark.parametrize(("speed", "said"), [(0.5, ""), (9.0, "not better than its control")])
+@pytest.mark.parametrize(
+    ("speed", "said"), [(0.5, ""), (9.0, "not shown to be better than its control")]
+)
 def test_a_control_that_was_measured_decides(speed: float, said: str) -> None:
     points = scenes.latency().points
     control = tuple(
@@ -151,3 +153,22 @@ def test_a_control_that_was_measured_decides(speed: float, said: str) -> None:
 
 def test_a_gain_that_no_control_has_is_said_without_more() -> None:
     assert "control" not in lines(scenes.measured())["Headline"]
+
+
+def test_a_size_and_a_category_are_worded_as_such() -> None:
+    """Not "times as good in size", nor "at held out"."""
+    series = scenes.latency()
+    better = {"verdict": "better"}
+    points = tuple(
+        point.model_copy(update={"ratio": point.ratio and point.ratio.model_copy(update=better)})
+        for point in series.points
+    )
+    size = series.y.model_copy(update={"label": "size"})
+    headline = lines(scenes.measured(), points=points, y=size)["Headline"]
+    assert " times smaller than dense (SDPA) at " in headline
+    category = series.x.model_copy(update={"scale": "category"})
+    last = [point for point in points if point.x == points[-1].x]
+    points = tuple(point.model_copy(update={"x": "held out"}) for point in last)
+    headline = lines(scenes.measured(), points=points, x=category)["Headline"]
+    assert ", held out" in headline
+    assert "at held out" not in headline

@@ -225,7 +225,7 @@ def _sentence(
     series: Series, variants: Sequence[str], x: float | str | None, benchmark: Benchmark | None
 ) -> str:
     """A variant compared with the baseline, at `x` or at its last x without a doubt."""
-    names = {variant.name: variant.label for variant in series.variants}
+    names = {variant.name: _in_sentence(variant.label) for variant in series.variants}
     points = [point for point in series.points if point.variant in variants]
     points = [point for point in points if point.x == x] or points
     points = [point for point in points if not point.flags] or points
@@ -238,7 +238,10 @@ def _sentence(
         "x": series.x.at(last.x),
         "value": f"{number(last.estimate)} {series.y.unit}".strip(),
     }
+    by_category = series.x.scale == "category"
     if last.ratio is None or series.baseline is None:
+        if by_category:
+            return gettext("%(variant)s, %(x)s: %(quantity)s %(value)s.") % values
         return gettext("%(variant)s at %(x)s: %(quantity)s %(value)s.") % values
     ratio = last.ratio
     values |= {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
@@ -249,6 +252,12 @@ def _sentence(
         line = gettext("No difference in %(quantity)s shown: %(variant)s and %(baseline)s at %(x)s")
     elif ratio.verdict in {"faster", "slower"}:
         line = gettext("%(variant)s is %(times)s times as fast as %(baseline)s at %(x)s")
+    elif by_category:
+        line = gettext(
+            "%(variant)s is %(times)s times as good as %(baseline)s in %(quantity)s, %(x)s"
+        )
+    elif series.y.label == "size" and ratio.verdict == "better":
+        line = gettext("%(variant)s is %(times)s times smaller than %(baseline)s at %(x)s")
     else:
         line = gettext(
             "%(variant)s is %(times)s times as good as %(baseline)s in %(quantity)s at %(x)s"
@@ -268,11 +277,18 @@ def _against_controls(series: Series, point: Point, benchmark: Benchmark | None)
     if not point.ratio or point.ratio.verdict not in {"faster", "better"}:
         return gettext(".")
     if control := unbeaten(series, point, benchmark):
-        not_better = gettext(", but not better than its control, %(control)s.")
-        return not_better % {"control": control.label}
-    if control := unmeasured(series, point, benchmark):
-        return gettext(". Its control, %(control)s, was not measured.") % {"control": control.label}
-    return gettext(".")
+        line = gettext(", but not shown to be better than its control, %(control)s.")
+    elif control := unmeasured(series, point, benchmark):
+        line = gettext(". Its control, %(control)s, was not measured.")
+    else:
+        return gettext(".")
+    return line % {"control": _in_sentence(control.label)}
+
+
+def _in_sentence(label: str) -> str:
+    """Return a label with what follows its comma in parentheses: "the base (same buffers)"."""
+    name, comma, detail = label.partition(", ")
+    return f"{name} ({detail})" if comma else label
 
 
 def _checks(checks: Sequence[tuple[str, Check]]) -> str:
