@@ -22,7 +22,7 @@ ROOT = Path(registry.__file__).parents[1]
 SECONDS = 300  # after which the site ends a quick run
 SMALL = {
     "concept_lm": ("processes=5", "seconds=0", "max_warm_up_s=0", "d=64", "contexts=64"),
-    "seps": ("steps=12", "judged=32"),
+    "seps": ("steps=12", "judged=32", "seeds=5"),
     "sparse_attention": ("processes=5", "seconds=0", "max_warm_up_s=0", "lengths=4096"),
     "token_pruning": ("processes=5", "seconds=0", "max_warm_up_s=0", "size=tiny", "text=8"),
 }

@@ -172,3 +172,15 @@ def test_a_size_and_a_category_are_worded_as_such() -> None:
     headline = lines(scenes.measured(), points=points, x=category)["Headline"]
     assert ", held out" in headline
     assert "at held out" not in headline
+    equal = tuple(
+        point.model_copy(
+            update={
+                "ratio": point.ratio
+                and point.ratio.model_copy(update={"verdict": "no difference shown"})
+            }
+        )
+        for point in points
+    )
+    headline = lines(scenes.measured(), points=equal, x=category)["Headline"]
+    assert headline.startswith("No difference in time shown: ")
+    assert ", held out (95 % interval" in headline

@@ -248,7 +248,9 @@ def _sentence(
     if ratio.verdict == "insufficient data":
         few = gettext("Too few runs to compare %(variant)s with %(baseline)s at %(x)s.")
         return few % values
-    if ratio.verdict == "no difference shown":
+    if ratio.verdict == "no difference shown" and by_category:
+        line = gettext("No difference in %(quantity)s shown: %(variant)s and %(baseline)s, %(x)s")
+    elif ratio.verdict == "no difference shown":
         line = gettext("No difference in %(quantity)s shown: %(variant)s and %(baseline)s at %(x)s")
     elif ratio.verdict in {"faster", "slower"}:
         line = gettext("%(variant)s is %(times)s times as fast as %(baseline)s at %(x)s")
