@@ -93,7 +93,7 @@ def _identifier(text: str) -> str:
 
 
 ACTING = {"keep", "run", "cancel"}  # tools that change something
-SENTENCE = 200  # characters of a paper's sentence in a list
+SENTENCE = 190  # characters of a paper's sentence in a list
 ABSTRACT = 1_600  # of one paper's abstract
 CLAIMS = 6  # of a summary
 SERIES, POINTS = 2, 3  # of a run; the points of a series' largest x
@@ -357,7 +357,7 @@ def _cut(text: str, most: int) -> str:
 def _paper_summary(paper: Answer, sentence: str = "", quote: str | None = None) -> Answer:
     """A paper in a list: what it did, and a quote with its numbers that does not say the same."""
     if quote is None:
-        sentence = what_it_did(paper["abstract"])
+        sentence = what_it_did(paper["abstract"], paper["title"])
         quote = paper["quote"]
     short = {"id": paper["id"], "title": paper["title"], "gist": _cut(sentence, SENTENCE)}
     if quote and quote not in sentence:

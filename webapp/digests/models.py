@@ -185,7 +185,7 @@ class DigestEntry(models.Model):
     @property
     def sentence(self) -> str:
         """Plain-text line about the paper: its gist, or else a sentence of its abstract."""
-        return self.gist or plain(what_it_did(self.paper.abstract))
+        return self.gist or plain(what_it_did(self.paper.abstract, self.paper.title))
 
     @property
     def quote(self) -> Quote | None:

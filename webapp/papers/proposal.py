@@ -14,12 +14,47 @@ _DOES = (
 _PROPOSES = re.compile(
     rf"{_OWN}[^.]{{0,60}}?{_DOES}|\b(?:is|are) (?:proposed|introduced|presented)\b", re.IGNORECASE
 )
-# Without "we": "RoSA routes each head …" follows a name of the paper's own, and results have verbs.
-_FINDS = re.compile(
-    r"^(?:[A-Z][a-z]*[A-Z]\w*|[A-Z]\w*-[A-Z]\w*) \w+s\b"
-    r"|\b(?i:(?:results?|experiments?|findings?)\b.{0,40}\b(?:show|suggest|demonstrat|reveal))"
-    r"|\b(?i:outperform|achiev|improv|reduc|surpass|attain)(?:es|s|ed)\b"
+# The authors up to their verb. What follows "that" is often the work of others.
+_PAPER = (
+    r"(?:this|the present) (?:[a-z]+ )?(?:paper|work|study|article|report|survey|review|thesis)\b"
 )
+_AUTHORS = (
+    rf"(?:\b(?:we|the (?:paper|authors?))\b|\b{_PAPER}"
+    r"|\bour (?:[a-z]+ )?(?:paper|work|study|approach|method|framework|model|system)\b)"
+    r"(?:\W+(?!(?:that|which|how|whether|why|what|when|where)\b)\w+){0,8}?\W+"
+)
+_MADE = re.compile(
+    _AUTHORS + r"(?<!the )(?<!our )(?:propos(?:e|es|ed|ing)|introduc(?:e|es|ed|ing)"
+    r"|present(?:s|ed|ing)?|develop(?:s|ed|ing)?|devis(?:e|es|ed|ing)|releas(?:e|es|ed|ing)"
+    r"|formulat(?:e|es|ed|ing)|describ(?:e|es|ed|ing)|deriv(?:e|es|ed|ing)|sets? (?:up|out))\b",
+    re.IGNORECASE,
+)
+_WORKED = re.compile(
+    _AUTHORS + r"(?:show|stud(?:y|ies)|investigat|examin|find|demonstrat|provid|address|explor"
+    r"|analy[sz]|revisit|offer|prov(?:e|ing)|establish|report|leverag|combin|evaluat|benchmark"
+    r"|compar|measur|quantif|extend|appl(?:y|ies)|adapt|train|tackl|identif|argu|ask|look|turn"
+    r"|treat|take|fit|use|writ|characteri[sz]|review|survey|audit|mount|put|conduct|design|buil[dt]"
+    r"|creat|construct|implement|call|name)"
+    rf"|^(?:in )?{_PAPER}|\b(?:is|are) (?:proposed|introduced|presented)\b"
+    r"|^(?:Its|Our|The proposed|The resulting|This) (?:[a-z-]+ )?"
+    r"(?:framework|method|approach|system|algorithm|model) \w+s\b",
+    re.IGNORECASE,
+)
+_ADDS = re.compile(
+    r"^\W*(?:\w+\W+){0,3}?(?:also|further(?:more)?|additionally|moreover|finally)\b", re.IGNORECASE
+)
+# A name and its verb: "RoSA routes each head …".
+_NAMED = re.compile(
+    r"^(?:The )?([A-Z][\w$-]*(?: [A-Z][\w$-]*)*)(?: \([^)]{1,30}\))?(?:,[^,]{1,80},)?"
+    r"(?: (?:therefore|thus|then|\w+ly))?"
+    r" (?!(?:trace|observe|find|show|reveal|prove|demonstrate|exhibit)s\b)\w+s\b"
+)
+_RESULT = re.compile(
+    r"\b(?:outperform|achiev|improv|reduc|surpass|attain|reach|obtain|yield|deliver)(?:es|s|ed)\b"
+    r"|\b(?:results?|experiments?|findings?)\b.{0,40}\b(?:show|suggest|demonstrat|reveal)",
+    re.IGNORECASE,
+)
+_LIKE_A_NAME = re.compile(r"[A-Z]\w*[A-Z]|[A-Z]\w*-[A-Z]|\S+ \S+ \S")
 # "To address these challenges, we …", "In this paper, we …": the same words in front of any paper.
 _RUN_UP = re.compile(
     r"^(?:(?:however|therefore|thus|hence|accordingly|consequently|in response|to this end"
@@ -33,7 +68,6 @@ _RUN_UP = re.compile(
     r"(?=(?:we|our|this|the)\b)",
     re.IGNORECASE,
 )
-_CLAUSE_END = re.compile(r"[,;:—](?=\s)| [–-]{1,3} ")
 
 
 def proposing_sentence(abstract: str) -> str:
@@ -41,24 +75,41 @@ def proposing_sentence(abstract: str) -> str:
     return next(filter(_PROPOSES.search, SENTENCE_END.split(abstract)), "")
 
 
-def informative_sentence(abstract: str) -> str:
-    """Return the most informative sentence of an abstract, rarely its opening commonplace.
+def informative_sentence(abstract: str, title: str = "") -> str:
+    """Return the sentence of an abstract that says most plainly what its authors did.
 
-    It is the sentence in which the authors say what they do, else the first one with an action or a
-    finding, else the second, because the first states common knowledge.
+    That is one on what they made, else on what they worked on, else a result, and the first of
+    several. Without any it is the second sentence, because the first states common knowledge.
     """
     sentences = SENTENCE_END.split(abstract.strip())
-    telling = (proposing_sentence(abstract), *filter(_FINDS.search, sentences), *sentences[1:2])
-    return next(filter(None, telling), sentences[0])
+    return min(enumerate(sentences), key=lambda numbered: _rank(*numbered, title))[1]
 
 
-def what_it_did(abstract: str) -> str:
+def _rank(number: int, sentence: str, title: str) -> int:
+    """Return how far the sentence with this number is from saying what the authors made."""
+    subject = _NAMED.search(sentence)
+    is_result = bool(_RESULT.search(sentence))
+    is_named = bool(subject and _is_named_in(title, subject[1]))
+    if _MADE.search(sentence):
+        return 1 if _ADDS.search(sentence) else 0
+    if is_named and not is_result:
+        return 0
+    if _WORKED.search(sentence):
+        return 1
+    if is_result or is_named or (number and subject and _LIKE_A_NAME.search(subject[1])):
+        return 2
+    return {1: 3, 0: 4}.get(number, 5)
+
+
+def _is_named_in(title: str, name: str) -> bool:
+    """True if a title introduces a name: before a colon, in brackets or by its initials."""
+    introduced = {title, title.partition(":")[0], *re.findall(r"\(([^()]*)\)", title)}
+    initials = "".join(re.findall(r"\b[A-Z]", title))
+    return name in introduced or (len(name) > 2 and initials.startswith(name))
+
+
+def what_it_did(abstract: str, title: str = "") -> str:
     """Return that sentence without a run-up that says nothing of this paper."""
-    sentence = informative_sentence(abstract)
+    sentence = informative_sentence(abstract, title)
     statement = _RUN_UP.sub("", sentence)
     return statement[:1].upper() + statement[1:]
-
-
-def first_clause(text: str) -> str:
-    """Return a sentence up to its first comma, semicolon, colon or dash."""
-    return _CLAUSE_END.split(text, maxsplit=1)[0]

@@ -16,8 +16,8 @@ from django.utils.translation import gettext, gettext_noop
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.terms import keyword_name
 from webapp.learning.preferences import CHOSEN
+from webapp.papers import proposal
 from webapp.papers.models import Paper
-from webapp.papers.proposal import first_clause, informative_sentence, what_it_did
 
 register = template.Library()
 SCORES = 3  # of one paper, on its page
@@ -32,7 +32,6 @@ OF_SAVED = {
     "close": gettext_noop("close to what was saved"),
     "further": gettext_noop("further from what was saved"),
 }
-A_CLAUSE = 150  # characters that two lines of a row hold for sure
 
 
 @register.inclusion_tag("digests/why.html", takes_context=True)
@@ -47,7 +46,10 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
     return {"paper": paper, "entries": shown, "user": context["user"]}
 
 
-register.filter(what_it_did)
+@register.filter
+def what_it_did(paper: Paper) -> str:
+    """Return the sentence of a paper's abstract that says what its authors did."""
+    return proposal.what_it_did(paper.abstract, paper.title)
 
 
 @register.simple_tag(takes_context=True)
@@ -102,15 +104,10 @@ def number_of_weaker(matches: Sequence[Mapping[str, Any]]) -> int:
 
 
 @register.filter
-def needs_room(sentence: str) -> bool:
-    """True if the first clause of a sentence may take more than two lines of a row."""
-    return len(first_clause(sentence)) > A_CLAUSE
-
-
-@register.filter
-def from_proposal(html: str, abstract: str) -> SafeString:
+def from_proposal(html: str, paper: Paper) -> SafeString:
     """Return an abstract's HTML with what stands before its informative sentence in a span."""
-    words = re.split(r"\s+|[-\\$&<>\"'{}]", informative_sentence(abstract), maxsplit=5)[:5]
+    sentence = proposal.informative_sentence(paper.abstract, paper.title)
+    words = re.split(r"\s+|[-\\$&<>\"'{}]", sentence, maxsplit=5)[:5]
     opening = re.compile(r"(?:\s|<[^>]*>)+".join(map(re.escape, filter(None, words[:-1]))))
     match = opening.search(html) if len(words) > 3 else None
     before = html[: match.start()] if match else ""
