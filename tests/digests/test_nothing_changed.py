@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
-from webapp.digests import batch, entries
+from webapp.digests import batch, daily, entries
 from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.daily import ask_for, build_asked
@@ -71,7 +72,7 @@ def test_an_unchanged_poll_asks_the_same_of_five_profiles_and_fifty(
     """No query, row of an entry, rule or model for each profile; and nothing is written. Fifty are
     more than a batch, and more than a query names.
     """
-    monkeypatch.setattr(building, "AT_ONCE", 20)
+    monkeypatch.setattr(building, "ROOM", 20 * batch.PROFILE_BYTES)
     monkeypatch.setattr(batch, "FEW", 20)
     shown_again = paper(1)
     announce(MONDAY, shown_again, *(paper(number) for number in range(2, 30)))
@@ -116,9 +117,10 @@ def test_rules_and_models_are_in_memory_for_a_batch_alone(monkeypatch: pytest.Mo
             super().__init__(rules)
 
     monkeypatch.setattr(building, "Scorer", Counting)
-    monkeypatch.setattr(building, "AT_ONCE", 10)
+    monkeypatch.setattr(building, "ROOM", 11 * batch.PROFILE_BYTES)
     assert len(build([MONDAY])) == 26  # with the site's
-    assert at_once == [9, 10, 7]  # the site's, with its model, takes the room of two
+    assert sum(at_once) == 26
+    assert at_once[0] < max(at_once) == 10  # the site's has a model
 
 
 OF_ALL = {
@@ -322,3 +324,53 @@ def test_a_poll_sees_every_change(polled: int, write: str) -> None:
     changed = sum(before[key] != after[key] for key in before)
     assert changed >= (0 if write == "a digest that is gone" else 5)
     assert Digest.objects.exclude(inputs="").count() == polled
+
+
+CHANGES: dict[str, Callable[[Profile], object]] = {
+    "its rules": lambda mine: Profile.objects.filter(pk=mine.pk).update(size=1),
+    "its model": lambda mine: mine.owner.learned_models.update(fingerprint="another"),  # type: ignore[union-attr]
+    "its digest": lambda mine: mine.digests.all().delete(),
+}
+
+
+@pytest.mark.usefixtures("polled")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_poll_after_one_change_reads_that_profile_alone(change: str) -> None:
+    mine = Profile.objects.get(slug="mine-2")
+    before = dict(Digest.objects.values_list("profile_id", "inputs"))
+    CHANGES[change](mine)
+    with CaptureQueriesContext(connection) as queries:
+        poll()
+    read = [
+        sql
+        for query in queries
+        if (sql := query["sql"]).startswith("SELECT")
+        and re.search(r'FROM "digests_(?:profile|digest|digestentry|learnedmodel)"', sql)
+        and "counted_on" not in sql  # profiles whose keywords are to be counted: none
+    ]
+    assert read
+    for sql in read:
+        assert re.search(
+            rf'"(?:id|profile_id)" (?:IN \(|= ){mine.pk}\b'
+            rf'|"reader_id" IN \({mine.owner_id}\)|"digest_id" IN \(\d+\)',
+            sql,
+        ), sql
+    after = dict(Digest.objects.values_list("profile_id", "inputs"))
+    assert {key for key in after if after[key] != before[key]} <= {mine.pk}
+    assert (after[mine.pk] != before[mine.pk]) is (change != "its digest")
+    assert after.keys() == before.keys()
+    with CaptureQueriesContext(connection) as queries:
+        poll()
+    assert len(queries) <= 10, "what was done is not done again"
+
+
+@pytest.mark.usefixtures("polled")
+def test_a_poll_after_more_changes_than_a_query_names_reads_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(daily, "FEW", 2)
+    before = dict(Digest.objects.values_list("profile_id", "inputs"))
+    Profile.objects.filter(owner__isnull=False).update(size=1)
+    poll()
+    after = dict(Digest.objects.values_list("profile_id", "inputs"))
+    assert sum(before[key] != after[key] for key in before) == 5

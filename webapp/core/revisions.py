@@ -114,7 +114,7 @@ class Watch:
     An update counts if it changes a column of the table that is not `hidden`: so a page that shows
     a new column is never stale because somebody forgot to list it here. `key` is the table's
     primary key. The scopes of a watch for some `work` are not revisions but what waits for it
-    ("learn:7" for "learn"); it may name the only `columns` that count.
+    ("learn:7" for "learn"); it may name the only `columns` and `events` that count.
     """
 
     table: str
@@ -123,6 +123,7 @@ class Watch:
     key: str = "id"
     work: str = ""
     columns: Sequence[str] = ()
+    events: Sequence[str] = ("insert", "delete", "update")
 
     def counted(self, table_columns: Iterable[str]) -> list[str]:
         """Return the columns whose changes count, in the table's order."""
@@ -179,7 +180,9 @@ def _triggers(database: BaseDatabaseWrapper) -> dict[str, list[str]]:
     for watch in _watches:
         if watch.table in tables:
             counted = watch.counted(columns[watch.table])
-            for event, statements in dialect(watch, counted).items():
+            statements_by_event = dialect(watch, counted)
+            for event in watch.events:
+                statements = statements_by_event[event]
                 # A hash of what the trigger does, so that a changed watch gets a new trigger.
                 digest = sha256(f"{watch.table}{statements}".encode()).hexdigest()[:12]
                 name = f"revision_{digest}_{event}"

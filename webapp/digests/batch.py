@@ -23,6 +23,9 @@ from webapp.papers.queries import Announced, announced_on
 ENTRY_FORMAT = 8
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 FEW = 500  # keys that a query names
+# Bytes in memory while digests are made: of any profile, of each character of its settings, and of
+# a model that is learned. `tests/digests/test_memory.py` measures the largest of each.
+PROFILE_BYTES, BYTES_OF_CHARACTER, MODEL_BYTES = 200_000, 40, 1_000_000
 SETTINGS = [name for name in ProfileSettings.model_fields if name != "name"]
 
 
@@ -89,10 +92,10 @@ class Day:
 
 @dataclass(frozen=True)
 class Setting:
-    """Hash of a profile's inputs to its digests, and whether a learned model is among them."""
+    """Hash of a profile's inputs to its digests, and the bytes that they take in memory."""
 
     digest: str
-    is_learned: bool
+    size: int
 
 
 def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
@@ -120,7 +123,8 @@ def settings(keys: Collection[int] | None = None) -> dict[int, Setting]:
             model = mine if owner else default_model().fingerprint
         # Sorted, since PostgreSQL returns keys in an order of its own.
         text = json.dumps([model, row], sort_keys=True)
-        by_profile[key] = Setting(sha256(text.encode()).hexdigest(), bool(model))
+        size = PROFILE_BYTES + BYTES_OF_CHARACTER * len(text) + MODEL_BYTES * bool(model)
+        by_profile[key] = Setting(sha256(text.encode()).hexdigest(), size)
     return by_profile
 
 

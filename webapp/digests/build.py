@@ -42,9 +42,9 @@ ENTRY_COLUMNS = (*("digest_id", "paper_id", *PLAIN[1:], "matches", "marks", "chi
 DIGEST_COLUMNS = (
     *("considered", "matched", "liked", "fingerprint", "inputs", "changed_at", "is_sample"),
 )
-# Profiles in memory at once. More share the work of reading a day's papers; a model that is learned
-# takes the room of two lists of keywords.
-AT_ONCE, MODEL_IS_AS_LARGE_AS = 500, 2
+ROOM = (
+    50_000_000  # bytes of profiles in memory at once: more share the work of reading a day's papers
+)
 WRITTEN = 20  # digests of a transaction, which others wait for
 ROWS = 500  # of a statement
 
@@ -92,14 +92,13 @@ def build(
 def _in_batches(profiles: Mapping[int, Setting]) -> Iterator[list[int]]:
     """Yield groups of profiles whose rules and models fit in memory together."""
     keys: list[int] = []
-    room = AT_ONCE
+    room = ROOM
     for key, setting in profiles.items():
-        size = MODEL_IS_AS_LARGE_AS if setting.is_learned else 1
-        if size > room and keys:
+        if setting.size > room and keys:
             yield keys
-            keys, room = [], AT_ONCE
+            keys, room = [], ROOM
         keys.append(key)
-        room -= size
+        room -= setting.size
     if keys:
         yield keys
 

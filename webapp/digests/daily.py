@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.core.revisions import once
-from webapp.digests.batch import ENTRY_FORMAT
+from webapp.core.revisions import once, pending, settle
+from webapp.digests.batch import ENTRY_FORMAT, FEW
 from webapp.digests.build import build
 from webapp.digests.models import DayToBuild, Digest, Profile
 from webapp.digests.profiles.keyword_frequencies import recount_stale_frequencies
@@ -27,8 +27,7 @@ from webapp.papers.store import remove_sample
 
 RECENT = 3  # days
 URGENT = timedelta(minutes=5)  # for which work of the same queue makes way for a build
-# The inputs of digests, and digests themselves, which an administrator may have deleted.
-BUILT_OF = ("papers", "listings", "profiles", "models", "digests")
+BUILD = "build"  # the work that waits for profiles that have changed
 
 
 def categories_to_fetch() -> list[str]:
@@ -75,7 +74,7 @@ def build_waits() -> bool:
 def build_asked() -> list[date]:
     """Build the digests of the days that were asked for, if what they are made of has changed.
 
-    Returns these days.
+    Where the papers have not changed, only profiles that have are read. Returns these days.
     """
     days = dict(DayToBuild.objects.order_by("date").values_list("date", "asked_at"))
     if not days:
@@ -90,9 +89,14 @@ def build_asked() -> list[date]:
         return len(days), True
 
     recount_stale_frequencies(eastern_date(now()))
-    if not once("build", BUILT_OF, build_all, ENTRY_FORMAT, *days):
-        for day in days:
-            built(day)
+    waiting = pending(BUILD)
+    if "" in waiting or len(waiting) > FEW:
+        build_all()
+    elif not once(BUILD, ("papers", "listings"), build_all, ENTRY_FORMAT, *days) and waiting:
+        build(days, Profile.objects.filter(pk__in=waiting))
+    settle(wait for waits in waiting.values() for wait in waits)
+    for day in days:
+        built(day)
     _retire_sample()
     return list(days)
 

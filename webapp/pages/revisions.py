@@ -13,10 +13,10 @@ gists             what cards, mail and feeds show of summaries
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
 digests           any digest
-models            what was learned of any reader
 failures          which tasks fail in the background
 
-What waits to be learned of reader 7 is raised as "learn:7".
+What waits to be learned of reader 7 is raised as "learn:7", and that feed 3 has changed, or lost a
+digest, as "build:3".
 """
 
 from webapp.core.revisions import Watch
@@ -31,10 +31,6 @@ _RUN = (
     *("charged_on", "charged_seconds"),
 )
 _FAILURE = ("error", "periodic", "last_at", "times")
-_MODEL = (
-    *("source", "intercept", "weights", "reference", "examples", "liked", "disliked"),
-    "trained_at",
-)
 _USER = (
     *("password", "last_login", "is_superuser", "first_name", "last_name", "email", "is_staff"),
     *("is_active", "date_joined"),
@@ -95,8 +91,32 @@ _LEARNING = [
     ),
 ]
 
+# What decides a feed's digests beside the papers of a day.
+_BUILDING = [
+    Watch(
+        "digests_profile",
+        "SELECT 'build:' || {row}.id AS scope",
+        ("name", "slug", "is_published", "feed_key", "counted_on", "created_at", "updated_at"),
+        work="build",
+    ),
+    Watch(
+        "digests_learnedmodel",
+        "SELECT 'build:' || id AS scope FROM digests_profile"
+        " WHERE owner_id = {row}.reader_id AND learn_from = {row}.source",
+        work="build",
+        columns=("fingerprint",),
+    ),
+    Watch(
+        "digests_digest",  # which an administrator may delete
+        "SELECT 'build:' || {row}.profile_id AS scope",
+        work="build",
+        events=("delete",),
+    ),
+]
+
 WATCHES = [
     *_LEARNING,
+    *_BUILDING,
     Watch(
         "health_failure", "SELECT 'failures' AS scope", ("error", "periodic", "last_at", "times")
     ),
@@ -148,7 +168,6 @@ WATCHES = [
         )
         for table in ("digests_digestentry", "digests_furthermatches")
     ),
-    Watch("digests_learnedmodel", "SELECT 'models' AS scope", _MODEL),
     Watch("catalog_methodlink", "SELECT 'methods' AS scope"),
     Watch("runs_standingmeasurement", "SELECT 'methods' AS scope"),
     Watch("runs_run", "SELECT 'run:' || replace(CAST({row}.id AS text), '-', '') AS scope", _RUN),

@@ -28,12 +28,12 @@ Profiles share their keywords: each is searched for once in a paper, for all pro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from webapp.digests.scoring.matchers import term_matchers
+from webapp.digests.scoring.matchers import AutomatonMatcher, TokenMatcher, term_matchers
 from webapp.digests.scoring.rules import (
     UNIT,
     Candidate,
@@ -137,8 +137,9 @@ class Scorer:
         self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
         everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
-        self._admitting = lru_cache(10_000)(self._find_admitting)
-        self._find = lru_cache(A_DAY)(self._found_in)
+        # Not bound to this object: a model would stay in memory until cycles are collected.
+        self._admitting = lru_cache(10_000)(partial(_rules_admitting, self.rules))
+        self._find = lru_cache(A_DAY)(partial(_found_in, self._matchers, self._authors))
 
     def kept(self, candidates: Iterable[Candidate], spare: int | None = None) -> list[list[Kept]]:
         """Return the candidates that each set of rules keeps, in their order.
@@ -330,25 +331,6 @@ class Scorer:
             self._terms.append(parsed)
         return number
 
-    def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
-        """Return the rules that admit these categories and this announce type."""
-        rules = enumerate(self.rules)
-        return frozenset(rule for rule, r in rules if r.admits(categories, announce_type))
-
-    def _found_in(self, candidate: Candidate) -> tuple[Collection[Sought], Collection[Sought]]:
-        """Return the terms and authors found in the title, and those found in any field."""
-        in_title: set[Sought] = set()
-        anywhere: set[Sought] = set()
-        paper = _paper(candidate)
-        for matcher in self._matchers:
-            here, there = matcher.match(paper.title, paper.abstract)
-            in_title.update(here)
-            anywhere.update(there)
-        for author in map(comparable_name, candidate.authors if self._authors else ()):
-            sharing = self._authors.get(author.key, ())
-            anywhere.update(name for name in sharing if name.matches(author))
-        return in_title, anywhere
-
     def _points_by_rule(self, candidate: Candidate) -> _ByRule:
         """Add up the points of the keywords in a candidate, by rule."""
         paper = _paper(candidate)
@@ -380,6 +362,32 @@ class Scorer:
             if moved[rule] < 0:
                 titled.discard(rule)  # a word with a minus sign speaks against it
         return _ByRule(points, about, titled, by_author, excluded)
+
+
+def _rules_admitting(
+    rules: Sequence[Rules], categories: tuple[str, ...], announce_type: str
+) -> frozenset[int]:
+    """Return the rules that admit these categories and this announce type."""
+    return frozenset(rule for rule, r in enumerate(rules) if r.admits(categories, announce_type))
+
+
+def _found_in(
+    matchers: Iterable[AutomatonMatcher | TokenMatcher],
+    authors: Mapping[str, set[ComparableName]],
+    candidate: Candidate,
+) -> tuple[Collection[Sought], Collection[Sought]]:
+    """Return the terms and authors found in the title, and those found in any field."""
+    in_title: set[Sought] = set()
+    anywhere: set[Sought] = set()
+    paper = _paper(candidate)
+    for matcher in matchers:
+        here, there = matcher.match(paper.title, paper.abstract)
+        in_title.update(here)
+        anywhere.update(there)
+    for author in map(comparable_name, candidate.authors if authors else ()):
+        sharing = authors.get(author.key, ())
+        anywhere.update(name for name in sharing if name.matches(author))
+    return in_title, anywhere
 
 
 class _ClosenessPoints(NamedTuple):
