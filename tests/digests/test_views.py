@@ -139,7 +139,7 @@ def test_the_reasons_of_a_day_stand_apart_by_category(client):
         factories.make_listing(category, state="failed", reason="no route to host", counts={})
     said = " ".join(text(client.get(f"/digest/{factories.DAY}/")).split())
     for category in ("cs.AI", "cs.CL"):
-        assert f"<b>{category}: failed.</b> no route to host </p>" in said
+        assert f"<b>{category} · failed</b> no route to host </p>" in said
 
 
 @pytest.mark.parametrize("path", ["/digest/2026-02-30/", "/digest/x/", "/p/nobody/", "/p/a b/"])

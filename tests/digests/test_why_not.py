@@ -25,7 +25,7 @@ def answers(client: Client, arxiv_id: str = "2603.00001") -> dict[str, str]:
     page = page.partition("<h1>")[2].partition("</dl>")[0]
     found = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", page, re.DOTALL)
     plain = [[" ".join(re.sub(r"<[^>]+>", "", part).split()) for part in pair] for pair in found]
-    return {name.partition(",")[0]: reason for name, reason in plain}
+    return {name.partition(" · ")[0]: reason for name, reason in plain}
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def _by_score(candidate: Candidate, rules: Rules) -> Iterator[str]:
     if paper and learned and paper.closeness >= CLOSE:
         return
     matches = [match for match in scorer.matches(0, candidate) if "closeness" not in match]
-    phrases = ", ".join(f"“{match.get('text') or match['keyword']}”" for match in matches)
+    phrases = _(", ").join(f"“{match.get('text') or match['keyword']}”" for match in matches)
     if learned:
         far = _("It is further from what you saved than the papers that the feed lists.")
         if learned.keyword_closeness:

@@ -43,6 +43,11 @@ class Choice:
         return self.of_list.name if self.of_list else self.tag or SHOWN[self.show]
 
     @property
+    def is_all(self) -> bool:
+        """True of the whole library."""
+        return self.show == "all" and not self.tag and not self.of_list
+
+    @property
     def query(self) -> str:
         """The query string for it."""
         if self.of_list:
@@ -170,12 +175,14 @@ def learned(reader: User) -> tuple[LearnedModel | None, list[str], list[str]]:
 def feedback_counts(reader: User) -> dict[str, int]:
     """Return how many papers of each kind feeds learn from."""
     entries = LibraryEntry.objects.filter(reader=reader)
+    saved, texts, zotero = (
+        model.objects.filter(reader=reader).count() for model in (Star, LikedText, ZoteroItem)
+    )
     return {
-        "saved": Star.objects.filter(reader=reader).count(),
+        "liked": saved + texts + zotero,
+        "texts": texts,
         "read": entries.exclude(read_at=None).count(),
         "not_for_me": entries.filter(not_for_me=True).count(),
-        "texts": LikedText.objects.filter(reader=reader).count(),
-        "zotero": ZoteroItem.objects.filter(reader=reader).count(),
     }
 
 

@@ -60,8 +60,8 @@ class FirstStepsForm(forms.Form):
         ),
         max_length=2_000_000,
         required=False,
-        label="What do you follow?",
-        help_text="Topics, a sentence, titles, arXiv ids or links, authors, BibTeX or RIS.",
+        label="Topics, papers or authors",
+        help_text="Words, a sentence, titles, arXiv ids or links, names, BibTeX or RIS.",
     )
     chosen = PapersField(
         Paper.objects.none(),
