@@ -93,7 +93,7 @@ def _identifier(text: str) -> str:
 
 
 ACTING = {"keep", "run", "cancel"}  # tools that change something
-SENTENCE = 190  # characters of a paper's sentence in a list
+SENTENCE = 170  # characters of a paper's sentence in a list
 ABSTRACT = 1_600  # of one paper's abstract
 CLAIMS = 6  # of a summary
 SERIES, POINTS = 2, 3  # of a run; the points of a series' largest x
