@@ -316,7 +316,8 @@ def test_ten_rows_of_short_sentences_fit_a_desktop(anyone: BrowserContext) -> No
 # Of a row: what is cut of its title, sentence, quote and reasons, and where Tab stops.
 ROW = """row => {
     const parts = ["h2", ".did", ".reports"].map(part => row.querySelector(part));
-    const cut = parts.filter(one => one && one.scrollHeight > one.clientHeight + 1);
+    const cut = parts.filter(one => one && getComputedStyle(one).overflowY !== "visible"
+        && one.scrollHeight > one.clientHeight + 1);
     const shown = [...row.querySelectorAll(".chips li")].filter(one => one.checkVisibility());
     const side = row.querySelector(".beside").getBoundingClientRect();
     const beyond = shown.filter(one => one.scrollWidth > one.clientWidth + 1

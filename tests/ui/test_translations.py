@@ -243,4 +243,4 @@ def test_the_command_lists_what_a_language_lacks_and_prepares_it(folder: Path) -
 
 def test_a_word_of_the_run_page_is_not_taken_from_mail() -> None:
     """ "Ended" was translated as "unsubscribed", which it once meant."""
-    assert entries()["Ended"] == ("", "结束")
+    assert entries()["Ended"] == ("", "已结束")
