@@ -127,6 +127,9 @@ def _row(structure: Structure, cells: Grid, row: int) -> list[tuple[str, ...]]:
     """The labels that are right for a row."""
     row = structure.get("continued", {}).get(str(row), row)
     label = [cells.get((row, column), "") for column in range(structure["stubs"])]
+    for first, last, named in structure.get("groups", ()):
+        if first <= row <= last:
+            label[0] = cells[named, 0]
     over = max((b for b in structure.get("blocks", ()) if b < row), default=None)
     has_block = over is not None and row not in structure.get("alone", ())
     block = [text for (r, _), text in sorted(cells.items()) if r == over and text][:has_block]
@@ -134,7 +137,8 @@ def _row(structure: Structure, cells: Grid, row: int) -> list[tuple[str, ...]]:
         return [_plain([*block, cells[base, 0], *label])]
     if base := structure.get("ablated", {}).get(str(row)):
         return [_plain([*block, *label]), _plain([*block, cells[base, 0], *label])]
-    return [_plain([*block, *label])]
+    group = next((cells[r, 0] for r in range(row, 0, -1) if cells.get((r, 0))), "")
+    return [_plain([*block, *label]), _plain([*block, group, *label])]  # named once, above
 
 
 def _head(structure: Structure, cells: Grid, column: int) -> tuple[str, ...]:

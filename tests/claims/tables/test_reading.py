@@ -6,6 +6,7 @@ forms.tex holds the tables, forms.html what Debian's latexml 0.8.7 made of it (`
 
 from __future__ import annotations
 
+import re
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -163,6 +164,9 @@ def test_formulas_are_read_as_text() -> None:
     assert plain_tex(r"R^{2}").text == "R^2"
     assert plain_tex(r"\downarrow").text == "↓"
     assert plain_tex(r"\beta\text{-VAE}").text == "β-VAE"
+    assert plain_tex(r"r^{\prime}=4").text == "r′=4"
+    for accent in ("hat", "widehat", "bar", "overline", "tilde", "widetilde", "vec"):
+        assert plain_tex(rf"\{accent}{{y}}").text == "y"
 
 
 def test_a_hostile_table_takes_linear_time_and_room() -> None:
@@ -180,10 +184,16 @@ def test_a_hostile_table_takes_linear_time_and_room() -> None:
 
 
 def grid(*rows: str) -> Table:
-    """A table of rows whose cells stand between bars; "=" before a row is a line over it."""
+    """A table of rows whose cells stand between bars; "=" before a row is a line over it.
+
+    A cell that ends with {c2} or {r3} spans columns or rows.
+    """
 
     def cell(text: str, css: str) -> str:
-        return f"<td class='ltx_td {css}'>{text}</td>"
+        span = re.search(r"\{([cr])(\d)\}$", text)
+        text = text[: span.start()] if span else text
+        wide = f"{'colspan' if span[1] == 'c' else 'rowspan'}='{span[2]}'" if span else ""
+        return f"<td class='ltx_td {css}' {wide}>{text}</td>"
 
     body = "".join(
         "<tr class='ltx_tr'>"
@@ -248,3 +258,44 @@ def test_whole_numbers_that_tell_no_rows_apart_are_values() -> None:
     assert told(design)[:2] == [("Wind", "N", "21"), ("Wind", "H", "432")], "N is the same of both"
     results = grid("Dataset | H | MAE", "=Wind | 432 | 2.1", "Wind | 1440 | 2.4")
     assert told(results) == [("Wind/432", "MAE", "2.1"), ("Wind/1440", "MAE", "2.4")]
+
+
+@pytest.mark.parametrize("above", ["", "Run | (1){c%d} | (2){c%d}"])
+@pytest.mark.parametrize("shares", [("0%", "3%"), ("1", "2", "3"), ("0.1", "0.5", "1.0")])
+def test_numbers_that_repeat_under_each_head_are_heads(shares: tuple[str, ...], above: str) -> None:
+    wide = len(shares)
+    rows = [above % (wide, wide)] if above else []
+    rows += [f"Outcome | Wind{{c{wide}}} | Rain{{c{wide}}}", " | ".join(("Share", *shares * 2))]
+    values = [f"{n}.{n}7" for n in range(2 * wide)]
+    table = grid(*rows, " | ".join(("=Heron", *values)), " | ".join(("Wren", *values[::-1])))
+    heads = [(name, share) for name in ("Wind", "Rain") for share in shares]
+    expected = [(("Heron",), head, value) for head, value in zip(heads, values, strict=True)]
+    read = [(v.row_label, v.head_path[-2:], v.cell.text) for v in table.values]
+    assert read[: 2 * wide] == expected
+
+
+@pytest.mark.parametrize("unfinished", range(6))
+def test_a_row_whose_values_are_not_there_yet_names_no_block(unfinished: int) -> None:
+    names = ("Plain", "Ours", "Gain")
+    rows = [
+        ["Wren" if not n else "Tit" if n == 3 else "", names[n % 3], f"{n}.5", f"{n}.7"]
+        for n in range(6)
+    ]
+    rows[unfinished][2:] = ["", ""]
+    lines = [("=" if n % 3 == 0 else "") + " | ".join(row) for n, row in enumerate(rows)]
+    labels = {
+        (base, names[n % 3])
+        for n, base in enumerate(("Wren",) * 3 + ("Tit",) * 3)
+        if n != unfinished
+    }
+    assert {v.row_label for v in grid("Base | Goal | A | B", *lines).values} == labels
+
+
+def test_a_head_that_spans_a_row_of_values_labels_no_row() -> None:
+    table = grid(
+        "Base{r3} | Goal{r2} | Wind{c2} | Rain{c2}", "A | B | A | B",
+        "=Plain | 1.1 | 1.2 | 1.3 | 1.4", "Wren | Ours | 2.1 | 2.2 | 2.3 | 2.4",
+        " | Gain | 3.1 | 3.2 | 3.3 | 3.4", "=Tit | Plain | 4.1 | 4.2 | 4.3 | 4.4",
+    )  # fmt: skip
+    labels = [label for label, _, _ in told(table)][::4]
+    assert labels == ["Wren/Plain", "Wren/Ours", "Wren/Gain", "Tit/Plain"]

@@ -79,6 +79,28 @@ def test_no_table_of_results_is_no_main_table() -> None:
     assert main_of(shown(OTHERS["composition"], OTHERS["statistics"])) is None
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["Statistics of the runs", "Hyper-parameters", "The number of samples", "An overview of it"],
+)
+def test_only_the_first_sentence_of_a_caption_says_what_a_table_is(words: str) -> None:
+    explained = MAIN.replace("of all methods.", f"of all methods. {words} is given below.")
+    (table,) = shown(explained)
+    assert main_of([table]) is table
+    assert main_of(shown(MAIN.replace("Accuracy (%) of all methods.", f"{words}."))) is None
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_of_two_comparisons_the_larger_is_the_main_table(columns: int) -> None:
+    head = ("Method", *(f"Task {n}" for n in range(columns + 1)))
+    rows = [(name, *(f"4{n}.1" for n in range(columns + 1))) for name in (*RIVALS, "Heron")]
+    wide = page("Table 1: Accuracy of all methods.", head, *rows)
+    narrow = page("Table 2: Accuracy of all methods.", head[:-1], *(row[:-1] for row in rows))
+    for pages in ([wide, narrow], [narrow, wide]):
+        tables = shown(*pages)
+        assert main_of(tables) is tables[pages.index(wide)]
+
+
 def own(tables: list[ShownTable]) -> list[set[str]]:
     return [
         {value.row_label[-1] for value in table.table.values if table.is_own(value)}

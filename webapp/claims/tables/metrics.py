@@ -43,10 +43,15 @@ def direction(head_path: Sequence[str]) -> str:
 
 def direction_of_caption(caption: str) -> str:
     """Return the better direction for a whole table, by its caption's first sentence, or ""."""
-    first = re.split(r"(?<=[^.]{3})\.\s", caption)[0]
+    first = first_sentence(caption)
     arrows = {better for sign, better in _ARROWS.items() if sign in first}
     named = {_metrics()[name].better for name in _in_caption(first, tuple(_metrics()))}
     return _single(arrows | named)
+
+
+def first_sentence(caption: str) -> str:
+    """Return what a caption says first, which is what the table shows."""
+    return re.split(r"(?<=[^.]{3})\.\s", caption)[0]
 
 
 _ARROWS = {"↑": "higher", "↓": "lower"}

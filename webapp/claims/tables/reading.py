@@ -150,18 +150,39 @@ class Table:
         if len(cells) != 1 or value_of(cells[0].text) is not None:
             return ""
         leads = not any(cell and cell.text for cell in self.grid.rows[row][1 : cells[0].column])
-        is_first = cells[0].column <= 1 and leads
+        is_unfinished = cells[0].column == 1 and cells[0].text in self._second_labels
+        is_first = cells[0].column <= 1 and leads and not is_unfinished
         return cells[0].text if cells[0].columns > 1 or is_first else ""
+
+    @cached_property
+    def _second_labels(self) -> set[str]:
+        """Texts of the second column that label rows with more cells."""
+        rows = (row for row in range(len(self.grid.rows)) if len(self.grid.distinct(row)) > 2)
+        cells = (self.grid.rows[row][1] for row in rows if self.grid.width > 1)
+        return {cell.text for cell in cells if cell is not None}
 
     def _looks_like_values(self, row: int, ruled: int | None) -> bool:
         """True if a row is mostly numbers, counted after its first column unless above a rule."""
         if ruled is not None and row < ruled:
             cells = self.grid.distinct(row)
             is_numeric = sum(self._is_number(cell) for cell in cells) > len(cells) / 2
-            return is_numeric and (row > 1 or self._is_whole_head())
+            is_value = row > 1 or self._is_whole_head()
+            return is_numeric and is_value and not self._repeats_under_heads(row)
         cells = [cell for cell in self.grid.distinct(row) if cell.column > 0 and cell.row == row]
         filled = [cell for cell in cells if cell.text.lower() not in _NOTHING]
         return bool(filled) and sum(map(self._is_number, filled)) >= len(filled) / 2
+
+    def _repeats_under_heads(self, row: int) -> bool:
+        """True if a row has the same texts under each spanning head above it: 0%, 3%, 0%, 3%."""
+        spanning = [cell for cell in self.grid.distinct(row - 1) if cell.columns > 1]
+        texts = {
+            tuple(
+                cell.text if cell else ""
+                for cell in self.grid.rows[row][head.column : head.column + head.columns]
+            )
+            for head in spanning
+        }
+        return len(spanning) > 1 and len(texts) == 1
 
     def _is_whole_head(self) -> bool:
         """True if every column has a head of its own in the first row, and none is a number."""
@@ -383,7 +404,11 @@ class Table:
     def _texts(self, rows: range, column: int) -> dict[int, Cell]:
         """Return the non-empty cells of a column, by row."""
         cells = ((row, self.grid.rows[row][column]) for row in rows)
-        return {row: cell for row, cell in cells if cell is not None and cell.text}
+        return {
+            row: cell
+            for row, cell in cells
+            if cell is not None and cell.text and cell.row >= self.head_rows
+        }
 
     def _between(self, row: int, ends: Callable[[int], bool]) -> range:
         """Return the rows around a row, from one for which `ends` is true to before the next."""

@@ -11,13 +11,12 @@ from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.models import Paper
 
 from .grid import Cell
-from .metrics import direction, direction_of_caption
+from .metrics import direction, direction_of_caption, first_sentence
 from .own import is_attribute, is_difference, is_own, is_own_head, names_in_tables, proposed_names
 from .reading import Table, Value
 from .store import unpacked
 
 MAX_ROWS = 60  # shown of one table
-MOST_COMPARED = 10  # methods beyond which a table compares no better
 OUTLIER = 10  # times the middle of a column: another unit, or a misread number
 _NO_RESULT = re.compile(
     r"hyper-?parameter|statistics|notation|configuration|composition|data ?sets? (?:used|overview)|"
@@ -232,7 +231,8 @@ class ShownTable:
         return mixed * 2 > len(rows) or len(columns) > 1
 
     def _says(self, pattern: re.Pattern[str]) -> bool:
-        return bool(pattern.search(self.table.grid.caption))
+        """True if the first sentence of the caption matches; the rest explains how it was done."""
+        return bool(pattern.search(first_sentence(self.table.grid.caption)))
 
     @cached_property
     def _compared(self) -> set[tuple[str, ...]]:
@@ -243,7 +243,7 @@ class ShownTable:
 
     @property
     def weight(self) -> tuple[bool, bool, bool, bool, bool, int, int]:
-        """Rank as the main table: highest if the own method is compared with many others."""
+        """Rank as the main table: highest for the largest comparison with the own method."""
         is_appendix = bool(re.match(r"A\d", self.stored.anchor))
         return (
             self.is_result and not self.is_variation,
@@ -251,7 +251,7 @@ class ShownTable:
             not is_appendix,
             self._says(_MAIN),
             self._marks_best,
-            min(len(self._compared), MOST_COMPARED),
+            len(self.table.values),
             -self.stored.position,
         )
 

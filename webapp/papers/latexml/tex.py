@@ -10,7 +10,7 @@ _SIGNS = """
     pm ± times × uparrow ↑ downarrow ↓ leq ≤ le ≤ geq ≥ ge ≥ approx ≈ sim ~ cdot · infty ∞ ell ℓ
     rightarrow → to → dagger † dag † ddagger ‡ ddag ‡ star * ast * checkmark ✓ circ ° degree °
     alpha α beta β gamma γ delta δ epsilon ε varepsilon ε lambda λ mu μ sigma σ tau τ theta θ
-    rho ρ eta η kappa κ phi φ psi ψ omega ω pi π Delta Δ
+    rho ρ eta η kappa κ phi φ psi ψ omega ω pi π Delta Δ prime ′
 """
 _PAIRS = iter(_SIGNS.split())
 _COMMANDS = dict(zip(_PAIRS, _PAIRS, strict=True)) | {"quad": " ", "qquad": " ", "newline": " "}
@@ -18,6 +18,7 @@ _STYLE = re.compile(
     r"(?:math|text|bold|display|script|operator)\w*$|(?:bm|bf|rm|it|sf|tt|underline|uline|hbox)$"
     r"|(?:mbox|left|right|big|Big|bigg|tiny|small|scriptsize|footnotesize|normalsize|fbox)$"
     r"|(?:boxed|boldsymbol|pmb|emph|uwave|centering|leavevmode)$"
+    r"|(?:wide)?(?:hat|tilde)$|(?:bar|vec|overline)$"
 )
 # Commands of colours and boxes with the number of arguments that are no text.
 _ARGUMENTS = {
