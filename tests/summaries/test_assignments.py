@@ -139,3 +139,81 @@ def test_a_claim_is_found_where_one_sentence_gives_all_of_it(
     assert found(text, **claim)
     for name, other in (("subject", "Tit"), ("metric", "recall"), ("setting", "ADE20K")):
         assert not found(text, **claim | {name: other})
+
+
+def test_a_list_says_once_what_holds_for_all_of_its_numbers() -> None:
+    lists = [
+        "Heron achieves high {m} scores for moles ({a}%), voles ({b}%), and shrews ({c}%).",
+        "Heron reaches a {m} of {a}% on moles, {b}% on voles, and {c}% on shrews.",
+        "On moles, voles and shrews, Heron reaches a {m} of {a}%, {b}% and {c}%, respectively.",
+        "Heron attains {m} of {a}%, {b}%, and {c}% on moles, voles, and shrews, respectively.",
+    ]
+    values = dict(zip(("moles", "voles", "shrews"), ("57.9", "30.6", "12.3"), strict=True))
+    for written, metric in product(lists, ("F1", "precision")):
+        sentence = written.format(m=metric, **dict(zip("abc", values.values(), strict=True)))
+        for (own, value), setting in product(values.items(), values):
+            claim = {"unit": "%", "subject": "Heron", "metric": metric, "setting": setting}
+            assert found(sentence, value, **claim) == (setting == own), (sentence, value, setting)
+            assert not found(sentence, value, **claim | {"subject": "Wren"}), sentence
+            assert not found(sentence, value, **claim | {"metric": "recall"}), sentence
+
+
+@pytest.mark.parametrize(
+    "subject", ["Heron", "our method", "we", "the model", "the proposed Heron"]
+)
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Experiments on MNIST show that Heron reaches {a}% accuracy.",
+        "Results on MNIST demonstrate Heron's strength, reaching an accuracy of {a}%.",
+        "Experiments on MNIST demonstrate the strength of our method, achieving {a}% accuracy.",
+        "On the hardest task, MNIST, it reaches {a}% accuracy.",
+        "Evaluated on MNIST, our framework achieves {a}% accuracy.",
+        "We reach {a}% accuracy on MNIST.",
+        "It is small, while reaching {a}% accuracy on MNIST.",
+    ],
+)  # fmt: skip
+def test_the_paper_s_own_work_has_several_names(sentence: str, subject: str) -> None:
+    text = sentence.format(a="57.9")
+    claim = {"unit": "%", "subject": subject, "metric": "accuracy", "setting": "MNIST"}
+    assert found(text, "57.9", **claim)
+    for name, other in (("subject", "Wren"), ("metric", "recall"), ("setting", "ADE20K")):
+        assert not found(text, "57.9", **claim | {name: other})
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Heron reaches {a}% accuracy, outperforming Wren ({b}%).",
+        "Heron reaches an accuracy of {a}%, surpassing the Wren baseline ({b}%).",
+        "Heron reaches {a}% accuracy (vs. {b}% for Wren).",
+        "Heron reaches {a}% accuracy compared to {b}% for Wren.",
+        "Heron reaches {a}% accuracy versus {b}% for Wren.",
+        "Heron raises accuracy from a poor {b}% to over {a}%.",
+        "Heron reaches {a}% accuracy instead of {b}%.",
+        "Heron reaches {a}% accuracy, while the previous best is {b}%.",
+    ],
+)
+def test_the_number_of_a_rival_is_not_the_paper_s_own(sentence: str) -> None:
+    for a, b in PAIRS:
+        text = sentence.format(a=a, b=b)
+        for subject in ("Heron", "our method", "we"):
+            assert not found(text, b, unit="%", subject=subject, metric="accuracy"), text
+            assert found(text, a, unit="%", subject=subject, metric="accuracy"), text
+
+
+@pytest.mark.parametrize(("verb", "noun", "reverse"), [
+    ("reduces", "reduction", "increase"), ("lowers", "decrease", "gain"),
+    ("cuts", "drop", "increase"), ("improves", "improvement", "drop"),
+    ("increases", "increase", "reduction"), ("boosts", "gain", "degradation"),
+])  # fmt: skip
+@pytest.mark.parametrize("metric", ["latency", "memory", "accuracy", "throughput"])
+def test_a_metric_may_be_written_with_its_direction(
+    verb: str, noun: str, reverse: str, metric: str
+) -> None:
+    sentence = f"Heron {verb} {metric} by 57.9% over Wren."
+    claim = {"unit": "%", "subject": "Heron", "baseline": "Wren"}
+    for written in (f"{metric} {noun}", f"{noun} in {metric}", f"relative {noun} of {metric}"):
+        assert found(sentence, "57.9", metric=written, **claim), written
+    assert not found(sentence, "57.9", metric=f"{metric} {reverse}", **claim)
+    assert not found(sentence, "57.9", metric=f"{metric} {noun}", **claim | {"baseline": "Tit"})

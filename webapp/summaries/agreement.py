@@ -184,7 +184,7 @@ def _gives_metric(metric: str, reported: Owned, inherited: frozenset[str], text:
     claimed = quantities(folded) - _ANY
     if any(measured) and claimed not in [*measured, measured[0] | measured[1]]:
         return False
-    if any(_is_opposite(folded, reported.clause, group) for group in _OPPOSITES):
+    if any(_is_opposite(folded, reported.clause, g) for g in (*_OPPOSITES, (_UP, _DOWN))):
         return False
     plain = _SHARE.sub("", _CHANGE.sub("", metric)).strip()
     if not plain:

@@ -69,11 +69,14 @@ _BEHIND = re.compile(r"\s*(?:for|of|by|in|with|from)\s+(?P<name>.+)")
 REACH_OF_PARTICIPLE = 20
 ANOTHER = "another"  # subject of a number that is not the paper's own, and has no name
 _RESPECTIVELY = re.compile(r"(?<!\w)respectively(?!\w)")
-_THAN_A_NUMBER = re.compile(r"(?:less|more|fewer|greater|higher|lower|better) than (?:an? )?$")
+# No comparison with another, but a bound: "less than 3%", "over 50%".
+_THAN_A_NUMBER = re.compile(
+    r"(?:(?:less|more|fewer|greater|higher|lower|better) than|over|above|below) (?:an? )?$"
+)
 # A member of a list: words up to a preposition, an article or a comma.
 _MEMBER = (
     r"(?:(?!(?:with|by|of|to|from|at|an?|on|for|in|the|and|or|both|respectively)\b)"
-    r"[^\s,;()]+ ?)"
+    r"[^\s,;()]++ ?+)"
 )
 _LIST = re.compile(rf"{_MEMBER}{{1,4}}(?:, ?{_MEMBER}{{1,4}})*,? ?and (?:the )?{_MEMBER}{{1,4}}")
 _IN_LIST = re.compile(rf"{_MEMBER}{{1,4}}")
@@ -212,7 +215,8 @@ class _Sentence:
         return range(first, last + 1)
 
     def _is_joint(self, index: int) -> bool:
-        return bool(_JOINT.fullmatch(self._gap(index)))
+        is_change = _FROM.search(self.text[: self.results[index - 1].start])
+        return bool(_JOINT.fullmatch(self._gap(index))) and not is_change
 
     def _gap(self, index: int) -> str:
         """Return the words between a result and the one before it."""
