@@ -25,6 +25,7 @@ from webapp.summaries.html_text import sections_of_html
 from webapp.summaries.models import Claim, Summary
 from webapp.summaries.paper_text import PaperText
 from webapp.summaries.passages import Passages
+from webapp.summaries.render import render_line
 from webapp.summaries.summarise import summarise
 from webapp.ui import markup
 
@@ -553,3 +554,10 @@ def test_a_formula_in_a_chinese_sentence_finds_its_passage() -> None:
     assert passages.passage("该方法的复杂度为 $O(n \\log n)$，即 KV 更少。") == ""
     statement = "Ours 的复杂度为 $O(n\\log n)$。"
     assert passages.passage(statement) == "Ours costs $O(n \\log n)$ of them."
+
+
+@pytest.mark.parametrize("name", ["Llama-3-8B", "Qwen2.5-7B-Instruct", "GPT-4o", "ViT-B-16"])
+def test_a_number_within_a_name_is_not_marked(name: str) -> None:
+    for text in (f"It is faster on {name}.", f"在{name}上更快。"):
+        assert "unverified" not in render_line(text, lambda _: False), text
+    assert render_line(f"{name} has 8B and 3-5 layers.", lambda _: False).count("<mark") == 3

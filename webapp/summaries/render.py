@@ -135,7 +135,11 @@ _MARKDOWN = MarkdownIt("zero", {"html": False}).enable(["emphasis", "backticks",
 _FORMULA = re.compile(r"\$\$?([^$\n]{1,1000})\$\$?|\\\((.{1,1000}?)\\\)")
 _KEEP, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"  # private use: stripped from the input
 _PRIVATE = re.compile(f"[{_KEEP}{_OPEN}{_CLOSE}\x00-\x08\x0b-\x1f]")
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^])(?<![A-Za-z]-)\d+(?:[.,]\d+)*(?:[KMB](?!\w))?")
+# A number; one within a name, such as Llama-3-8B, is none.
+_NUMBER = re.compile(
+    r"(?P<name>(?<![A-Za-z0-9_-])[A-Za-z][A-Za-z0-9_.]*(?:-[A-Za-z0-9_.]*[A-Za-z0-9_])+)"
+    r"|(?<![A-Za-z0-9_.^])(?<![A-Za-z]-)\d+(?:[.,]\d+)*(?:[KMB](?!\w))?"
+)
 _MISSING = '<mark class="unverified" title="This number was not found in the text">'
 
 
@@ -146,20 +150,24 @@ def render_line(text: str, stands: Callable[[str], bool] = lambda _: True) -> st
     def set_aside(match: re.Match[str]) -> str:
         source = match[1] or match[2]
         html = sanitise(mathml(source) or f'<code class="tex">{escape(match[0])}</code>')
-        missing = any(not stands(n) for n in _NUMBER.findall(source))
+        missing = any(not stands(n[0]) for n in _NUMBER.finditer(source) if not n["name"])
         formulas.append(f"{_MISSING}{html}</mark>" if missing else html)
         return _KEEP
 
     text = _FORMULA.sub(set_aside, _PRIVATE.sub("", text)[:MAX_LINE])
-    text = _NUMBER.sub(lambda m: m[0] if stands(m[0]) else f"{_OPEN}{m[0]}{_CLOSE}", text)
+    text = _each_number(text, lambda n: n if stands(n) else f"{_OPEN}{n}{_CLOSE}")
     html = str(_CLEANER.clean(_MARKDOWN.renderInline(text)))
     html = html.replace(_OPEN, _MISSING).replace(_CLOSE, "</mark>")
     return re.sub(_KEEP, lambda _: formulas.pop(0), html)
 
 
+def _each_number(text: str, written: Callable[[str], str]) -> str:
+    return _NUMBER.sub(lambda match: match[0] if match["name"] else written(match[0]), text)
+
+
 def plain_line(text: str, stands: Callable[[str], bool] = lambda _: True) -> str:
     """`text` without Markdown; numbers for which `stands` is false get "[unverified]"."""
-    text = _NUMBER.sub(lambda m: m[0] if stands(m[0]) else f"{m[0]} [unverified]", text[:MAX_LINE])
+    text = _each_number(text[:MAX_LINE], lambda n: n if stands(n) else f"{n} [unverified]")
     return " ".join(re.sub(r"\*\*|__|`", "", _PRIVATE.sub("", text)).split())
 
 

@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
@@ -20,6 +22,18 @@ ALL = ("redis-server", "assay-web", "assay-site", "assay-bulk", "assay-beat")
 def everything_runs(house: House) -> bool:
     # gunicorn and the worker that builds digests have a process of their own below them.
     return [len(house.children(word)) for word in ALL] == [1, 2, 1, 2, 1]
+
+
+MOST_PROCESSES, MOST_MEMORY = 9, 400e6  # at rest, with one web process and no bench worker
+
+
+def is_light(house: House) -> bool:
+    """True if all processes are few, and take little memory (proportional shares)."""
+    family = [psutil.Process(pid) for pid in processes_of(house.data)]
+    with suppress(psutil.NoSuchProcess):
+        memory = sum(process.memory_full_info().pss for process in family)
+        return len(family) <= MOST_PROCESSES and memory <= MOST_MEMORY
+    return False
 
 
 def ready(house: House) -> bool:
@@ -66,6 +80,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert house.address in second.stderr
 
             wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+            wait_for(lambda: is_light(house), START_SECONDS, "little memory at rest")
             for pid in house.children("assay-"):  # forks keep nothing of the supervisor's
                 open_files = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
                 assert not {one for one in open_files if one.endswith(("up.lock", ".log"))}
