@@ -416,3 +416,13 @@ def test_a_row_links_to_the_authors_code(client):
     entry.paper.comment = "Code: https://github.com/ada/lindqvist"
     entry.paper.save()
     assert 'href="https://github.com/ada/lindqvist"' in text(client.get("/"))
+
+
+def test_closeness_is_no_keyword_to_narrow_by(client):
+    announce(MONDAY, *(paper(number, f"On sparse attention {number}") for number in range(4)))
+    build([MONDAY])
+    page = text(client.get("/"))
+    narrow = page.partition('id="narrow"')[2]
+    assert "keyword=" in narrow
+    assert "learned" not in narrow
+    assert "close to" not in narrow

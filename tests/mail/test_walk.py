@@ -31,7 +31,7 @@ WORDS = {
     "zh-hans": {
         "link": "有新结果时发邮件给我",
         "asked": "已订阅：有新内容时会发邮件给你。",
-        "confirm": "确认你的邮箱地址",
+        "confirm": "确认你的邮箱",
         "confirmed": "邮件将发送至 reader@home.example。",
         "subject": "“tuesday sparse”：1 篇论文",
         "often": "每天",

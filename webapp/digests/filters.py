@@ -10,6 +10,7 @@ from django.http import QueryDict
 
 from webapp.digests.models import DigestEntry
 from webapp.digests.scoring.terms import MAX_REGEX, keyword_name
+from webapp.learning.preferences import LEARNED
 from webapp.papers.models import AnnounceType
 
 ORDERS = {"score": "Score", "new": "Newest first", "title": "Title"}
@@ -20,7 +21,7 @@ FACETS: dict[str, tuple[str, Callable[[DigestEntry], Iterable[str]]]] = {
     "type": ("Announced as", lambda entry: {entry.announce_type}),
     "keyword": ("Keyword", lambda entry: entry.matched_keywords),
 }
-PATTERN = "/"  # begins a regular expression, which no facet offers
+NOT_OFFERED = ("/", LEARNED)  # begin a regular expression, and closeness, in place of a keyword
 MAX_OPTIONS = 12  # of one facet
 MAX_VALUE = MAX_REGEX + 2  # characters, of the longest keyword with its slashes
 
@@ -78,7 +79,7 @@ def facets(
     made = []
     for field, (label, has) in FACETS.items():
         values = (value for entry in entries for value in has(entry))
-        counts = Counter(value for value in values if not value.startswith(PATTERN))
+        counts = Counter(value for value in values if not value.startswith(NOT_OFFERED))
         chosen = getattr(filters, field)
         if chosen and chosen not in counts:
             counts[chosen] = 0

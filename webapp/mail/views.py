@@ -38,7 +38,7 @@ CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, an
 class DeliveryForm(forms.Form):
     """A profile or a search, and how often."""
 
-    profile = forms.ModelChoiceField(Profile.objects.none(), required=False, empty_label="None")
+    profile = forms.ModelChoiceField(Profile.objects.none(), required=False, empty_label="–")
     q = forms.CharField(
         max_length=400,
         required=False,
