@@ -114,7 +114,7 @@ def test_a_number_that_the_rules_missed_is_added(client: Client, paper: Paper, a
     Paper.objects.update(abstract=f"We propose Heron. {missed}. It reduces memory by 4.2x.")
     computed = "It reduces memory by 4.2x."
     assert shown_quotes() == [computed]
-    assert "A number is missing?" in page(client)
+    assert "Missing a number?" in page(client)
     shown = correct(client, "quote", "", value="has 12  layers", add="yes")
     assert shown_quotes() == ["has 12 layers", computed]  # in the abstract's order
     assert "Added: “has 12 layers”" in shown
