@@ -186,7 +186,7 @@ class ZoteroServer:
                 answer = self._request(verb, path, **sent)
             except httpx2.HTTPError as error:
                 raise ZoteroError(gettext("Zotero could not be reached: %s") % error) from error
-            delay = answer.headers.get("backoff") or answer.headers.get("retry-after", "0")
+            delay = answer.headers.get("backoff") or answer.headers.get("retry-after") or "0"
             pause = retry_after(delay)
             self._not_before = time.monotonic() + (1.0 if pause is None else pause)
             if answer.status_code not in {429, 503}:

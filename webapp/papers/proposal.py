@@ -82,7 +82,7 @@ def informative_sentence(abstract: str, title: str = "") -> str:
     several. Without any it is the second sentence, because the first states common knowledge.
     """
     sentences = SENTENCE_END.split(abstract.strip())
-    return min(enumerate(sentences), key=lambda numbered: _rank(*numbered, title))[1]
+    return min(enumerate(sentences), key=lambda numbered: _rank(numbered[0], numbered[1], title))[1]
 
 
 def _rank(number: int, sentence: str, title: str) -> int:

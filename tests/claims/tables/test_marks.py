@@ -198,7 +198,7 @@ def test_a_number_that_a_colour_runs_into_is_none(run: str) -> None:
 )
 @pytest.mark.parametrize("label", ["Wren", "wren (ours)", "GreenNet", "GPT-4", "R@1", "no RL"])
 def test_no_word_behind_an_unknown_colour_is_lost(command: str, argument: str, label: str) -> None:
-    """Where it is not sure where the name of the colour ends, it stays with the word."""
+    """If the end of the colour's name is not sure, the name stays with the word."""
     error = f"<span class='ltx_ERROR undefined'>\\{command}</span>{argument}"
     for written in (f"{error}{label}", f"{error} {label}", f"{error}<b>{label}</b>"):
         read = grid("M | A", f"={written} | 1.0").values[0].row_label[0]
