@@ -126,12 +126,11 @@ def resolved(series: Sequence[protocol.Series], claims: Sequence[Claim], confide
         answer = claim.answer
         if answer is None or claim.value is None or answer.quantity != "ratio" or answer.against:
             continue
-        points = [p for one in series if one.name == answer.series for p in one.points]
-        points = [p for p in points if p.variant == answer.variant]
-        points = [p for p in points if answer.x is None or p.x == answer.x]
-        if points and points[-1].ratio is not None and points[-1].ratio.runs:
-            interval = geometric_interval(points[-1].ratio.runs, confidence=confidence)
-            if claim.holds(interval.low, interval.high) is None:
+        named = (one for one in series if one.name == answer.series)
+        points = (one.point_of(answer.variant, answer.x) for one in named)
+        for ratio in (point.ratio for point in points if point and point.ratio):
+            interval = geometric_interval(ratio.runs, confidence=confidence) if ratio.runs else None
+            if interval and claim.holds(interval.low, interval.high) is None:
                 return False
     return True
 

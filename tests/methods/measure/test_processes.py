@@ -11,7 +11,7 @@ import pytest
 
 from methods.context import Context
 from methods.measure import processes
-from methods.measure.statistics import exact_point, point
+from methods.measure.statistics import exact_point, point, point_of_runs
 from methods.params import TimedParams
 from methods.protocol import Axis, CheckResult, Failed, Flag, Log, Progress, Result, Series, Variant
 from methods.spec import Answer, Claim, Comparable
@@ -124,6 +124,20 @@ def test_measuring_goes_on_until_a_claim_s_own_margin_is_resolved(monkeypatch) -
     assert measured(monkeypatch, ratios, asked)[0].processes == 20
     clear = [(1.12 + 0.01 * (-1) ** n,) for n in range(20)]
     assert measured(monkeypatch, clear, asked)[0].processes == 5
+
+
+@pytest.mark.parametrize("order", [(1.0, 2.0), (2.0, 1.0)])
+def test_the_largest_x_answers_a_claim_in_whatever_order_it_was_measured(order) -> None:
+    """At 2 it is decided that 1.1 times holds, at 1 it is not."""
+    answer = Answer(benchmark="speed", series="s", variant="v0", quantity="ratio")
+    same = {"metric": "m", "comparable": Comparable.SAME, "answer": answer}
+    ratios = {1.0: (1.02, 1.12, 1.05, 1.1, 1.08), 2.0: (1.3, 1.31, 1.3, 1.29, 1.3)}
+    points = tuple(
+        point_of_runs("v0", x, [1.0], [1.0] * 5, ratios[x], of="processes") for x in order
+    )
+    series = told(1.0)[0].model_copy(update={"points": points})
+    claim = Claim(id="c", text="t", value=1.1, **same)
+    assert processes.resolved([series], [claim], 0.99)
 
 
 def test_measuring_goes_on_while_any_ratio_is_wide(monkeypatch) -> None:
