@@ -93,7 +93,7 @@ def _identifier(text: str) -> str:
 
 
 ACTING = {"keep", "run", "cancel"}  # tools that change something
-SENTENCE = 170  # characters of a paper's sentence in a list
+SENTENCE = 150  # characters of a paper's sentence in a list
 ABSTRACT = 1_600  # of one paper's abstract
 CLAIMS = 6  # of a summary
 SERIES, POINTS = 2, 3  # of a run; the points of a series' largest x
@@ -371,7 +371,7 @@ def _why(matches: list[Answer]) -> str:
         for match in matches
         if match["points"] > 0
     ]
-    return _cut(", ".join(reasons), 120)
+    return _cut(", ".join(reasons), 100)
 
 
 def _library_paper(item: Answer) -> Answer:
