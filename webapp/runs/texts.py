@@ -7,14 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext, gettext_lazy
 
 from methods import registry
 from methods.protocol import Series
 from webapp.ui.language import current_language
 
 _NAMED = re.compile(r"\{(\w[^}]*)\}")  # words that a run puts into a text: `{words}`
-_FLAG_LABELS = {"stolen time": gettext_noop("CPU taken by other VMs")}
+_FLAG_LABELS = {"stolen time": gettext_lazy("CPU taken by other VMs")}
 _Patterns = tuple[tuple[re.Pattern[str], list[str], str], ...]
 
 
@@ -52,7 +52,7 @@ def in_language(series: Series) -> Series:
 
 def flag_label(flag: str) -> str:
     """The name that pages give a doubt about a measurement."""
-    return gettext(_FLAG_LABELS.get(flag, flag))
+    return str(_FLAG_LABELS.get(flag) or gettext(flag))
 
 
 @cache

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from django.conf import settings
 
 from benchmarks.figures import arguments
 from methods.measure.processes import MOST, confidence_at
@@ -167,6 +168,7 @@ def print_verdicts(charts: int) -> None:
 def main() -> None:
     """Print the tables as they stand in docs/measuring.md."""
     charts = arguments(__doc__, charts=1000).parse_args().charts
+    settings.configure(USE_I18N=False)  # the site's words for verdicts, in English
     print_verdicts(charts)
     print()
     cases = [(1, False), (1, True), (12, True)]
