@@ -30,8 +30,8 @@ class Request(CeleryRequest):
         if self.acknowledged:
             return
         try:
-            self.on_ack(log, ())
-        except tuple(self.connection_errors) as error:
+            self._on_ack(log, ())  # type: ignore[attr-defined] # the stubs lack it
+        except self._connection_errors as error:  # type: ignore[attr-defined]
             log.warning("Message %s was not acknowledged, connecting again: %s", self.id, error)
             if loop := get_event_loop():
                 loop.call_soon(_raise, error)

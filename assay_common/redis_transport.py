@@ -22,24 +22,12 @@ MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError,
 log = logging.getLogger(__name__)
 
 
-class QoS(redis.QoS):
-    """Remembers the message that was taken last, to reject it if it is malformed."""
-
-    last_tag: str | None = None
-
-    def append(self, message: Any, delivery_tag: str) -> None:
-        """Count the message as taken, and not yet acknowledged."""
-        super().append(message, delivery_tag)
-        self.last_tag = delivery_tag
-
-
 class Channel(redis.Channel):
     """Logs and drops malformed messages: not JSON, a list, a header of a wrong type.
 
     kombu and Celery would raise out of the worker's loop, which ends the worker.
     """
 
-    QoS = QoS
     # kombu's types lack them.
     _in_poll: Any
     _brpop_read: Callable[[], object]
@@ -52,24 +40,18 @@ class Channel(redis.Channel):
         }
 
     def _drop_malformed(self, handler: Callable[[], object]) -> object:
-        qos: Any = self.qos
-        qos.last_tag = None
+        held = set(self.qos._delivered or ())
         try:
             return handler()
         except MALFORMED as error:
             log.warning("Malformed message dropped: %s: %.200s", type(error).__name__, error)
             # Unless it is rejected, it counts against the prefetch limit for ever.
-            if qos.last_tag:
-                self.basic_reject(qos.last_tag, requeue=False)
+            for tag in set(self.qos._delivered or ()) - held:
+                self.basic_reject(tag, requeue=False)
             return None
 
     def close(self) -> None:
-        """Close without waiting for a message any longer.
-
-        No public hook serves: kombu's own close waits for its poll, and where Redis is gone it ends
-        half-way. With that repeated and `brpop_timeout` at two seconds, workers took no message for
-        two minutes after Redis was killed (`tests.faults.storm`, on a busy machine).
-        """
+        """Close without waiting for a message any longer."""
         if self._in_poll and (line := self._in_poll._sock):
             # Redis ends a half-closed connection, after sending what it has popped for it.
             with suppress(OSError):
