@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -19,12 +18,14 @@ import psycopg
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
 
-from tests import forking
+from tests import databases, forking
 from tests.processes import ROOT
 from webapp.operate.archive import CACHES, ArchiveError, restore, write
 from webapp.operate.models import Heartbeat
+from webapp.operate.replacing import connected_to
 from webapp.papers.models import Paper
 
 FILL = "import django; django.setup()\nfrom tests.operate import sites\nsites.fill()"
@@ -102,10 +103,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Path]:
     return site, folder / "site.export"
 
 
-@pytest.fixture(autouse=True)
-def _close_lost_connections() -> None:
-    """Close those of threads that ended in earlier tests: each holds the file of SQLite."""
-    gc.collect()
+@pytest.fixture
+def _alone(transactional_db: None, tmp_path: Path) -> Iterator[None]:
+    """Use a file of SQLite that no thread of an earlier test has open: it could not be replaced."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    databases.copy_to(tmp_path / "alone.sqlite3")
+    with connected_to(tmp_path / "alone.sqlite3"):
+        yield
 
 
 def contents(file: Path) -> dict[str, bytes]:
@@ -219,7 +225,7 @@ def nothing_changed() -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_alone")
 def test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing(
     exported: tuple[Site, Path], tmp_path: Path, settings: Any
 ) -> None:
@@ -251,7 +257,7 @@ def test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing(
     assert not (tmp_path / "secret_key").exists()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_alone")
 def test_more_rows_than_were_counted_are_refused_on_the_way(
     exported: tuple[Site, Path], tmp_path: Path
 ) -> None:
