@@ -195,7 +195,7 @@ def test_a_chip_names_quantity_baseline_and_interval_or_shows_no_figure(
     linking.link(Paper.objects.all())
     chips.refresh()
     figures = {one.paper.arxiv_id: one.chips for one in Chips.objects.all()}
-    assert [one["figure"] for one in figures[related.arxiv_id]] == [""]
+    assert related.arxiv_id not in figures, "its mechanism cannot be run here"
     for chip in figures[LONGFORMER]:
         assert chip["figure"] == "" or re.fullmatch(
             r"[\d.]+× faster per call \([\d.]+–[\d.]+\) than Dense causal \(SDPA\) "

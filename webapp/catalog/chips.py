@@ -1,7 +1,4 @@
-"""Chips: the methods that a paper concerns, on its cards.
-
-A chip has a figure only if the paper's own mechanism was measured.
-"""
+"""Chips: on the cards of papers that can be tested here, the mechanism and our figure of it."""
 
 from collections import defaultdict
 
@@ -17,7 +14,7 @@ from webapp.digests.models import DigestEntry
 
 
 def refresh() -> int:
-    """Store the chips of the papers that methods concern; how many papers changed."""
+    """Store the chips of the papers whose mechanism can be run here; how many papers changed."""
     return once("chips", ("methods", "results", "digests"), _refresh, linking.fingerprint())
 
 
@@ -28,8 +25,9 @@ def _refresh() -> tuple[int, bool]:
     links = MethodLink.objects.filter(MethodLink.counting(), Exists(shown), method__in=methods)
     for link in links.order_by("method").select_related("paper"):
         paper_method = PaperMethod(link, methods[link.method])
-        mechanism = paper_method.mechanism
-        figure = paper_method.carried.best_of(mechanism) if mechanism else None
-        chip = {"method": link.method, "name": paper_method.carried.method.title}
+        if (experiment := paper_method.experiment) is None:
+            continue
+        figure = paper_method.carried.best_of(experiment.mechanism)
+        chip = {"method": link.method, "name": experiment.mechanism.title}
         chips[link.paper_id].append(chip | {"figure": figure.text if figure else ""})
     return entries.store_chips(dict(chips)), True

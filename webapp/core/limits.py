@@ -24,7 +24,7 @@ from django.utils.translation import gettext_noop
 from redis import Redis
 from redis.exceptions import RedisError
 
-from assay_common.quantities import duration
+from webapp.core.durations import duration
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 SPANS = {

@@ -265,7 +265,7 @@ def paper_item(
     facts = " · ".join(filter(None, (", ".join(paper.categories), entry.announce_type, number)))
     gist = f"<p>{entry.gist_html}</p>" if entry.gist_html else ""
     methods = ", ".join(method_texts(entry))
-    carried = f"<p>Methods that Assay carries: {escape(methods)}</p>" if methods else ""
+    carried = f"<p>Runnable here: {escape(methods)}</p>" if methods else ""
     quote = entry.quote
     quoted = f"<blockquote>{quote.html}</blockquote>" if quote else ""
     html = (

@@ -107,7 +107,7 @@ def _by_points(entry: DigestEntry) -> list[dict[str, Any]]:
 
 
 def method_texts(entry: DigestEntry) -> list[str]:
-    """The methods that an entry's paper concerns, each with its figure, if one may stand there."""
+    """The mechanism by which an entry's paper can be tested here, with our figure of it."""
     return [
         f"{chip['name']}: {chip['figure']}" if chip.get("figure") else chip["name"]
         for chip in entry.chips

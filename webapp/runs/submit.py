@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from assay_common.text import clean
 from methods import registry
 from methods.spec import InputError
+from webapp.core.durations import span
 from webapp.papers.models import Paper
 from webapp.runs import broker, states
 from webapp.runs.models import OPEN, Device, MethodAccess, Run, State
 from webapp.runs.queries import estimates
 from webapp.runs.states import Writer
-from webapp.runs.times import span
 
 # After which a run of a preset is ended, and what one is taken to need where none has run yet.
 SECONDS = {"quick": 5 * 60, "smoke": 5 * 60, "full": 2 * 3600}

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from assay_common import env
-from assay_common.quantities import duration
 
 LEASE = timedelta(seconds=env.read().lease)  # silence after which a worker is lost
 HEARTBEAT = LEASE / 6  # interval of the workers' heartbeats and of the sweep
@@ -14,8 +13,3 @@ CANCEL = LEASE  # after which an unanswered cancel counts as done
 PAUSE = 3 * HEARTBEAT  # a longer time between two lease checks is a pause of the site
 PROMPT = HEARTBEAT  # a message that took longer was in a backlog
 OVERTIME = 2 * LEASE  # past its limit, after which the site ends a run that its worker has not
-
-
-def span(seconds: float) -> str:
-    """A round duration as text: `5 min`, `2 h`."""
-    return duration(seconds).removesuffix(" 0 s").removesuffix(" 0 min")

@@ -15,13 +15,12 @@ from django.conf import settings
 from django.forms.boundfield import BoundWidget
 from django.utils.translation import gettext, ngettext
 
-from assay_common.quantities import duration
 from methods.spec import OFFERED, PRESETS, Benchmark, Method, ParameterError, ParameterInfo
+from webapp.core.durations import duration, span
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
 from webapp.runs.texts import said
-from webapp.runs.times import span
 
 PREFIX = "set-"  # of parameters' fields, so that none collides with the form's own
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from django.utils.translation import gettext, gettext_noop, ngettext
 
-from assay_common.quantities import duration, number
+from assay_common.quantities import number
 from methods import charts, protocol
 from methods.protocol import Point, Series
 from methods.spec import Benchmark
+from webapp.core.durations import duration
 from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.models import Check, Device, Run, RunFailure, State
 from webapp.runs.queries import QueuePosition, benchmark_of, method_of
@@ -156,9 +157,17 @@ def _waiting_for(where: QueuePosition, *, behind: bool) -> str:
     return gettext("behind another run of yours") if behind else gettext("next in line")
 
 
-def look_of(run: Run, where: QueuePosition | None) -> dict[str, str]:
-    """The tone and icon of a run's state; one that no worker can serve is not simply "waiting"."""
-    tone = "fair" if where and not where.workers else TONES.get(run.state, "waiting")
+def look_of(run: Run, where: QueuePosition | None, series: Sequence[Series] = ()) -> dict[str, str]:
+    """The tone and icon of a run's state.
+
+    A run that no worker can serve is not simply "waiting", nor is one "good" whose every
+    comparison is in doubt.
+    """
+    tone = TONES.get(run.state, "waiting")
+    compared = [point for chart in series for point in chart.points if point.ratio]
+    is_doubtful = bool(compared) and all(point.flags for point in compared)
+    if (where and not where.workers) or (tone == "good" and is_doubtful):
+        tone = "fair"
     return {"tone": tone, "icon": ICONS[tone]}
 
 
@@ -315,7 +324,7 @@ def _doubts(run: Run, series: Sequence[Series]) -> str:
         for flag, count in counts.most_common()
     ]
     result = run.result or {}
-    line = "; ".join(parts) or gettext("none raised")
+    line = gettext("; ").join(parts) or gettext("none raised")
     if why := STOPPED.get(result.get("stopped", "")):
         values = {"number": result.get("processes"), "why": gettext(why)}
         line += gettext(". %(number)s processes, %(why)s") % values

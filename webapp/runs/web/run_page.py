@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Self
 from django.db.models import Max
 from django.utils import timezone
 
-from assay_common.quantities import duration
 from methods.protocol import Environment, MachineState, canonical
+from webapp.core.durations import duration, span
 from webapp.runs.models import Event, Run
 from webapp.runs.queries import (
     Visitor,
@@ -19,7 +19,7 @@ from webapp.runs.queries import (
     queue_position,
 )
 from webapp.runs.texts import in_language, said
-from webapp.runs.times import ALIVE, CANCEL, span
+from webapp.runs.times import ALIVE, CANCEL
 from webapp.runs.web import present
 from webapp.runs.web.present import findings, look_of, title_of, took
 
@@ -41,7 +41,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "where": where,
         "behind_own": behind,
         "standing": title_of(run, where, behind=behind),
-        **look_of(run, where),
+        **look_of(run, where, series),
         "alive": ALIVE.seconds,
         "lease": CANCEL.seconds,
         "took": took(run),

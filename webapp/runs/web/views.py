@@ -19,9 +19,9 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-from assay_common.quantities import duration
 from methods.charts import STYLE
 from methods.spec import PRESETS, Benchmark, Method
+from webapp.core.durations import duration
 from webapp.core.revisions import revision
 from webapp.runs import submit
 from webapp.runs.models import WITH_WORKER, Run, State, Worker
