@@ -244,8 +244,8 @@ def test_the_library_says_how_saves_are_used_and_forgets(client: Client, reader:
     LikedText.objects.create(reader=reader, title="Robot hands", abstract="Robot grasping.")
     feedback.learn(reader.pk)
     page = " ".join(client.get("/library/").content.decode().split())
-    assert "to 3 saved, 1 imported and 0 Zotero papers" in page
-    assert "1 marked “Not for me”" in page
+    assert "close they are to the 4 papers that you saved or imported." in page
+    assert "The 1 paper marked “Not for me” pushes papers like it down." in page
     client.post("/library/forget/")
     given = feedback.signals(reader)
     assert (given.count, given.disliked, given.texts) == (3, 0, ())
