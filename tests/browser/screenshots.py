@@ -22,7 +22,7 @@ from tests.machine import CHROMIUM
 FOLDER = Path(__file__).resolve().parents[2] / "docs/screenshots"
 PAGES = {
     "today": "/",
-    "paper": "/papers/2512.02700/",
+    "paper": "/papers/2406.10774/",  # its claim has a figure of ours beside it
     "method": "/methods/sparse_attention/",
     "run": "/runs/",  # the first run that the list links to
     "library": "/library/",
@@ -39,9 +39,7 @@ def take(tab: Tab, address: str, names: list[str], folder: Path) -> None:
         path = PAGES[name]
         if name == "run":
             tab.goto(urljoin(address, path))
-            path = tab.locator("main a[href^='/runs/']:not([href*='?'])").first.get_attribute(
-                "href"
-            )
+            path = tab.locator(FIRST_RUN).first.get_attribute("href")
         for language in ("en", "zh-hans"):
             tab.context.add_cookies([{"name": "language", "value": language, "url": address}])
             for scheme in ("light", "dark"):
