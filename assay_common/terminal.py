@@ -30,13 +30,13 @@ def progress_bar() -> rich.progress.Progress:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> str:
-    """Aligned columns under their heads, those named in `right` set right."""
+    """Columns under their heads, those named in `right` right-aligned; no text is markup."""
     numbers = set(right)
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in heads:
-        made.add_column(head, justify="right" if head in numbers else "left", no_wrap=True)
+        made.add_column(Text(head), justify="right" if head in numbers else "left", no_wrap=True)
     for row in rows:
-        made.add_row(*map(Text, row))  # as it is: no markup is looked for in it
+        made.add_row(*map(Text, row))
     console = Console(file=StringIO(), width=WIDE, color_system=None)
     with console.capture() as text:
         console.print(made)

@@ -45,6 +45,17 @@ def test_a_failure_is_told_in_words(tmp_path: Path) -> None:
     assert "Is this machine online?" in str(told["reason"])
 
 
+def test_an_environment_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
+    code = "import sys; from workers.up.install_ml import install\n"
+    code += "sys.path = [folder for folder in sys.path if '-packages' not in folder]\n"
+    code += "raise SystemExit(install())"
+    (tmp_path / "file").touch()
+    status, told = install(tmp_path, code, ASSAY_VENV=str(tmp_path / "file" / "venv"))
+    assert status == 1
+    assert told["state"] == "failed"
+    assert "Not a directory" in str(told["reason"])
+
+
 def test_it_says_that_it_waits_for_another_installation(tmp_path: Path) -> None:
     """Of another folder of data, into the same environment."""
     (venv := tmp_path / "venv").mkdir()

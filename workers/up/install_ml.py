@@ -61,7 +61,7 @@ def install() -> int:
     try:
         if not is_done():
             bootstrap.provide(GROUPS, report)
-    except bootstrap.BootstrapError as error:
+    except (bootstrap.BootstrapError, OSError) as error:
         write(path, "failed", reason=str(error))
         print(error)
         return 1
