@@ -123,3 +123,33 @@ def test_a_false_figure_stands_until_another_worker_measures_the_same() -> None:
         store_event(message)
     assert standing.get().series.run == truth
     assert (lie.worker.name, truth.worker.name) == ("one", "two")  # both runs say who measured
+
+
+@pytest.mark.parametrize(
+    ("bodies", "reason"),
+    [
+        (
+            [saying.check().model_copy(update={"passed": False}), saying.series(), saying.result()],
+            "missed its bound",
+        ),
+        (
+            [
+                saying.check(),
+                *(2 * [saying.series()]),
+                saying.result().model_copy(update={"series": ("latency", "other")}),
+            ],
+            "names other series",
+        ),
+    ],
+)
+def test_a_result_that_contradicts_its_events_is_no_success(
+    bodies: list[protocol.Strict], reason: str
+) -> None:
+    saying.live_worker()
+    run = saying.dispatched(preset="full")
+    for seq, body in enumerate([saying.started(), *bodies]):
+        store_event(saying.say(run, seq, body))
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert reason in run.reason
+    assert not StandingMeasurement.objects.exists()

@@ -170,15 +170,28 @@ def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
 
 
 def _finish(run: Run) -> None:
-    """Mark a run as succeeded once everything that its result names has arrived."""
+    """End a run once everything that its result names has arrived."""
     events = run.events.filter(token=run.token)
     last = events.filter(kind="result").first()
     if run.ended or last is None:
         return
-    named = protocol.Result.model_validate_json(protocol.canonical(last.body)).named()
-    arrived = Counter(events.filter(kind__in=named).values_list("kind", flat=True))
-    if named <= arrived and states.move(run, State.SUCCEEDED, Writer.RECORDER, result=last.body):
+    result = protocol.Result.model_validate_json(protocol.canonical(last.body))
+    named = result.named()
+    if not named <= Counter(events.filter(kind__in=named).values_list("kind", flat=True)):
+        return
+    if reason := _contradiction(run, result):
+        states.fail(run, RunFailure.CHECK, reason, Writer.RECORDER)
+    elif states.move(run, State.SUCCEEDED, Writer.RECORDER, result=last.body):
         update_standing(run)
+
+
+def _contradiction(run: Run, result: protocol.Result) -> str:
+    """Return why a result cannot be that of its run, or ""; no worker of ours sends such a one."""
+    if missed := run.checks.filter(passed=False).first():
+        return f"Its worker reports success, but the check {missed.name} missed its bound."
+    if set(run.series.values_list("name", flat=True)) != set(result.series):
+        return "Its worker's result names other series than it sent."
+    return ""
 
 
 def _store_progress(run: Run, event: protocol.Event) -> bool:
