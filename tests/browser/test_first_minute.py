@@ -46,7 +46,7 @@ def test_from_the_sample_page_to_a_measurement_of_ones_own(
     page.get_by_role("main").get_by_role("button", name="Sign in").click()
 
     page.goto("/")
-    card = page.locator("article.card", has_text="Grouped-head sparse attention").first
+    card = page.locator("article.card", has_text="CTkvr").first
     card.get_by_role("heading").get_by_role("link").click()
     page.wait_for_url("**/papers/*/")
     expect(page.get_by_role("heading", name="Why it is here")).to_be_visible()
@@ -127,7 +127,7 @@ def walk(browser: Browser, first_page: str, typed: dict[str, str]) -> int:
     page.get_by_role("button", name="Sign out").wait_for()
     if page.locator("article.card").count() == 0:
         click(page.get_by_role("link", name="Today"))
-    card = page.locator("article.card", has_text="Grouped-head sparse attention").first
+    card = page.locator("article.card", has_text="CTkvr").first
     click(card.get_by_role("heading").get_by_role("link"))
     page.wait_for_url("**/papers/*/")
     testable = page.locator("#testable")
