@@ -36,13 +36,13 @@ def main(args: argparse.Namespace) -> int:
     if args.write:
         path = registry.folder(method.slug) / TRACE_FILE
         write_whole(path, as_json(trace).encode())
-        sys.stderr.write(f"{sum(len(one.lines) for one in trace.files)} lines in {path.name}\n")
+        sys.stderr.write(f"{sum(len(file.lines) for file in trace.files)} lines in {path.name}\n")
     if args.json:
         sys.stdout.write(as_json(trace))
     elif not args.write:
-        for one in trace.files:
-            source = (registry.folder(method.slug) / one.path).read_text()
-            sys.stdout.write("\n".join(in_words(one, source, args.level)) + "\n\n")
+        for file in trace.files:
+            source = (registry.folder(method.slug) / file.path).read_text()
+            sys.stdout.write("\n".join(in_words(file, source, args.level)) + "\n\n")
     return 0
 
 

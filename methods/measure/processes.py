@@ -126,8 +126,8 @@ def resolved(series: Sequence[protocol.Series], claims: Sequence[Claim], confide
         answer = claim.answer
         if answer is None or claim.value is None or answer.quantity != "ratio" or answer.against:
             continue
-        named = (one for one in series if one.name == answer.series)
-        points = (one.point_of(answer.variant, answer.x) for one in named)
+        named = (chart for chart in series if chart.name == answer.series)
+        points = (chart.point_of(answer.variant, answer.x) for chart in named)
         for ratio in (point.ratio for point in points if point and point.ratio):
             interval = geometric_interval(ratio.runs, confidence=confidence) if ratio.runs else None
             if interval and claim.holds(interval.low, interval.high) is None:

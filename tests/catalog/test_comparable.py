@@ -85,7 +85,8 @@ def test_no_figure_stands_beside_the_numbers_of_another_mechanism(
 ) -> None:
     page = words(client, f"/papers/{related.arxiv_id}/")
     assert "Not implemented here" in page
-    ours = {f"{one.factor:.3g}×" for one in Carried(registry.get("sparse_attention")).comparisons}
+    figures = Carried(registry.get("sparse_attention")).comparisons
+    ours = {f"{figure.factor:.3g}×" for figure in figures}
     for address in (f"/papers/{related.arxiv_id}/", "/digest/2026-03-12/", "/digest.json"):
         text = words(client, address)
         assert not {found.replace(" ", "") for found in FIGURE.findall(text)} & ours, address

@@ -165,12 +165,12 @@ def test_another_variant_is_compared_seed_by_seed() -> None:
     """Also where an interval of few seeds is so wide that it begins at nothing."""
     mine = point(0.0, 90.0, ratio=False).model_copy(update={"runs": (20.0, 40.0, 40.0)})
     theirs = other(point(0.0, 50.0, ratio=False), runs=(10.0, 20.0, 10.0))
-    found = compared(series(mine, theirs), mine, "theirs")
-    assert found is not None
-    assert found.ratio is not None
-    assert found.ratio.value == pytest.approx(16 ** (1 / 3))  # of 2, 2 and 4
+    better = compared(series(mine, theirs), mine, "theirs")
+    assert better is not None
+    assert better.ratio is not None
+    assert better.ratio.value == pytest.approx(16 ** (1 / 3))  # of 2, 2 and 4
     interval = geometric_interval([2.0, 2.0, 4.0])
-    assert (found.ratio.low, found.ratio.high) == pytest.approx(
+    assert (better.ratio.low, better.ratio.high) == pytest.approx(
         (interval.low, interval.high), rel=1e-3
     )
     theirs = theirs.model_copy(update={"runs": ()})
@@ -187,11 +187,11 @@ def test_another_variant_is_compared_seed_by_seed() -> None:
 def test_fewer_seconds_than_another_variant_are_better(runs: tuple[float, ...]) -> None:
     mine = point(4.0, 5.0, ratio=False).model_copy(update={"runs": runs})
     theirs = other(point(8.0, 10.0, ratio=False), runs=tuple(2 * run for run in runs))
-    found = compared(series(mine, theirs, direction="lower"), mine, "theirs")
-    assert found is not None
-    assert found.ratio is not None
-    assert found.ratio.value == pytest.approx(2.0)
-    assert found.ratio.verdict == "better"
+    better = compared(series(mine, theirs, direction="lower"), mine, "theirs")
+    assert better is not None
+    assert better.ratio is not None
+    assert better.ratio.value == pytest.approx(2.0)
+    assert better.ratio.verdict == "better"
     worse = compared(series(mine, theirs, direction="lower"), theirs, "ours")
     assert worse is not None
     assert worse.ratio is not None

@@ -1,5 +1,7 @@
 """The three lines with which a run's page begins."""
 
+import re
+
 import pytest
 
 from methods.protocol import Flag, Point, Variant
@@ -184,3 +186,27 @@ def test_a_size_and_a_category_are_worded_as_such() -> None:
     headline = lines(scenes.measured(), points=equal, x=category)["Headline"]
     assert headline.startswith("No difference in time shown: ")
     assert ", held out (95 % interval" in headline
+
+
+def test_a_run_whose_every_comparison_is_in_doubt_has_no_tick(client) -> None:
+    run = scenes.measured()
+    row = run.series.get()
+
+    def standing() -> str:
+        return client.get(f"/runs/{run.pk}/").content.decode().partition('class="standing ')[2][:4]
+
+    assert standing() == "good"
+    compared = [point for point in row.data["points"] if point["ratio"]]
+    for point in compared:
+        point["flags"] = ["busy machine"]
+    row.save()
+    assert standing() == "fair"
+    compared[0]["flags"] = []
+    row.save()
+    assert standing() == "good", "one comparison is beyond doubt"
+
+
+def test_durations_are_in_the_language_of_the_page(client) -> None:
+    run = scenes.measured()
+    page = client.get(f"/runs/{run.pk}/", headers={"Accept-Language": "zh-hans"}).content.decode()
+    assert re.search(r"用时 (\d+ 分 )?\d+ 秒", page)
