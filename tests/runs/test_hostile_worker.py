@@ -16,7 +16,7 @@ from django.test import Client
 from methods import protocol
 from methods.protocol.messages import _signature
 from tests.runs import saying
-from webapp.runs import broker, keys, record
+from webapp.runs import broker, heartbeats, keys
 from webapp.runs.models import Run, StandingMeasurement, Worker
 from webapp.runs.record import store_event
 
@@ -89,14 +89,14 @@ def test_no_heartbeat_breaks_the_recorder_or_a_page(client: Client) -> None:
     for turn, path in enumerate(places(message)):
         for value in VALUES[turn % 3 :: 3]:
             if (said := signed(protocol.Heartbeat, changed(message, path, value))) is not None:
-                record.record_heartbeat(said)
+                heartbeats.record_heartbeat(said)
     assert client.get("/workers/").status_code == 200
 
 
 def test_a_heartbeat_of_a_run_without_an_id_of_ours_is_stored() -> None:
     saying.live_worker()
     message = {**saying.beat("one", "boot", 1), "run": "no-uuid", "token": "t"}
-    assert record.record_heartbeat(signed(protocol.Heartbeat, message))
+    assert heartbeats.record_heartbeat(signed(protocol.Heartbeat, message))
     assert Worker.objects.get(name="one").boot == "boot"
 
 

@@ -12,7 +12,7 @@ from methods import protocol
 from methods.protocol.messages import _signature
 from tests.runs import saying
 from tests.runs.saying import say
-from webapp.runs import broker, keys, record, submit
+from webapp.runs import broker, heartbeats, keys, submit
 from webapp.runs.models import Event, Run, Series, State, Worker
 from webapp.runs.queries import log_of
 from webapp.runs.record import MAX_LOG_BYTES, store_event
@@ -191,7 +191,7 @@ def test_replayed(run: Run) -> None:
 )
 def test_malformed(run: Run, message: object) -> None:
     assert not store_event(message)
-    assert not record.record_heartbeat(message)
+    assert not heartbeats.record_heartbeat(message)
 
 
 def test_oversized(run: Run, worker: Worker) -> None:
@@ -210,12 +210,16 @@ def test_numbers_that_are_none(run: Run, worker: Worker) -> None:
     assert not store_event({**good, "body": {**good["body"], "duration": float("nan")}})
 
 
-def test_the_log_of_a_run_ends_at_one_mebibyte(run: Run) -> None:
-    piece = "x" * 8192
-    for number in range(130):
-        store_event(say(run, number, protocol.Log(offset=8192 * number, text=piece)))
+@pytest.mark.parametrize("piece", ["x" * 8192, "x" * 8000, "é" * 4000, "€" * 2000])
+def test_the_log_of_a_run_ends_at_one_mebibyte(run: Run, piece: str) -> None:
+    size = len(piece.encode())
+    for number in range(MAX_LOG_BYTES // size + 2):
+        store_event(say(run, number, protocol.Log(offset=size * number, text=piece)))
     run.refresh_from_db()
-    assert run.log_bytes == MAX_LOG_BYTES == len(log_of(run))
+    stored = log_of(run)
+    assert MAX_LOG_BYTES - len(piece[0].encode()) < run.log_bytes <= MAX_LOG_BYTES
+    assert len(stored.encode()) == run.log_bytes
+    assert set(stored) == {piece[0]}
 
 
 def test_too_many_series(run: Run) -> None:

@@ -92,3 +92,24 @@ def test_quick_runs_of_two_mechanisms_or_lengths_stand_side_by_side() -> None:
         params = benchmark.resolve("quick", {"lengths": [length]}).model_dump(mode="json")
         scenes.measured(preset="quick", params=params, mechanism=mechanism)
     assert StandingMeasurement.objects.filter(name="forward").count() == 3
+
+
+@pytest.mark.parametrize("changes", [{"seconds": 30}, {"batch": 3}, {"lengths": [1024]}])
+def test_a_quick_run_with_changed_settings_pushes_no_unchanged_one_away(
+    changes: dict[str, object],
+) -> None:
+    changed = measured("quick", **changes)
+    assert StandingMeasurement.objects.get(name="forward").series.run == changed
+    published = measured("quick")
+    measured("quick", **changes)
+    assert StandingMeasurement.objects.get(name="forward").series.run == published
+    newer = measured("quick")
+    assert StandingMeasurement.objects.get(name="forward").series.run == newer
+
+
+def test_of_two_quick_runs_that_a_paper_asked_for_the_later_stands() -> None:
+    _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
+    params = benchmark.resolve("quick", {"lengths": [1024]}).model_dump(mode="json")
+    scenes.measured(preset="quick", params=params, mechanism="longformer")
+    later = scenes.measured(preset="quick", params=params, mechanism="longformer")
+    assert StandingMeasurement.objects.get(name="forward").series.run == later

@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.runs import saying
-from webapp.runs import broker, record, states, sweep
+from webapp.runs import broker, heartbeats, states, sweep
 from webapp.runs.models import PeriodicTask, Run, State, Worker
 from webapp.runs.times import CANCEL, HEARTBEAT, LEASE, PAUSE, RESEND
 
@@ -120,7 +120,7 @@ def test_a_heartbeat_renews_the_lease_of_the_run_it_names() -> None:
     run, other = saying.running(worker), saying.running(worker)
     for each in (run, other):
         long_ago(each, leased_until=timedelta(seconds=1))
-    assert record.record_heartbeat(saying.beat("one", "boot", 0, run))
+    assert heartbeats.record_heartbeat(saying.beat("one", "boot", 0, run))
     run.refresh_from_db()
     other.refresh_from_db()
     assert run.leased_until > timezone.now() > other.leased_until
@@ -130,7 +130,7 @@ def test_a_heartbeat_for_an_attempt_given_up_is_answered(sent: Sent) -> None:
     run = saying.running(saying.live_worker())
     stale = saying.beat("one", "boot", 0, run)
     Run.objects.update(token="the-next")
-    record.record_heartbeat(stale)
+    heartbeats.record_heartbeat(stale)
     assert sent == [("cancel", str(run.pk), stale["token"], "one")]
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_begins_while_its_worker_is_heard_is_not_given_up(sent: Sent)
             return result
 
         with connection.execute_wrapper(watch):
-            assert record.record_heartbeat(saying.beat("one", f"boot-{begins_after}", 0, run))
+            assert heartbeats.record_heartbeat(saying.beat("one", f"boot-{begins_after}", 0, run))
         return count
 
     for step in range(1, statements(0) + 1):
@@ -161,18 +161,18 @@ def test_replayed_heartbeats_keep_nobody_alive() -> None:
     saying.live_worker(last_seen=None)
     first = [saying.beat("one", "boot-1", number) for number in range(3)]
     for message in first:
-        assert record.record_heartbeat(message)
-    assert record.record_heartbeat(saying.beat("one", "boot-2", 0))
+        assert heartbeats.record_heartbeat(message)
+    assert heartbeats.record_heartbeat(saying.beat("one", "boot-2", 0))
     Worker.objects.update(last_seen=None)
-    assert not any(record.record_heartbeat(message) for message in first)
-    assert not record.record_heartbeat(saying.beat("one", "boot-2", 0))
+    assert not any(heartbeats.record_heartbeat(message) for message in first)
+    assert not heartbeats.record_heartbeat(saying.beat("one", "boot-2", 0))
     assert Worker.objects.get().last_seen is None
-    assert record.record_heartbeat(saying.beat("one", "boot-2", 1))
+    assert heartbeats.record_heartbeat(saying.beat("one", "boot-2", 1))
 
 
 def test_a_worker_announces_itself() -> None:
     saying.live_worker(last_seen=None, device="")
-    record.record_heartbeat(saying.beat("one", "boot", 0))
+    heartbeats.record_heartbeat(saying.beat("one", "boot", 0))
     worker = Worker.objects.get()
     assert (worker.device, worker.device_name, worker.memory_mib) == ("cpu", "a processor", 4096)
 
@@ -237,11 +237,11 @@ def test_a_worker_that_ignores_the_time_limit(listening: None, sent: Sent) -> No
 def test_a_worker_that_says_farewell_is_given_nothing() -> None:
     saying.live_worker()
     run = saying.queued()
-    record.record_heartbeat(saying.beat("one", "boot", 0, leaving=True))
+    heartbeats.record_heartbeat(saying.beat("one", "boot", 0, leaving=True))
     sweep.sweep()
     run.refresh_from_db()
     assert run.state == State.QUEUED
-    record.record_heartbeat(saying.beat("one", "boot-2", 0))
+    heartbeats.record_heartbeat(saying.beat("one", "boot-2", 0))
     run.refresh_from_db()
     assert run.state == State.DISPATCHED
 
@@ -348,13 +348,13 @@ def test_a_step_of_the_clock_leaves_a_run_the_time_it_was_given(
     beats = timedelta(seconds=run.limit_seconds) // (PAUSE / 2)
     for number in range(beats):
         clock_moved(monkeypatch, PAUSE / 2)
-        assert record.record_heartbeat(saying.beat("one", "boot", number, run))
+        assert heartbeats.record_heartbeat(saying.beat("one", "boot", number, run))
         check_leases()
     run.refresh_from_db()
     assert run.state == State.RUNNING
     for number in range(beats, 2 * beats):
         clock_moved(monkeypatch, PAUSE / 2)
-        record.record_heartbeat(saying.beat("one", "boot", number, run))
+        heartbeats.record_heartbeat(saying.beat("one", "boot", number, run))
         check_leases()
     run.refresh_from_db()
     assert run.state == State.TIMED_OUT

@@ -243,7 +243,7 @@ class StandingMeasurement(models.Model):
 
     Quick runs have rows of their own, one for each `subset` of the benchmark: the mechanism and
     sizes that a paper asked for. Measurements of earlier versions of a benchmark are kept as its
-    history. `webapp.runs.record` writes a row when a run is recorded.
+    history. `webapp.runs.standing` writes a row when a run is recorded.
     """
 
     class Rank(models.IntegerChoices):

@@ -10,32 +10,20 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from methods import protocol
 from webapp.runs import broker, states
 from webapp.runs.dispatch import dispatch
 from webapp.runs.keys import key_named
-from webapp.runs.models import (
-    MIB,
-    WITH_WORKER,
-    Check,
-    Environment,
-    Run,
-    RunFailure,
-    Series,
-    StandingMeasurement,
-    State,
-    Worker,
-)
-from webapp.runs.queries import benchmark_of, with_id
+from webapp.runs.models import WITH_WORKER, Check, Environment, Run, RunFailure, State, Worker
+from webapp.runs.queries import with_id
+from webapp.runs.standing import update_standing
 from webapp.runs.states import Writer
 from webapp.runs.times import LEASE, OVERTIME
 
@@ -46,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def store_event(message: object) -> bool:
-    """Store a signed event; False if it was dropped."""
+    """Store a signed event; return False if it was dropped."""
     try:
         event = protocol.unseal(protocol.Event, message, key_named)
     except protocol.ProtocolError as error:
@@ -144,7 +132,7 @@ def _mark_running(run: Run, worker: str) -> None:
 
 
 def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
-    """Insert the row of an event; False if it exists, or if its kind has reached its limit.
+    """Insert the row of an event; return False if it exists or its kind has reached its limit.
 
     The caller has locked the run's row, so no other process inserts the same row meanwhile.
     """
@@ -152,10 +140,12 @@ def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
         return False
     kind, body = protocol.KINDS[type(payload)], payload.model_dump(mode="json")
     if isinstance(payload, protocol.Log):
-        size = body["size"] = len(payload.text.encode())
-        if run.log_bytes + size > MAX_LOG_BYTES:
+        room = MAX_LOG_BYTES - run.log_bytes
+        text = payload.text.encode()[:room].decode(errors="ignore")
+        if not text:
             return False
-        run.log_bytes += size
+        body |= {"text": text, "size": len(text.encode())}
+        run.log_bytes += body["size"]
         run.save(update_fields=["log_bytes"])
     elif (
         kind in MAX_EVENTS
@@ -204,7 +194,7 @@ def _store_progress(run: Run, event: protocol.Event) -> bool:
     return True
 
 
-# --- What each kind of event does ------------------------------------------------------------
+# The effects of each kind of event.
 
 
 def _started(run: Run, body: protocol.Started) -> None:
@@ -263,129 +253,3 @@ _EFFECTS: dict[str, Callable[[Run, Any], None]] = {
     "failed": _failed,
     "cancelled": _cancelled,
 }
-
-
-# Heartbeats: which workers are alive, on what hardware, and which attempt each is running.
-
-
-MOST_MIB = 2**31 - 1  # the column's limit
-KEPT_BOOTS = 100  # of each worker, to recognise replayed heartbeats
-
-log = logging.getLogger(__name__)
-
-
-def record_heartbeat(message: object) -> bool:
-    """Store a signed heartbeat; False if it was dropped."""
-    try:
-        beat = protocol.unseal(protocol.Heartbeat, message, key_named)
-    except protocol.ProtocolError as error:
-        log.warning("Dropped a heartbeat: %s", error)
-        return False
-    with transaction.atomic():
-        worker = Worker.objects.select_for_update().get(name=beat.worker)
-        came_back = worker.boot != beat.boot
-        if not _is_newer(worker, beat):
-            return False
-        _update_worker(worker, beat)
-    _extend_lease(worker, beat)
-    if came_back:
-        dispatch()  # a run may be waiting for this worker
-    return True
-
-
-def _is_newer(worker: Worker, beat: protocol.Heartbeat) -> bool:
-    """True if a heartbeat is the newest so far, by its counter: clocks may be wrong."""
-    if worker.boot == beat.boot:
-        return beat.beat > worker.beat
-    return beat.boot not in worker.retired_boots
-
-
-def _update_worker(worker: Worker, beat: protocol.Heartbeat) -> None:
-    if worker.boot and worker.boot != beat.boot:
-        worker.retired_boots = [*worker.retired_boots, worker.boot][-KEPT_BOOTS:]
-    for name in ("boot", "beat", "device", "device_name", "versions", "note"):
-        setattr(worker, name, getattr(beat, name))
-    worker.memory_mib = min(beat.memory_bytes // MIB, MOST_MIB)
-    worker.last_seen = None if beat.leaving else timezone.now()
-    worker.save()
-
-
-def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
-    """Extend the lease of the attempt that a worker runs; cancel it there if it was given up."""
-    if beat.token is None or beat.run is None:
-        return
-    try:
-        run = UUID(beat.run)
-    except ValueError:  # signed, but not by our code
-        return
-    runs = Run.objects.filter(Q(worker=worker) | Q(worker=None), pk=run, token=beat.token)
-    runs.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
-    # One query for both states: the run may move from one to the other between two queries.
-    if not runs.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
-        broker.cancel(beat.run, beat.token, beat.worker)
-
-
-# Standing measurements: which run's series counts for a method on a hardware class.
-#
-# Anyone may run anything, so the settings count before the date: a smoke run never replaces another
-# measurement, one with changed settings never a preset as it is, nor one that measured more points.
-# Quick runs stand beside the others, in rows of their own.
-# The row is written when a run is recorded, so any number of later runs leaves it in place.
-
-
-def rank_of(run: Run) -> StandingMeasurement.Rank:
-    """The rank of a run, by its settings."""
-    benchmark = benchmark_of(run)
-    if benchmark is None or run.preset not in benchmark.presets or run.preset == "smoke":
-        return StandingMeasurement.Rank.SMOKE
-    if run.preset == "quick":  # it measures less than the full preset
-        return StandingMeasurement.Rank.CHANGED
-    usual = benchmark.preset(run.preset, run.device).model_dump(mode="json")
-    # A parameter may be newer than the run: one that the run lacks is unchanged.
-    changed = {**usual, **run.params} != usual
-    return StandingMeasurement.Rank.CHANGED if changed else StandingMeasurement.Rank.PRESET
-
-
-def subset_of(run: Run) -> str:
-    """The part of its benchmark that a quick run measures; "" for any other run."""
-    if run.preset != "quick":
-        return ""
-    benchmark = benchmark_of(run)
-    sizes = run.params.get(benchmark.sizes.parameter) if benchmark and benchmark.sizes else None
-    shown = ",".join(map(str, sizes)) if run.mechanism and isinstance(sizes, list) else ""
-    return f"quick {run.mechanism} {shown}".strip()[:200]
-
-
-def update_standing(run: Run) -> None:
-    """Replace standing measurements by those series of a successful run that outrank them."""
-    if not run.public or run.state != State.SUCCEEDED:
-        return
-    rank = rank_of(run)
-    headline = next(iter((run.result or {}).get("series", ())), "")
-    for series in run.series.order_by("name"):  # always in one order, to avoid deadlocks
-        _let_stand(series, rank, headline=series.name == headline)
-
-
-@transaction.atomic
-def _let_stand(series: Series, rank: StandingMeasurement.Rank, *, headline: bool) -> None:
-    run = series.run
-    values = {"series": series, "rank": rank, "measured_at": run.finished_at, "headline": headline}
-    row, is_new = StandingMeasurement.objects.select_for_update().get_or_create(
-        method=run.method,
-        benchmark=run.benchmark,
-        name=series.name,
-        hardware=run.hardware,
-        version=run.version,
-        subset=subset_of(run),
-        defaults=values,
-    )
-    challenger = StandingMeasurement(version=run.version, **values)
-    if not is_new and _precedence(challenger) > _precedence(row):
-        StandingMeasurement.objects.filter(pk=row.pk).update(**values)
-
-
-def _precedence(row: StandingMeasurement) -> tuple[int, int, datetime]:
-    """Sort key of two measurements of a version: the larger one stands."""
-    # Settings are often changed to measure less, such as a single length.
-    points = len(row.series.data["points"]) if row.rank == StandingMeasurement.Rank.CHANGED else 0
-    return -row.rank, points, row.measured_at

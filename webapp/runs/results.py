@@ -17,7 +17,7 @@ from methods import protocol, registry
 from methods.spec import UnknownNameError
 from webapp.runs import record
 from webapp.runs.models import Device, Run, State
-from webapp.runs.record import update_standing
+from webapp.runs.standing import update_standing
 
 MEASURED_AS = ("method", "benchmark", "version", "params", "seed")
 DAY = 86_400  # seconds

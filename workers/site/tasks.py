@@ -23,7 +23,7 @@ from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
 from webapp.readers.links import mail_link
-from webapp.runs import dispatch, record, retention, sweep
+from webapp.runs import dispatch, heartbeats, record, retention, sweep
 from webapp.summaries import fulltext, queue
 from webapp.summaries.summarise import summarise
 from workers.site.app import BRIEF, app
@@ -157,7 +157,7 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.mail": (deliver_due, {}),
     "site.mail_link": (mail_link, BRIEFLY),
     "runs.record": (record.store_event, LATE),
-    "runs.heartbeat": (record.record_heartbeat, LATE),
+    "runs.heartbeat": (heartbeats.record_heartbeat, LATE),
     "runs.dispatch": (dispatch.dispatch, BRIEFLY),
     "runs.sweep": (sweep.sweep, BRIEFLY),
     "runs.expire": (sweep.expire_leases, BRIEFLY),
