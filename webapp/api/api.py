@@ -1,7 +1,6 @@
 """The API: methods, and runs to queue, follow, cancel and read."""
 
 from functools import cached_property
-from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -29,7 +28,6 @@ from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.web.export import RunResults, RunStatus
 
 LATEST = 100  # runs in a list
-REFUSED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 503)
 # The status of each refusal by the domain; all others are 422.
 STATUS = {UnknownNameError: 404, submit.KeyReusedError: 409, submit.QuotaError: 403}
 
@@ -38,18 +36,20 @@ class CleanParser(Parser):
     """Cleans the texts in a body before anything else reads them."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """The JSON of the body."""
+        """Return the JSON of the body. Raises ProblemError."""
         try:
             return clean_json(super().parse_body(request))
         except RecursionError:
-            raise HttpError(400, "The body is nested too deeply.") from None
+            raise ProblemError(400, "The body is nested too deeply.") from None
+        except ValueError as error:
+            raise ProblemError(400, f"The body is not JSON: {error}.") from None
 
 
 class Api(NinjaAPI):
-    """The API, whose OpenAPI document declares every refusal as a problem."""
+    """The API, whose OpenAPI document describes refusals as problems."""
 
     def get_openapi_schema(self, **_: Any) -> OpenAPISchema:
-        """The OpenAPI document, with every refusal that an operation may return."""
+        """Return the OpenAPI document."""
         return self._document
 
     @cached_property
@@ -59,11 +59,10 @@ class Api(NinjaAPI):
         schema["info"]["version"] = __version__  # of the site; the API's stands in its addresses
         schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        refusal = {"description": "A refusal and its reason.", "content": content}
         for path in schema["paths"].values():
             for operation in path.values():
-                for status in REFUSED:
-                    described = {"description": HTTPStatus(status).phrase, "content": content}
-                    operation["responses"][status] = described
+                operation["responses"]["default"] = refusal
         return schema
 
 
@@ -112,13 +111,13 @@ def latest(
 def create(
     request: HttpRequest,
     response: HttpResponse,
-    wanted: submit.RunRequest,
+    requested: submit.RunRequest,
     idempotency_key: Annotated[str, Header(max_length=64)] = "",
 ) -> Status[Run]:
     """Queue a run. With the header Idempotency-Key, repeated requests return the same run;
     409 for a key that was sent with another request."""
     spend("runs", visitor(request))
-    run = submit.submit(reader_of(request), wanted, idempotency_key)
+    run = submit.submit(reader_of(request), requested, idempotency_key)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, run)
 
@@ -157,9 +156,10 @@ api.add_router("", reading.public_router)
 api.add_router("/library", reading.library_router)
 
 
-def _place(path: tuple[object, ...]) -> str:
-    """Return the dotted path of an invalid field, without the view's own name for the body."""
-    return ".".join(map(str, path[2:] or path[1:]))
+def _field(location: tuple[object, ...]) -> str:
+    """Return the dotted path of an invalid field, or "body" for the whole body."""
+    source, argument, *path = location
+    return ".".join(map(str, path)) or str(source if source == "body" else argument)
 
 
 def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
@@ -176,13 +176,15 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             problem = ProblemError(422, str(error), errors=errors)
         case ValidationError():
             errors = [
-                {"name": _place(wrong["loc"]), "reason": wrong["msg"]} for wrong in error.errors
+                {"name": _field(wrong["loc"]), "reason": wrong["msg"]} for wrong in error.errors
             ]
             detail = "The request does not match its schema."
             problem = ProblemError(422, detail, errors=errors)
         case LimitReachedError():
             headers = {"Retry-After": str(error.seconds)}
             problem = ProblemError(429, str(error), headers=headers)
+        case HttpError(__cause__=ProblemError() as cause):  # the parser's, in ninja's own
+            problem = cause
         case HttpError():
             problem = ProblemError(error.status_code, str(error))
         case Http404():

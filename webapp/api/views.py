@@ -62,7 +62,9 @@ def docs(request: HttpRequest) -> HttpResponse:
             "path": path,
             "body": _named(operation.get("requestBody", {})),
             "answers": {
-                code: _named(response) for code, response in operation["responses"].items()
+                code: _named(response)
+                for code, response in operation["responses"].items()
+                if code != "default"
             },
         }
         for path, verbs in schema["paths"].items()
