@@ -1,5 +1,6 @@
-"""Writes a file whole or not at all."""
+"""Files written whole or not at all, and files that a process holds while it lives."""
 
+import fcntl
 import os
 import tempfile
 from pathlib import Path
@@ -25,3 +26,20 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def hold(path: Path) -> None:
+    """Hold a file, which is created if missing, until this process ends, however it ends."""
+    fcntl.flock(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600), fcntl.LOCK_SH)
+
+
+def is_held(path: Path) -> bool:
+    """Return True if a living process holds the file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False

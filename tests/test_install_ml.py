@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.processes import ROOT, processes_of, wait_for
+from webapp.runs.web.views import installation
 from workers.up.install_ml import write
 
 
@@ -94,3 +96,39 @@ def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
     write(path, "installed")
     assert json.loads(path.read_text()) == {"state": "installed"}
     assert [file.name for file in tmp_path.iterdir()] == ["ml-install.json"]
+
+
+def test_a_failed_build_prints_its_reason_and_the_next_one_runs(tmp_path: Path) -> None:
+    code = "from workers.up import install_ml; import sys\n"
+    code += "install_ml.install = lambda: 0\n"
+    code += "install_ml.KERNEL = [sys.executable, '-c', 'raise SystemExit(\"no compiler\")']\n"
+    code += "install_ml.COMPILE = [sys.executable, '-c', 'import no_such_module']\n"
+    code += "raise SystemExit(install_ml.main())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Building a kernel failed (exit status 1):\nno compiler" in done.stdout
+    assert "Compiling the methods failed (exit status 1):" in done.stdout
+    assert "No module named 'no_such_module'" in done.stdout
+
+
+def test_a_killed_installation_is_shown_as_interrupted(tmp_path: Path, settings: Any) -> None:
+    settings.DATA_DIR = tmp_path
+    code = "from workers.up import install_ml; import time\n"
+    code += "install_ml.is_done = lambda: False\n"
+    code += (
+        "install_ml.bootstrap.provide = lambda groups, report: (report('torch'), time.sleep(60))\n"
+    )
+    code += "install_ml.install()"
+    environment = {**os.environ, "ASSAY_DATA": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment) as installer:
+        try:
+            wait_for((tmp_path / "ml-install.json").exists, 60, "its progress")
+            progress = installation()
+            assert progress
+            assert (progress["state"], progress["step"]) == ("installing", "torch")
+        finally:
+            installer.kill()
+    progress = installation()
+    assert progress
+    assert progress["state"] == "failed"
+    assert progress["reason"] == "The installation was interrupted."

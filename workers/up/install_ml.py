@@ -2,7 +2,8 @@
 compiles the modules, which the first run would do before it measures.
 
 Its progress is in `ml-install.json` in the data directory, for the Workers page:
-`{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`.
+`{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`. It holds
+`ml-install.lock` while it installs, so that a killed one is not taken for one at work.
 """
 
 import json
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import bootstrap
 from assay_common.env import data_directory
-from assay_common.files import write_whole
+from assay_common.files import hold, write_whole
 from assay_common.parent_death import die_with_parent
 
 GROUPS = ("web", "ml", "torch")
@@ -26,31 +27,45 @@ LOAD = (
     "from methods import registry; "
     "[registry.load(m.slug, b.entry) for m in registry.all_methods() for b in m.benchmarks]"
 )
+COMPILE = [sys.executable, "-c", LOAD]
 
 
 def main() -> int:
-    """Fill the virtual environment and build the kernel; the exit status."""
+    """Fill the virtual environment and build the kernel; return the exit status."""
     status = install()
-    for command in (KERNEL, [sys.executable, "-c", LOAD]) if status == 0 else ():
-        subprocess.run(  # methods also work without either
-            command,
-            cwd=bootstrap.ROOT,
-            capture_output=True,
-            check=False,
-            # TERM lets it end the compiler too, which would live on after a KILL.
-            preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGTERM),
-        )
+    for command, purpose in ((KERNEL, "building a kernel"), (COMPILE, "compiling the methods")):
+        if status == 0:
+            _run(command, purpose)
     return status
 
 
+def _run(command: list[str], purpose: str) -> None:
+    """Run a command that methods can do without; if it fails, print the end of its output."""
+    done = subprocess.run(
+        command,
+        cwd=bootstrap.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        # TERM lets it end the compiler too, which would live on after a KILL.
+        preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGTERM),
+    )
+    if done.returncode:
+        print(f"{purpose.capitalize()} failed (exit status {done.returncode}):")
+        print("\n".join(done.stdout.splitlines()[-20:]), flush=True)
+
+
 def is_done() -> bool:
-    """True if everything that methods need is installed."""
+    """Return True if everything that methods need is installed."""
     return not any(bootstrap.missing(group, sys.path) for group in GROUPS)
 
 
 def install() -> int:
-    """Fill the virtual environment; the exit status."""
+    """Fill the virtual environment; return the exit status."""
     path = data_directory() / "ml-install.json"
+    hold(path.with_suffix(".lock"))
     os.nice(10)
     started = time.monotonic()
 

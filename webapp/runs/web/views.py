@@ -19,6 +19,7 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
+from assay_common.files import is_held
 from methods.charts import STYLE
 from methods.spec import PRESETS, Benchmark, Method
 from webapp.core.durations import duration
@@ -166,11 +167,14 @@ def workers_now() -> list[ListedWorker]:
 
 
 def installation() -> dict[str, str] | None:
-    """The progress that `workers.up.install_ml` last wrote; None if there is nothing to show."""
+    """Return the progress that `workers.up.install_ml` wrote; None if there is nothing to show."""
+    path = settings.DATA_DIR / "ml-install.json"
     try:
-        written = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
+        written = json.loads(path.read_text())
         if written["state"] not in {"installing", "failed"}:
             return None
+        if written["state"] == "installing" and not is_held(path.with_suffix(".lock")):
+            written = {"state": "failed", "reason": "The installation was interrupted."}
         return {
             "state": written["state"],
             "step": str(written.get("step", ""))[:200],
