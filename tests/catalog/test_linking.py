@@ -221,7 +221,7 @@ def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> Non
         )
     )
     out = StringIO()
-    call_command("link_papers", input=papers, json=True, stdout=out)
+    call_command("link_papers", input=papers, stdout=out)
     printed = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [row["id"] for row in printed] == ["2512.00003", "2512.00004", "2512.00002"]
     assert {"method", "relation", "score", "evidence"} == set(printed[0]["links"][0])
@@ -230,13 +230,30 @@ def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> Non
     assert "sparse_attention: precision 1.000" in out.getvalue(), (
         "2 is trained on: it tells nothing"
     )
+    assert "{" not in out.getvalue(), "labels are counted, links are not printed"
+
+
+def test_labels_of_trained_papers_alone_are_refused(tmp_path: Path) -> None:
+    papers, labels = tmp_path / "papers.jsonl", tmp_path / "labels.jsonl"
+    papers.write_text(json.dumps({"id": "2512.00002", "title": ABOUT[0], "abstract": ABOUT[1]}))
+    labels.write_text('{"id": "2512.00002", "method": "sparse_attention", "relation": "about"}')
+    with pytest.raises(CommandError, match="ends in 0, 1 or 2 were used for training"):
+        call_command("link_papers", input=papers, report=labels)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--input", "x.jsonl", "--corrections"), ("--report", "x.jsonl")]
+)
+def test_arguments_that_exclude_each_other_are_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match=r"not allowed with|needs --input"):
+        call_command("link_papers", *arguments)
 
 
 def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:
     papers = tmp_path / "papers.jsonl"
     papers.write_text('{"id": "2512.00003", "title": "A"}\n')
     with pytest.raises(CommandError, match="line 1"):
-        call_command("link_papers", input=papers, json=True)
+        call_command("link_papers", input=papers)
 
 
 def test_agreement_counts_what_is_right_found_and_there() -> None:

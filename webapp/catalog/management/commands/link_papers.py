@@ -1,4 +1,4 @@
-"""`manage.py link_papers`: link papers to methods; with --input it needs no database."""
+"""`manage.py link_papers`: link papers to methods; with `--input` it needs no database."""
 
 import json
 from argparse import ArgumentParser
@@ -15,48 +15,57 @@ from webapp.papers.models import Paper
 
 class Command(BaseCommand):
     help = (
-        "Link every paper of the site to the methods it is about. With --input, link the papers "
-        "in a file of JSON lines (id, title, abstract), without a database."
+        "Link every paper of the site to the methods it is about. With --input, print the links of "
+        "the papers in a file as lines of JSON, without a database."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--input", help="file of JSON lines: id, title, abstract")
-        parser.add_argument(
-            "--corrections", action="store_true", help="print what people corrected, as labels"
+        source = parser.add_mutually_exclusive_group()
+        source.add_argument("--input", help="file of JSON lines: id, title, abstract")
+        source.add_argument(
+            "--corrections", action="store_true", help="print readers' corrections, as labels"
         )
-        parser.add_argument("--json", action="store_true", help="print one line of JSON per paper")
         parser.add_argument(
-            "--report", help="compare with labels (id, method, relation) of held-out papers"
+            "--report",
+            help="with --input: only compare with a file of labels (id, method, relation)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["report"] and not options["input"]:
+            raise CommandError("--report needs --input; nothing was linked.")
         if options["corrections"]:
             for label in corrections.labels():
                 self.stdout.write(json.dumps(label))
-            return
-        if options["input"]:
-            self._file(options)
-            return
-        if options["json"] or options["report"]:
-            raise CommandError("--json and --report need --input; nothing was linked.")
-        changed = linking.link(Paper.objects.all())
-        self.stdout.write(f"{changed} links changed; {chips.refresh()} papers' chips with them.")
+        elif options["report"]:
+            self._report(options["input"], options["report"])
+        elif options["input"]:
+            self._file(options["input"])
+        else:
+            changed = linking.link(Paper.objects.all())
+            self.stdout.write(
+                f"{changed} links changed; {chips.refresh()} papers' chips with them."
+            )
 
-    def _file(self, options: dict[str, Any]) -> None:
-        readings = read_lines(options["report"], Label) if options["report"] else ()
-        rows = [row for row in readings if not labels.is_trained_on(row.id)]
+    def _file(self, path: str) -> None:
+        for paper in read_lines(path, Text):
+            links = [asdict(link) for link in evidence.links(paper.id, *paper.pair)]
+            self.stdout.write(json.dumps({"id": paper.id, "links": links}))
+
+    def _report(self, path: str, labels_path: str) -> None:
+        rows = [row for row in read_lines(labels_path, Label) if not labels.is_trained_on(row.id)]
         identifiers = {row.id for row in rows}
-        about, seen = set(), set()
-        for paper in read_lines(options["input"], Text):
-            if rows and not options["json"] and paper.id not in identifiers:
-                continue
-            linked = evidence.links(paper.id, *paper.pair)
-            seen.add(paper.id)
-            about |= {
-                (paper.id, link.method) for link in linked if link.relation in ("about", "source")
-            }
-            if options["json"]:
-                links = [asdict(link) for link in linked]
-                self.stdout.write(json.dumps({"id": paper.id, "links": links}))
-        for line in labels.agreement((row for row in rows if row.id in seen), about):
+        papers = {p.id: p for p in read_lines(path, Text) if p.id in identifiers}
+        about = {
+            (paper.id, link.method)
+            for paper in papers.values()
+            for link in evidence.links(paper.id, *paper.pair)
+            if link.relation in {"about", "source"}
+        }
+        lines = list(labels.agreement((row for row in rows if row.id in papers), about))
+        if not lines:
+            raise CommandError(
+                f"No paper of {path} has a label in {labels_path} that counts: those whose number "
+                "ends in 0, 1 or 2 were used for training."
+            )
+        for line in lines:
             self.stdout.write(line)
