@@ -22,6 +22,7 @@ from assay_common import __version__
 from assay_common.text import one_line
 
 from ..protocol import Environment, Gpu, MachineState
+from . import control_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("methods", "assay_common")
@@ -91,18 +92,8 @@ class CpuTimes:
             stolen=stolen,
             total=total,
             ours=own.user + own.system + own.children_user + own.children_system,
-            throttled=(control_group("cpu.stat", "throttled_usec ") or 0) / 1e6,
+            throttled=sum(control_groups.values("cpu.stat", "throttled_usec ")) / 1e6,
         )
-
-
-def control_group(file: str, before: str = "") -> int | None:
-    """The number that a line of a control group's file holds after `before`, where there is one."""
-    try:
-        text = Path("/sys/fs/cgroup", file).read_text(encoding="ascii")
-    except OSError:
-        return None
-    match = re.search(rf"(?m)^{before}(\d+)$", text)
-    return int(match[1]) if match else None
 
 
 def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> MachineState:
@@ -145,21 +136,9 @@ def _processor() -> str:
 
 
 def cores() -> int:
-    """Return how many processors we may use, by affinity and by the container's quota."""
-    return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _quota())))
-
-
-def _quota(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Return the processors that a control group may use at once; infinity without a limit."""
-    with suppress(OSError, ValueError):
-        most, period = (cgroup / "cpu.max").read_text().split()
-        return math.inf if most == "max" else int(most) / int(period)
-    with suppress(OSError, ValueError):  # the first version of control groups
-        most, period = (
-            (cgroup / "cpu" / f"cpu.cfs_{n}_us").read_text() for n in ("quota", "period")
-        )
-        return int(most) / int(period) if int(most) > 0 else math.inf
-    return math.inf
+    """Return the number of processors that we may use, by affinity and by the container's quota."""
+    quota = control_groups.processor_quota()
+    return max(1, math.ceil(min(len(os.sched_getaffinity(0)), quota)))
 
 
 def processors() -> str:

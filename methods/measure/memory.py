@@ -17,7 +17,7 @@ from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from ..errors import NotEnoughMemoryError
-from .environment import control_group
+from . import control_groups
 
 # The profiler writes its stages to standard error, through the progress bar, unless this is set
 # before it first runs.
@@ -25,18 +25,18 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def peak(call: Callable[[], object], device: str = "cpu") -> int:
-    """Bytes that ``call`` needs at its worst moment above what was allocated before it.
+    """Return the bytes that ``call`` needs at its worst moment above what was allocated before it.
 
     What the call returns is counted while it lives. Run it once before if it compiles or caches.
     """
     if device == "cpu":
         return _cpu_peak(call)
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
     call()
-    torch.cuda.synchronize()
-    return int(torch.cuda.max_memory_allocated()) - int(before)
+    torch.cuda.synchronize(device)
+    return int(torch.cuda.max_memory_allocated(device)) - int(before)
 
 
 def _cpu_peak(call: Callable[[], object]) -> int:
@@ -56,19 +56,13 @@ def _cpu_peak(call: Callable[[], object]) -> int:
 
 
 def available(device: str = "cpu") -> int:
-    """Bytes that can still be allocated: the machine's and the container's limit, or the GPU's."""
+    """Return the bytes that can still be allocated on the GPU, or here within every limit."""
     if device != "cpu":
-        free, _ = torch.cuda.mem_get_info()
+        free, _ = torch.cuda.mem_get_info(device)
         return int(free)
     free = int(psutil.virtual_memory().available)
-    for limit, used in (  # of version 2, and of version 1
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        room = control_group(limit)
-        if room is not None:
-            free = min(free, max(0, room - (control_group(used) or 0)))
-    return free
+    limited = control_groups.free_memory()
+    return free if limited is None else min(free, limited)
 
 
 def require(needed: int, device: str = "cpu") -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import psutil
 
-from ..measure import environment
+from ..measure import control_groups, environment
 
 Device = Literal["cpu", "gpu"]
 
@@ -34,7 +34,7 @@ def describe(device: Device, memory_mib: int = 0) -> Machine:
     NoDeviceError if there is no GPU.
     """
     main = int(psutil.virtual_memory().total)
-    main = min(environment.control_group("memory.max") or main, main)
+    main = min(control_groups.memory_limit() or main, main)
     memory = memory_mib * MIB or main * 3 // 4
     versions = environment.versions()
     if device == "cpu":
@@ -50,7 +50,7 @@ def gpu_used_mib() -> int:
 
 def oom_kills() -> int:
     """Count the processes of this control group that the kernel killed for memory, if it counts."""
-    return environment.control_group("memory.events", "oom_kill ") or 0
+    return next(iter(control_groups.values("memory.events", "oom_kill ")), 0)
 
 
 def _nvidia_smi(field: str) -> str:

@@ -539,7 +539,7 @@ ELSEWHERE = {
     "address without /v1": "operate/test_connecting.py",
     "arXiv number with its class in Zotero items": "library/test_zotero_reading.py",
     "static cache with left padding in transformers": "methods/sparse_attention/test_contract.py",
-    "CPU quota of a container": "methods/measure/test_quota.py",
+    "CPU quota of a container": "methods/measure/test_control_groups.py",
 }
 # The paths of data directories are tried in tests/test_lost_databases.py, where sites are made.
 LINES_HERE = [

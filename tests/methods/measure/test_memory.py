@@ -52,22 +52,6 @@ def test_what_does_not_fit_is_refused_with_both_numbers() -> None:
         memory.require(2**50)
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ],
-)
-def test_a_container_s_limit_is_the_machine_s(version, monkeypatch) -> None:
-    limit, used = version
-    held = {limit: 1 << 20, used: 3 << 18}
-    monkeypatch.setattr(memory, "control_group", held.get)
-    assert memory.available() == 1 << 18
-    held[used] = 1 << 21  # more than the limit, for a moment
-    assert memory.available() == 0
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_peak_on_the_gpu_is_the_allocators() -> None:
