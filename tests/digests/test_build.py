@@ -281,6 +281,7 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
     assert first_is_writing.wait(20)
     builders[1].start()
     builders[1].join(0.5)
+    assert builders[1].is_alive(), "it waits for the first"
     go_on.set()
     for builder in builders:
         builder.join()

@@ -46,10 +46,13 @@ def test_its_feeds_are_valid_and_named_synthetic(url: str) -> None:
 
 def test_it_is_told_how_to_behave(url: str) -> None:
     told = {"scenario": "unavailable", "retry_after": 7, "today": "2026-03-05"}
+    assert "04 Mar 2026" in httpx2.get(f"{url}/rss/cs.CL").text
     assert httpx2.post(f"{url}/control", json=told).json()["today"] == "2026-03-05"
     answer = httpx2.get(f"{url}/rss/cs.CL")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
     assert httpx2.post(f"{url}/control", content=json.dumps({"scenario": "x"})).status_code == 400
     httpx2.post(f"{url}/control", json={"scenario": "normal"})
     assert httpx2.get(f"{url}/control").json()["scenario"] == "normal"
-    assert httpx2.get(f"{url}/rss/cs.CL").status_code == 200
+    feed = httpx2.get(f"{url}/rss/cs.CL")
+    assert feed.status_code == 200
+    assert "05 Mar 2026" in feed.text
