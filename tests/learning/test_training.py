@@ -42,13 +42,12 @@ def test_a_paper_with_the_shared_term_is_closer_than_one_of_the_same_field(
     field = closeness(
         learned, "Models of protein structures", "Protein structures and robots are studied."
     )
-    assert shared > CLOSE > 0 > field - CLOSE
-    assert shared > 2 * field
+    assert shared > 2 * CLOSE > CLOSE > field
 
 
 def test_only_terms_of_several_papers_count_extra(learned: Learned) -> None:
     weights = learned.model.weights
-    assert weights["unlearning"] > 2 * max(weights["speech"], weights["protein"], weights["robots"])
+    assert weights["unlearning"] > 1 > max(weights["speech"], weights["protein"], weights["robots"])
 
 
 def test_one_saved_paper_shares_nothing() -> None:
