@@ -10,12 +10,15 @@ titles     Each paper is asked for by two thirds of its title's words, then by a
            that of FTS5's own order, bm25, and the processor time of both.
 questions  The same of `questions.txt`: a paper and a question in each line, written by someone who
            read the paper but no ranking. Constants were chosen on the `first` half, so only the
-           `second` counts.
-similar    The mean grade of the first three similar papers, and the share of unrelated ones, by
-           the grades of pairs in `similar_papers.jsonl`: 2 for one that a reader of the first would
-           want (the same problem or method), 1 for the same field, 0 for neither, or without a
-           grade. They were given without knowing which order had found a pair. `--encode` first
-           makes the vectors of the papers that are compared, where an encoder is installed.
+           `second` counts. Those whose paper is not in the file are left out.
+similar    The mean grade of the first three similar papers where any is shown, and the share of
+           unrelated ones, by the grades of pairs in `similar_papers.jsonl`: 2 for one that a reader
+           of the first would want (the same problem or method), 1 for the same field, 0 for
+           neither, or without a grade. They were given without knowing which order had found a
+           pair.
+
+`--encode` first makes the vectors of all papers for questions, and of those that are compared for
+similar papers; it needs an installed encoder. Without it none is used.
 
 Papers asked for are always among those searched. Intervals are of 95 %.
 """
@@ -56,14 +59,14 @@ def main() -> int:
     parser.add_argument("--papers", type=int, help=f"how many are searched: {PAPERS}")
     parser.add_argument("--half", choices=["first", "second", "both"], default="second")
     parser.add_argument("--keep", type=Path, help="a folder for the site, used again")
-    parser.add_argument("--encode", action="store_true", help="order similar papers by meaning too")
+    parser.add_argument("--encode", action="store_true", help="with the encoder's vectors")
     options = parser.parse_args()
-    if options.what == "similar" and not options.encode:
+    if not options.encode:
         os.environ["ASSAY_ENCODER"] = "off"
     graded = grades()
     always = {*questions("both"), *(paper for pair in graded for paper in pair)}
     with empty_site(options.keep), served() as address:
-        from webapp.learning import postings
+        from webapp.learning import postings, vectors
 
         count = options.papers or PAPERS[options.what]
         titles = store(options.input, count, options.seed, always)
@@ -71,7 +74,11 @@ def main() -> int:
             shares = (title_figures(address, titles, share, options.seed) for share in TITLES)
             return report(chain.from_iterable(shares))
         if options.what == "questions":
-            return report([figure(address, questions(options.half))])
+            if options.encode:
+                vectors.fill(float("inf"))
+            stored = {identifier for identifier, _ in titles}
+            asked = {name: q for name, q in questions(options.half).items() if name in stored}
+            return report([figure(address, asked)])
         postings.make(float("inf"))
         papers = sorted({paper for paper, _ in graded})
         if options.encode:
@@ -210,13 +217,14 @@ def encode(papers: Iterable[str]) -> None:
 def similar_figures(
     address: str, papers: list[str], graded: dict[tuple[str, str], int]
 ) -> Iterator[Figure]:
-    """The grades of what the site finds similar to each paper."""
+    """The grades of what the site finds similar to each paper, where it shows any."""
     means: list[float] = []
     pairs: list[tuple[str, str]] = []
     for paper in papers:
         answer = httpx2.get(f"{address}/api/v1/papers/{paper}", timeout=60).raise_for_status()
         shown = [(paper, other["id"]) for other in answer.json()["similar"][:SHOWN]]
-        means.append(sum(graded.get(pair, 0) for pair in shown) / max(len(shown), 1))
+        if shown:
+            means.append(sum(graded.get(pair, 0) for pair in shown) / len(shown))
         pairs += shown
     ungraded = [pair for pair in pairs if pair not in graded]
     for pair in ungraded:
@@ -226,8 +234,9 @@ def similar_figures(
     name = f"similar papers, first {SHOWN}"
     yield Figure(name, mean.value, "of 2", SIMILAR_TARGET, least=True, beside=sure)
     unrelated = sum(not graded.get(pair, 0) for pair in pairs) / max(len(pairs), 1)
-    among = f"{len(papers)} papers"
-    yield Figure("unrelated among them", unrelated, "share", MAX_UNRELATED, beside=among)
+    yield Figure("unrelated among them", unrelated, "share", MAX_UNRELATED)
+    among = f"of {len(papers)}; {len(pairs)} pairs shown"
+    yield Figure("papers with none", len(papers) - len(means), "papers", beside=among)
 
 
 if __name__ == "__main__":

@@ -236,7 +236,7 @@ class WholePaper(PaperSchema):
     @staticmethod
     def resolve_similar(paper: Paper) -> list[Paper]:
         """The most similar first."""
-        return [other for _, other in similar(paper)]
+        return similar(paper)
 
 
 class TableValue(Schema):

@@ -49,7 +49,7 @@ def implement_command(paper: Paper) -> str:
 @register.inclusion_tag("catalog/similar.html")
 def similar_papers(paper: Paper) -> dict[str, Any]:
     """Papers that say much the same."""
-    return {"papers": [other for _, other in similar(paper)], "like": paper.arxiv_id}
+    return {"papers": similar(paper), "like": paper.arxiv_id}
 
 
 def highlighted(html: str) -> SafeString:
