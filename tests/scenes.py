@@ -7,9 +7,13 @@ fills the database of ASSAY_DATA and prints a sign-in token a line.
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import date, timedelta
 from io import StringIO
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 
 import django
 
@@ -142,6 +146,40 @@ def formulas() -> None:
     factories.make_digest(factories.make_profile(), papers)
 
 
+DAYS = Path(__file__).parent / "browser/days.jsonl"
+
+
+def days() -> None:
+    """Three days of June and May 2026 with the papers that are hardest to set in rows.
+
+    Their titles, sentences and formulas are as long as those of twenty papers a day that arXiv
+    announced (https://arxiv.org, metadata under CC0): the longest, those with the most formulas and
+    those with the longest words. The letters of most words are exchanged for others of their width.
+    """
+    from tests import factories
+    from webapp.digests.models import DigestEntry
+
+    profile = factories.make_profile()
+    for category in factories.CATEGORIES:
+        factories.make_listing(category)
+    lines = [json.loads(line) for line in DAYS.read_text().splitlines()]
+    number = 0
+    for day, of_day in groupby(lines, itemgetter("day")):
+        papers = []
+        for line in of_day:
+            number += 1
+            authors = [{"name": "Ada Lindqvist-Ortiz"}] * line["authors"]
+            text = {name: line[name] for name in ("title", "abstract")}
+            papers.append(factories.make_paper(number, authors=authors, **text))
+        digest = factories.make_digest(profile, papers, date.fromisoformat(day))
+        for entry in DigestEntry.objects.filter(digest=digest):
+            near = max((paper.title for paper in papers), key=len)
+            words = {"keyword": "Large Language Model Reasoning", "where": ["title"], "points": 2}
+            close = {"keyword": "learned:close", "closeness": "very close", "near": near}
+            entry.matches = [words, {**close, "where": [], "points": 3}]
+            entry.save()
+
+
 HOSTILE = [
     '\u202eevil\u2066 <svg onload=alert(1)></svg><script>document.title="owned"</script>',
     r"$\href{javascript:alert(1)}{x}$ <math><mtext><img src=x onerror=alert(2)></mtext></math>",
@@ -219,7 +257,7 @@ def main(scene: str) -> None:
     from webapp.readers.links import make_link, reader_named
 
     bring_up_to_date()
-    scenes = (empty, unreachable, sample, full, formulas, hostile, big)
+    scenes = (empty, unreachable, sample, full, days, formulas, hostile, big)
     {one.__name__: one for one in scenes}[scene]()
     reader = reader_named(READER)
     for _ in range(4):

@@ -40,7 +40,10 @@ class Plot:
         """The measured quantity, with its unit."""
         if self.quantity == "ratio":
             base = next(v for v in self.series.variants if v.name == self.series.baseline)
-            return self.say("times better than {}").format(base.label)
+            verdicts = {point.ratio.verdict for point in self.series.points if point.ratio}
+            is_time = not verdicts.isdisjoint({"faster", "slower"})
+            text = "times as fast as {}" if is_time else "times as good as {}"
+            return self.say(text).format(base.label)
         return self.series.y.title
 
     @property

@@ -65,7 +65,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             expect(claims.first.locator("blockquote")).to_be_visible()
             feed = wait_for(lambda: _summarised(house.address), 60, "the gist in the feed")
             assert feed["summary"].startswith("The paper reports: ")
-            assert "<h3>Claims</h3>" in feed["content"][0]["value"]
+            assert "<h3>Results</h3>" in feed["content"][0]["value"]
             page.goto("/")
             card = page.locator(f'[id="p-{PAPER}"]')
             expect(card.locator(".did")).to_contain_text("The paper reports")

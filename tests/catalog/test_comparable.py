@@ -106,7 +106,7 @@ def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper
         read.summary, read.position = summary, position
         read.save()
     page = words(client, f"/papers/{own.arxiv_id}/")
-    beside = page[page.index("Measured here of") :]
+    beside = page[page.index("Measured here, the same mechanism") :]
     (point,) = [
         one
         for one in Carried(registry.get("sparse_attention")).comparisons
@@ -123,11 +123,11 @@ def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper
         *point.doubts,
     ):
         assert field in beside[:600], field
-    assert page.count("Measured here of") == 1, "decoding and memory were not measured of it"
+    assert page.count("Measured here, the same mechanism") == 1, "decoding and memory were not measured of it"
     assert [one.arxiv_id for one in search("has:measured").papers] == [LONGFORMER]
     StandingMeasurement.objects.all().delete()
     page = words(client, f"/papers/{own.arxiv_id}/")
-    assert "Measured here of" not in page
+    assert "Measured here, the same mechanism" not in page
     assert "Not measured here yet." in page
 
 
@@ -185,7 +185,7 @@ def test_the_same_words_of_a_paper_on_something_else_meet_nothing(own: Paper) ->
 
 
 def test_no_figure_stands_beside_an_abstract_that_no_model_read(client: Client, own: Paper) -> None:
-    assert "Measured here of" not in words(client, f"/papers/{own.arxiv_id}/")
+    assert "Measured here, the same mechanism" not in words(client, f"/papers/{own.arxiv_id}/")
 
 
 def test_a_chip_names_quantity_baseline_and_interval_or_shows_no_figure(

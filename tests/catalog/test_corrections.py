@@ -214,11 +214,11 @@ def test_a_claim_of_a_model_is_hidden(client: Client, paper: Paper, ada: User) -
         summary=summary, position=0, metric="Memory", value="4.2", unit="×", quote=QUOTE,
         state="number and unit",
     )  # fmt: skip
-    assert "Hide this claim" in page(client)
+    assert "Hide this result" in page(client)
     after = correct(client, "claim", claim.key, hide="yes")
-    assert "Hide this claim" not in after
+    assert "Hide this result" not in after
     assert client.get("/api/v1/papers/2603.00001").json()["claims"] == []
-    assert "Hide this claim" in correct(client, "claim", claim.key, undo="yes")
+    assert "Hide this result" in correct(client, "claim", claim.key, undo="yes")
 
 
 def test_an_administrator_works_through_a_queue(client: Client, paper: Paper, ada: User) -> None:

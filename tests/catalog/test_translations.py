@@ -110,5 +110,5 @@ def test_the_form_of_a_run_explains_its_parameters_in_chinese(client: Client) ->
     page = client.get("/methods/seps/run/cost/?lang=zh-hans").content.decode()
     assert "图像数，描述数相同。" in page
     assert "项，每项：" in page
-    assert "每个比值的区间半宽小于此值时结束测量。 数," in page
+    assert "每个比值的区间半宽小于此值时结束测量。数," in page
     assert not re.findall(r"Integer from|All presets|each:", page)

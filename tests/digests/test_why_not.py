@@ -37,7 +37,10 @@ def mine(client: Client):
 
 CASES = [
     ({"words": ["zebra"]}, "None of the feed’s keywords is in its title or abstract."),
-    ({"words": ["flight"], "min_score": 3}, "It matches “flight” with 1.0 points; it takes 3."),
+    (
+        {"words": ["flight"], "min_score": 3},
+        "It matches “flight” with 1.0 points; the feed needs 3.",
+    ),
     ({"words": ["flight"], "exclude": ["owls"]}, "It contains “owls”, which the feed excludes."),
     (
         {"words": ["flight"], "categories": ["hep-th"]},
@@ -88,7 +91,7 @@ def test_a_saved_paper_is_in_the_library(client: Client, mine) -> None:
 def test_a_paper_that_was_never_announced(client: Client, mine) -> None:
     mine(words=["owls"])
     paper(1, "Owls", abstract=ABSTRACT)
-    reason = "It was in no announcement that this site has read."
+    reason = "This site has not seen it announced."
     assert answers(client) == {"Owls": reason}
 
 

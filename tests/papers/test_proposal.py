@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.papers.proposal import what_it_did
+from webapp.papers.proposal import in_two_lines, what_it_did
 
 DID = "We propose Heron, a sparse attention that chooses its blocks."
 RUN_UPS = [
@@ -79,3 +79,39 @@ def test_what_the_authors_made_comes_before_the_background(
 def test_work_without_a_product_comes_before_results(did: str) -> None:
     abstract = f"CLIP learns from pictures. Heron improves its answers by 3%. {did} It is fast."
     assert what_it_did(abstract, "On Attention") == did
+
+
+LONG = (
+    "We present Heron, a sparse attention for long contexts that skips blocks by their exact scores"
+)
+FURTHER = (
+    "of 64 keys in each of the twelve heads of every layer, as the measured rest of the model " * 2
+)
+
+
+@pytest.mark.parametrize(
+    "parting",
+    [
+        ": (1) a kernel ",
+        "; it reads blocks ",
+        ", which reads blocks ",
+        ", enabling ",
+        " -- blocks ",
+    ],
+)
+def test_a_long_statement_ends_with_a_clause(parting: str) -> None:
+    assert in_two_lines(f"{LONG}{parting}{FURTHER}.") == f"{LONG} …"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"{LONG}: blocks of 64 keys.",  # short enough
+        f"{LONG} {FURTHER}.",
+        f"{LONG} (of keys; of values {FURTHER}).",
+        f"{LONG} $f(x; y) {FURTHER}$.",
+        f"{LONG}, a kernel that: (1) reads {FURTHER}.",
+    ],
+)
+def test_a_statement_stays_whole_where_no_clause_ends(statement: str) -> None:
+    assert in_two_lines(statement) == statement

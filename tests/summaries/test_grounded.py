@@ -311,7 +311,7 @@ def test_a_false_claim_of_true_numbers_is_not_shown_as_found(
     shown_claims = claims_shown(shown(client, paper))
     for html in shown_claims:
         is_told = "The paper says otherwise" in html
-        assert is_told or "Number found, assignment not checked." in html
+        assert is_told or "Number found; not checked whether it belongs to this result." in html
         assert "Number and unit found" not in html or is_told
 
 

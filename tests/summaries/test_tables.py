@@ -96,7 +96,7 @@ WHY_NONE = {
     "no HTML: the HTML page holds no paper": (("<p>short</p>", 200), "has no HTML version."),
     "its HTML has no table": (
         (f"<article><p>{'Words. ' * 200}</p></article>", 200),
-        "Its HTML has no tables that could be read.",
+        "No table could be read from its HTML version.",
     ),
 }
 

@@ -46,7 +46,7 @@ def _explain(paper: Paper, feed: Profile, dates: list[Date]) -> Explanation:
     if entry and not entry.also_mentioned:
         return Explanation(feed, entry.digest.date, is_listed=True)
     if not dates:
-        return Explanation(feed, None, _("It was in no announcement that this site has read."))
+        return Explanation(feed, None, _("This site has not seen it announced."))
     date = entry.digest.date if entry and entry.digest.date in dates else dates[0]
     [announced] = announced_on(date, paper=paper)
     try:
@@ -116,4 +116,4 @@ def _by_score(candidate: Candidate, rules: Rules) -> Iterator[str]:
     else:
         score = {"words": phrases, "least": f"{rules.min_score:g}"}
         score["points"] = f"{sum(match['points'] for match in matches):.1f}"
-        yield _("It matches %(words)s with %(points)s points; it takes %(least)s.") % score
+        yield _("It matches %(words)s with %(points)s points; the feed needs %(least)s.") % score

@@ -36,9 +36,11 @@ CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, an
 
 
 class DeliveryForm(forms.Form):
-    """A profile or a search, and how often."""
+    """A feed or a search, and how often."""
 
-    profile = forms.ModelChoiceField(Profile.objects.none(), required=False, empty_label="–")
+    profile = forms.ModelChoiceField(
+        Profile.objects.none(), required=False, label="Feed", empty_label="–"
+    )
     q = forms.CharField(
         max_length=400,
         required=False,
@@ -56,7 +58,7 @@ class DeliveryForm(forms.Form):
         self.fields["profile"].queryset = mine  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, object]:
-        """Accept a profile or a search, not both."""
+        """Accept a feed or a search, not both."""
         data = self.cleaned_data
         q = data.get("q", "").strip()
         if bool(data.get("profile")) == bool(q):

@@ -135,7 +135,7 @@ class MailForm(_ConnectionForm):
     """A server that sends the site's mail."""
 
     title = gettext_lazy("Mail")
-    without = gettext_lazy("No digests, alerts or sign-in links are mailed.")
+    without = gettext_lazy("No feeds and no sign-in links are mailed.")
     VARIABLES: ClassVar = {
         **dict.fromkeys(("host", "port", "scheme", "username", "password"), "ASSAY_SMTP_URL"),
         "sender": "ASSAY_MAIL_FROM",

@@ -69,6 +69,14 @@ _RUN_UP = re.compile(
     re.IGNORECASE,
 )
 
+# What follows is not needed to understand what stands before.
+_FURTHER_CLAUSE = re.compile(
+    r"(?<!\bthat)(?<!\bthe)(?<!\bby)(?<!\bof)(?<!\bis)(?<!\bare)(?<!\bto)(?<!\bin)(?<!\bon)"
+    r"(?::|;| -{2,3}| [–—]|,(?= (?:which|where|while|whereas|enabling|achieving|resulting|thereby"
+    r"|leading|allowing|demonstrating|including|such as|in which|followed by|using)\b)) "
+)
+_TWO_LINES = 210  # characters of a row of 1280 pixels
+
 
 def proposing_sentence(abstract: str) -> str:
     """Return the first sentence in which the authors say what they do, or ""."""
@@ -113,3 +121,20 @@ def what_it_did(abstract: str, title: str = "") -> str:
     sentence = informative_sentence(abstract, title)
     statement = _RUN_UP.sub("", sentence)
     return statement[:1].upper() + statement[1:]
+
+
+def in_two_lines(statement: str) -> str:
+    """Return a statement that is too long for two lines up to the end of a clause, if it has one.
+
+    Neither brackets nor a formula are left open.
+    """
+    if len(statement) <= _TWO_LINES:
+        return statement
+    ends = [match.start() for match in _FURTHER_CLAUSE.finditer(statement, 60, _TWO_LINES + 20)]
+    for end in reversed(ends):
+        start = statement[:end]
+        if all(start.count(a) == start.count(b) for a, b in ("()", "{}")) and (
+            start.count("$") % 2 == 0
+        ):
+            return f"{start} …"
+    return statement

@@ -165,7 +165,7 @@ def admit(reader: User, method: str, seconds: int) -> None:
     if seconds > left:
         spent = _(
             "This run takes about %(time)s, and %(left)s of today’s %(minutes)d min are left. "
-            "Choose a smaller preset, or try again after midnight UTC."
+            "Choose the quick run, or try again after midnight UTC."
         )
         minutes = settings.RUN_MINUTES_A_DAY
         raise QuotaError(spent % {"time": span(seconds), "left": span(left), "minutes": minutes})

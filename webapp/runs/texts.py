@@ -47,7 +47,11 @@ def in_language(series: Series) -> Series:
     labels = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
     parts = {name: labelled(getattr(series, name)) for name in ("x", "y")}
     lists = {name: tuple(map(labelled, getattr(series, name))) for name in ("variants", "limits")}
-    return series.model_copy(update=labels | parts | lists)
+    points = tuple(
+        point.model_copy(update={"x": said(point.x)}) if isinstance(point.x, str) else point
+        for point in series.points
+    )
+    return series.model_copy(update=labels | parts | lists | {"points": points})
 
 
 def flag_label(flag: str) -> str:

@@ -25,7 +25,9 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
     told = lines(run)
     begin = html.index('id="findings"')
     assert begin < html.index('id="measured"')
-    for line in (told["Headline"], told["Checks"], told["Doubts"]):
+    assert html.index(f'<p class="answer">{told["Headline"]}</p>') < begin  # in the box at the top
+    assert html.count(told["Headline"]) == 1
+    for line in (told["Checks"], told["Doubts"]):
         assert line in html[begin:]
     # The method's question is about 4,096 tokens.
     assert "times as fast as" in told["Headline"]

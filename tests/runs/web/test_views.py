@@ -55,7 +55,7 @@ TOLD = {
     "killed": ["it was killed"],
     "input": ["the worker refused the parameters", "61.0 GiB are needed"],
     "check": ["a correctness check missed its bound", "missed", "bf16", "&lt;="],
-    "memory": ["it ran out of memory", "Choose a smaller preset"],
+    "memory": ["it ran out of memory", "Choose the quick run"],
     "error": ["the benchmark failed", "&lt;script&gt;alert(1)"],
 }
 

@@ -27,7 +27,7 @@ def why_no_tables(reason: str) -> str:
     """Return in a reader's words why a reading has no tables; the reason is an operator's."""
     if reason.startswith("no HTML"):
         return gettext("This paper has no HTML version.")
-    return gettext("Its HTML has no tables that could be read.")
+    return gettext("No table could be read from its HTML version.")
 
 
 @register.filter

@@ -10,11 +10,11 @@ from assay_common.quantities import duration, number
 from methods import charts, registry
 from webapp.runs.texts import flag_label, said
 from webapp.runs.web import views
-from webapp.runs.web.present import x_text
+from webapp.runs.web.present import method_of, x_text
 
 register = template.Library()
-for words in (charts.check_value, duration, charts.interval, number, said, x_text):
-    register.filter(words.__name__, words)
+for function in (charts.check_value, duration, charts.interval, method_of, number, said, x_text):
+    register.filter(function.__name__, function)
 
 
 @register.filter

@@ -236,6 +236,8 @@ def _sentence(
     """A variant compared with the baseline, at `x` or at its last x without a doubt."""
     names = {variant.name: _in_sentence(variant.label) for variant in series.variants}
     points = [point for point in series.points if point.variant in variants]
+    if isinstance(x, str):
+        x = said(x)  # as in the series
     points = [point for point in points if point.x == x] or points
     points = [point for point in points if not point.flags] or points
     if not points:
