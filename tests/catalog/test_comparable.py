@@ -123,7 +123,9 @@ def test_the_own_mechanism_stands_with_all_its_fields(client: Client, own: Paper
         *point.doubts,
     ):
         assert field in beside[:600], field
-    assert page.count("Measured here, the same mechanism") == 1, "decoding and memory were not measured of it"
+    assert page.count("Measured here, the same mechanism") == 1, (
+        "decoding and memory were not measured of it"
+    )
     assert [one.arxiv_id for one in search("has:measured").papers] == [LONGFORMER]
     StandingMeasurement.objects.all().delete()
     page = words(client, f"/papers/{own.arxiv_id}/")
