@@ -20,11 +20,13 @@ from webapp.runs.web.present import headline
 
 ROOT = Path(registry.__file__).parents[1]
 SECONDS = 300  # after which the site ends a quick run
+# Fewer than five processes, or three seeds, have no interval.
+_TIMED = ("processes=5", "seconds=0", "max_warm_up_s=0")
 SMALL = {
-    "concept_lm": ("processes=5", "seconds=0", "max_warm_up_s=0", "d=64", "contexts=64"),
-    "seps": ("steps=12", "judged=32", "seeds=5"),
-    "sparse_attention": ("processes=5", "seconds=0", "max_warm_up_s=0", "lengths=4096"),
-    "token_pruning": ("processes=5", "seconds=0", "max_warm_up_s=0", "size=tiny", "text=8"),
+    "concept_lm": (*_TIMED, "d=64", "contexts=64"),
+    "seps": ("steps=4", "judged=16", "seeds=3"),
+    "sparse_attention": (*_TIMED, "lengths=512", "d_head=16"),
+    "token_pruning": (*_TIMED, "size=tiny", "text=8"),
 }
 
 
