@@ -180,7 +180,7 @@ pieces = st.lists(
 
 
 @given(st.lists(st.sampled_from(vocabulary), min_size=1, unique=True), pieces, pieces)
-@settings(max_examples=400)
+@settings(max_examples=130)
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
     terms = list(enumerate(map(term, keywords)))
     found = [
