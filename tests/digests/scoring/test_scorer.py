@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.digests import seed_bot
@@ -179,6 +179,7 @@ pieces = st.lists(
 ).map("".join)
 
 
+@example(["c", "b c"], "C++ b", "c")
 @given(st.lists(st.sampled_from(vocabulary), min_size=1, unique=True), pieces, pieces)
 @settings(max_examples=130)
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
