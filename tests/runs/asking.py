@@ -6,7 +6,7 @@ import uuid
 
 from django.contrib.auth.models import User
 
-from tests.processes import wait_for
+from tests.processes import START_SECONDS, wait_for
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.submit import RunRequest
@@ -24,7 +24,7 @@ def ask(benchmark: str = "sleep", reader: User | None = None, **settings: object
     return submit.submit(reader, request(benchmark, params=settings))
 
 
-def ended(run: Run, seconds: float = 120) -> Run:
+def ended(run: Run, seconds: float = START_SECONDS) -> Run:
     """The run, once it stands in a state that it can never leave."""
 
     def look() -> bool:
@@ -35,7 +35,9 @@ def ended(run: Run, seconds: float = 120) -> Run:
     return run
 
 
-def reached(run: Run, state: State = State.RUNNING, seconds: float = 60, attempt: int = 1) -> Run:
+def reached(
+    run: Run, state: State = State.RUNNING, seconds: float = START_SECONDS, attempt: int = 1
+) -> Run:
     """The run, once it stands in `state` in its `attempt`-th attempt, or a later one."""
 
     def look() -> bool:
@@ -47,7 +49,7 @@ def reached(run: Run, state: State = State.RUNNING, seconds: float = 60, attempt
     return run
 
 
-def measuring(run: Run, seconds: float = 90) -> Run:
+def measuring(run: Run, seconds: float = START_SECONDS) -> Run:
     """The run, once its benchmark has said something itself."""
 
     def look() -> bool:
