@@ -41,7 +41,7 @@ FILES = (
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)  # the tests of 25 files, on a busy machine
 def test_what_speaks_to_the_database_holds_on_postgresql(postgresql_url: str) -> None:
     arguments = ["-q", "-m", "not slow", *(f"tests/{file}" for file in FILES)]
     environment = {**os.environ, "ASSAY_TEST_DATABASE_URL": postgresql_url}

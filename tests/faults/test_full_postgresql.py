@@ -37,7 +37,7 @@ WANTED = {"method": "trial", "benchmark": "sleep", "params": {"seconds": 0.1}}
 BOTH = {"application/problem+json", "text/html"}
 FULL_FOR = 6.0  # seconds: two leases in which little of what a worker says can be kept
 
-pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.root]
 
 
 @dataclass

@@ -11,7 +11,6 @@ from tests.servers import stores
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_nothing_is_lost_or_done_twice(
     store: str, request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any

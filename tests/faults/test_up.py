@@ -41,7 +41,7 @@ LEASE = 9
 FULL_FOR = 6.0  # seconds: some sweeps and a heartbeat of the beat that cannot be written
 FORKING = ("web", "bulk", "summaries")  # the bench worker's child: test_kills.py
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,6 @@ def trained(slug: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # they take minutes where the machine is busy
 @pytest.mark.parametrize("slug", [slug for slug in registry.slugs() if trained(slug)])
 def test_rows_that_train_pass(
     slug: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -174,7 +174,6 @@ def asking() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_new_method_passes_what_is_asked_of_every_method(tmp_path: Path) -> None:
     """In a copy of the checkout: its style, its types and the tests, with the skeleton as made."""
     copy = tmp_path / "assay"

@@ -15,7 +15,7 @@ from transformers.utils import import_utils
 from methods.kit.corpus import stdlib
 from methods.sparse_attention import hugging_face
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("smollm2")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("smollm2")]
 LOCK = Path(__file__).parents[3] / "requirements" / "smollm2.txt"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

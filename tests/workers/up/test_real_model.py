@@ -21,7 +21,7 @@ from webapp.summaries.client import Server
 from workers.up.llama import ModelFile
 
 pytestmark = [
-    *(pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.timeout(600)),
+    *(pytest.mark.django_db(transaction=True), pytest.mark.slow),
     pytest.mark.xdist_group("smollm2"),
 ]
 LOCK = Path(__file__).parents[3] / "requirements" / "llama.txt"
