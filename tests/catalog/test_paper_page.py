@@ -16,7 +16,6 @@ from webapp.catalog import linking
 from webapp.digests import text_formats
 from webapp.digests.models import Digest
 from webapp.digests.queries import digest_entries
-from webapp.library import zotero
 from webapp.mail import deliver
 from webapp.papers import citations
 from webapp.papers.models import Paper
@@ -153,7 +152,6 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
     assert "Withdrawn" in citations.ris(paper)
     assert citations.csl(paper)["note"] == "Withdrawn"
     assert client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["withdrawn"] is True
-    assert "Withdrawn" in str(zotero._item(paper, ""))
     entry = paper.digest_entries.get()
     assert "Withdrawn. Block" in deliver._line(User(pk=1), entry, factories.DAY, "")["title"]
     digest = Digest.objects.get()

@@ -57,7 +57,7 @@ class ImportForm(forms.Form):
 
 
 class ZoteroForm(forms.Form):
-    """A Zotero library, and a key to write to it."""
+    """A Zotero library, and a key to read it."""
 
     library = forms.CharField(
         max_length=300,
@@ -67,7 +67,7 @@ class ZoteroForm(forms.Form):
     key = forms.CharField(
         max_length=300,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Create one with write access at zotero.org/settings/keys/new. Not shown again.",
+        help_text="Create one with read access at zotero.org/settings/keys/new. Not shown again.",
     )
 
     def clean_library(self) -> str:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from webapp.core import limits, sandbox, tasks
 from webapp.library.models import LikedText, Star
-from webapp.library.references import MAX_REFERENCES, SECONDS, references
+from webapp.library.references import SECONDS, references
 from webapp.papers.arxiv_api import IDS, by_author, lookup
 from webapp.papers.entries import Entry
 from webapp.papers.models import Paper
@@ -17,7 +17,6 @@ from webapp.papers.names import parse_name, wrote
 from webapp.papers.search import search
 from webapp.papers.store import prepare, store_papers
 
-__all__ = ["MAX_REFERENCES", "Imported", "ask_for", "import_liked", "save_named"]
 
 
 @dataclass(frozen=True)

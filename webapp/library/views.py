@@ -20,7 +20,7 @@ from webapp.digests.lookup import find_paper
 from webapp.library import queries, zotero, zotero_reading
 from webapp.library.feedback import ask
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
-from webapp.library.importing import MAX_REFERENCES, ask_for, import_liked
+from webapp.library.importing import ask_for, import_liked
 from webapp.library.models import (
     MAX_LISTS,
     LibraryEntry,
@@ -168,8 +168,8 @@ def _ask_for(request: HttpRequest, reader: User, identifiers: list[str]) -> bool
 @sensitive_post_parameters("key")
 @for_readers("GET", "HEAD", "POST")
 def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
-    """Connect a Zotero library, or send it a part of this one."""
-    part, account = queries.choice(reader, request.GET.dict()), zotero.account(reader)
+    """Connect a Zotero library, and read it."""
+    account = zotero.account(reader)
     form = ZoteroForm(request.POST if "key" in request.POST else None, label_suffix="")
     if form.is_bound and form.is_valid():
         zotero.connect(reader, zotero.Account(**form.cleaned_data))
@@ -179,19 +179,8 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
         ask(reader.pk)
     elif "read" in request.POST and account:
         _read_zotero(request, reader)
-    elif "send" in request.POST and account:
-        spend("exports", visitor(request))
-        papers = queries.papers(queries.keys(reader, part)[:MAX_REFERENCES])
-        try:
-            made, there = zotero.send(account, part.title, papers)
-        except zotero.ZoteroError as error:
-            messages.error(request, str(error))
-        else:
-            counts = _("%(made)d sent; %(there)d were already there.")
-            messages.success(request, counts % {"made": made, "there": there})
     else:
         context = {
-            "part": part,
             "account": account,
             "form": form,
             "reading": ZoteroReading.objects.filter(reader=reader).first(),
