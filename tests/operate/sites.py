@@ -177,9 +177,7 @@ def _summary(paper: Any) -> None:
 
 
 def _runs(reader: Any) -> None:
-    from django.contrib.auth.models import Group
-
-    from webapp.runs.models import MethodAccess, PeriodicTask, Run, RunLog, Worker
+    from webapp.runs.models import PeriodicTask, Run, RunLog, Worker
 
     worker = Worker.objects.create(name="lab-1", versions={"torch": "2.13.0"}, last_seen=NOW)
     run = Run.objects.create(
@@ -193,7 +191,6 @@ def _runs(reader: Any) -> None:
         params=NUMBERS,
     )
     RunLog.objects.create(run=run, compressed=zlib.compress(ODD.encode()))
-    MethodAccess.objects.create(method="seps").groups.add(Group.objects.get())
     PeriodicTask.objects.create(name="tidy", done_at=NOW)
 
 

@@ -29,7 +29,6 @@ def test_nobody_to_send_to() -> None:
     run = saying.queued()
     saying.live_worker("gpu", device="gpu")
     saying.live_worker("gone", last_seen=timezone.now() - timedelta(days=1))
-    saying.live_worker("off", enabled=False)
     assert dispatch() == []
     assert (queue_position(run).ahead, queue_position(run).workers) == (0, 0)
 

@@ -169,7 +169,7 @@ def test_forged(run: Run, worker: Worker) -> None:
         assert not store_event(message)
     keys.issue("one", rotate=True)
     assert not store_event(good)
-    Worker.objects.filter(name="one").update(key_version=1, enabled=False)
+    Worker.objects.filter(name="one").delete()
     assert not store_event(good)
     run.refresh_from_db()
     assert run.state == State.DISPATCHED

@@ -110,7 +110,7 @@ def test_a_key_that_is_void_opens_nothing(master: Redis) -> None:
     master.execute_command("ACL", "DELUSER", "bench-one")  # as a Redis that was started again
     redis_users.update()
     assert as_worker(master, "one", new).ping()
-    Worker.objects.update(enabled=False)
+    Worker.objects.all().delete()
     redis_users.update()
     with pytest.raises(AuthenticationError):
         as_worker(master, "one", new).ping()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.utils import timezone
 from pydantic import ValidationError
 from pytest_django import Settings
@@ -14,7 +14,7 @@ from methods.errors import ParameterError, UnknownNameError
 from tests.runs import saying
 from tests.runs.asking import request
 from webapp.runs import broker, submit
-from webapp.runs.models import MethodAccess, Run, State
+from webapp.runs.models import Run, State
 from webapp.runs.submit import QuotaError, RequestError, seconds_left
 
 pytestmark = pytest.mark.django_db
@@ -132,15 +132,6 @@ def test_quotas_do_not_bind_the_staff(settings) -> None:
     for _ in range(5):
         submit.submit(staff, request(preset="full"))
     assert Run.objects.count() == 5
-
-
-def test_a_method_kept_for_a_group(reader: User) -> None:
-    kept = MethodAccess.objects.create(method="trial")
-    kept.groups.add(group := Group.objects.create(name="measurers"))
-    with pytest.raises(QuotaError, match="groups"):
-        submit.submit(reader, request())
-    reader.groups.add(group)
-    assert submit.submit(reader, request())
 
 
 @pytest.mark.parametrize("state", list(State))

@@ -18,7 +18,6 @@ from webapp.papers.search import search
 from webapp.papers.store import prepare, store_papers
 
 
-
 @dataclass(frozen=True)
 class Imported:
     """The outcome of an import."""

@@ -36,7 +36,7 @@ _USER = (
     *("is_active", "date_joined"),
 )
 _WORKER = (
-    *("key_version", "enabled", "device", "memory_mib", "versions", "note", "boot", "beat"),
+    *("key_version", "device", "memory_mib", "versions", "note", "boot", "beat"),
     *("retired_boots", "last_seen"),
 )
 _RESULT = "SELECT 'results' AS scope WHERE {row}.state = 'succeeded' AND {row}.public"

@@ -12,7 +12,7 @@ from django.utils import timezone
 from methods import protocol
 from webapp.runs import broker, states
 from webapp.runs.keys import key_of
-from webapp.runs.models import MIB, WITH_WORKER, Run, State, Worker
+from webapp.runs.models import WITH_WORKER, Run, State, Worker
 from webapp.runs.queries import live_workers, waiting
 from webapp.runs.times import START
 
@@ -45,10 +45,10 @@ def sealed(run: Run) -> dict[str, dict[str, object]]:
     of_run = protocol.Job.model_fields.keys() - {"v", "run", "limits"}  # named alike in Run
     job = protocol.Job(
         run=str(run.pk),
-        limits=protocol.Limits(seconds=run.limit_seconds, memory_bytes=run.limit_mib * MIB),
+        limits=protocol.Limits(seconds=run.limit_seconds),
         **{name: getattr(run, name) for name in of_run},
     )
-    workers = Worker.objects.filter(device=run.device, enabled=True)
+    workers = Worker.objects.filter(device=run.device)
     return {worker.name: protocol.seal(job, key_of(worker)) for worker in workers}
 
 

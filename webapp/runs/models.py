@@ -9,7 +9,6 @@ import zlib
 from datetime import datetime
 
 from django.conf import settings
-from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
@@ -71,7 +70,6 @@ class Worker(models.Model):
 
     name = models.CharField(max_length=64, unique=True)
     key_version = models.PositiveIntegerField(default=1)
-    enabled = models.BooleanField(default=True)
     device = models.CharField(max_length=8, choices=Device, blank=True)
     device_name = models.CharField(max_length=200, blank=True)
     memory_mib = models.PositiveIntegerField(default=0)  # what one run may use
@@ -122,7 +120,6 @@ class Run(models.Model):
     seed = models.BigIntegerField(default=0)
     device = models.CharField(max_length=8, choices=Device)
     limit_seconds = models.PositiveIntegerField()
-    limit_mib = models.PositiveIntegerField(default=0)  # 0: as much as the worker allows
 
     state = models.CharField(max_length=16, choices=State, default=State.QUEUED)
     attempt = models.PositiveSmallIntegerField(default=0)
@@ -316,13 +313,6 @@ class Artefact(models.Model):
     def get_absolute_url(self) -> str:
         """Its download."""
         return reverse("runs:artefact", args=[self.run_id, self.name])
-
-
-class MethodAccess(models.Model):
-    """Groups that may run a method; a method without a row is open to all."""
-
-    method = models.CharField(max_length=64, unique=True)
-    groups = models.ManyToManyField(Group, blank=True)
 
 
 class PeriodicTask(models.Model):

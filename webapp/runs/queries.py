@@ -68,7 +68,7 @@ def may_cancel(visitor: Visitor, run: Run) -> bool:
 def live_workers() -> QuerySet[Worker]:
     """Workers whose last heartbeat is recent."""
     since = timezone.now() - ALIVE
-    return Worker.objects.filter(enabled=True, last_seen__gte=since).order_by("pk")
+    return Worker.objects.filter(last_seen__gte=since).order_by("pk")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def _update(redis: Redis) -> None:
         redis.script_load(script)
     existing = {str(user) for user in redis.acl_users()}
     required = set()
-    for worker in Worker.objects.filter(enabled=True):
+    for worker in Worker.objects.all():
         user = redis_broker.worker_user(worker.name)
         password = redis_broker.worker_password(keys.key_of(worker))
         required.add(user)

@@ -17,7 +17,7 @@ from methods.spec import InputError
 from webapp.core.durations import span
 from webapp.papers.models import Paper
 from webapp.runs import broker, states
-from webapp.runs.models import OPEN, Device, MethodAccess, Run, State
+from webapp.runs.models import OPEN, Device, Run, State
 from webapp.runs.queries import estimates
 from webapp.runs.states import Writer
 
@@ -113,7 +113,7 @@ def _queue(reader: User, run: Run) -> Run:
             raise KeyReusedError(f"This key was used for another request: run {earlier.pk}.")
         return earlier
     needed = estimated_seconds(run)
-    admit(reader, run.method, needed)
+    admit(reader, needed)
     now = timezone.now()
     run.queued_at, run.charged_on = now, now.date()
     run.charged_seconds = needed
@@ -138,23 +138,12 @@ def seconds_left(reader: User) -> int:
     return max(0, settings.RUN_MINUTES_A_DAY * 60 - used)
 
 
-def may_run(reader: User, method: str) -> bool:
-    """True if `reader` may run `method`: anyone may, unless it is restricted to groups."""
-    access = MethodAccess.objects.filter(method=method).first()
-    if access is None or reader.is_superuser:
-        return True
-    return access.groups.filter(pk__in=reader.groups.values("pk")).exists()
-
-
-def admit(reader: User, method: str, seconds: int) -> None:
-    """Raise QuotaError unless `reader` may now run `method` for `seconds`.
+def admit(reader: User, seconds: int) -> None:
+    """Raise QuotaError unless `reader` may now measure for `seconds`.
 
     Quotas share the machine between readers: they do not bind the staff. The caller has locked the
     reader's row, so concurrent requests count each other.
     """
-    if not may_run(reader, method):
-        closed = _("Only readers in groups chosen by the administrator may run %s.")
-        raise QuotaError(closed % method)
     if reader.is_staff:
         return
     open_runs = Run.objects.filter(reader=reader, state__in=OPEN).count()

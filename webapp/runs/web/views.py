@@ -84,12 +84,10 @@ def form_context(
     request: HttpRequest, method: Method, benchmark: Benchmark, form: RunForm | None = None
 ) -> dict[str, Any]:
     """The context of the form, on its own page or another."""
-    user = request.user
     return {
         "method": method,
         "benchmark": benchmark,
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
-        "allowed": isinstance(user, User) and submit.may_run(user, method.slug),
         "presets": about_presets(benchmark),
     }
 
@@ -145,8 +143,6 @@ class ListedWorker:
     @property
     def state(self) -> tuple[str, str, str]:
         """Text, icon and tone."""
-        if not self.worker.enabled:
-            return "switched off", "empty", "none"
         if self.live and self.run:
             return "measuring", "stale", "running"
         if self.live:
