@@ -120,7 +120,7 @@ NOT_PAGES = {
         "digests:profile-day-feed",
     ),
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
-    *("catalog:papers-feed", "catalog:measurements-feed"),
+    "catalog:papers-feed",
     "summaries:tables",  # a POST
     *("summaries:again", "summaries:cancel"),  # POSTs
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST

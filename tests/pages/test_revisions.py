@@ -242,7 +242,7 @@ UNCHANGED = (
     *("/", "/digest.rss", "/digest.atom", "/digest.json", "/feeds/opml", "/p/other.rss"),
     *("/category/cs.CL/", "/category/cs.CL.rss", "/search?q=paper", "/search.rss?q=paper"),
     *("/methods/", "/methods/sparse_attention/", "/methods/sparse_attention.rss"),
-    *("/methods/sparse_attention/measurements.rss", "/runs.rss", "/runs/", "/runs/?state=ended"),
+    *("/runs.rss", "/runs/", "/runs/?state=ended"),
 )
 
 

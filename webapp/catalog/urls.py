@@ -8,11 +8,6 @@ app_name = "catalog"
 urlpatterns = [
     path("papers/<arxiv:arxiv_id>/methods/<method:method>/", views.correct, name="correct"),
     path("methods/<method:method>.<suffix:suffix>", feeds.papers, name="papers-feed"),
-    path(
-        "methods/<method:method>/measurements.<suffix:suffix>",
-        feeds.measurements,
-        name="measurements-feed",
-    ),
     path("methods/<method:method>/code/", views.code, name="code"),
     path("methods/<method:method>/documents/", views.documents, name="documents"),
 ]
