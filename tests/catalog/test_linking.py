@@ -20,17 +20,19 @@ from django.utils import timezone
 
 from methods import registry
 from methods.spec import Family
+from tests.catalog.labels import Label, agreement, report
 from tests.factories import make_listing
 from tests.processes import ROOT, START_SECONDS, wait_for
 from tests.runs.rig import Rig, standing
 from webapp.catalog import corrections, linking, phrases
 from webapp.catalog.evidence import Link, RelationAnswer, links
-from webapp.catalog.labels import Label, agreement
+from webapp.catalog.management.commands.link_papers import PaperText
 from webapp.catalog.models import LinkingState, MethodLink
 from webapp.catalog.phrases import pattern
 from webapp.claims.grounding import GroundTruth
 from webapp.claims.shares import wilson
 from webapp.core import tasks
+from webapp.core.json_lines import read_lines
 from webapp.operate.checks import readiness
 from webapp.papers.models import Announcement, Listing, Paper
 
@@ -225,28 +227,15 @@ def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> Non
     printed = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [row["id"] for row in printed] == ["2512.00003", "2512.00004", "2512.00002"]
     assert {"method", "relation", "score", "evidence"} == set(printed[0]["links"][0])
-    out = StringIO()
-    call_command("link_papers", input=papers, report=labels, stdout=out)
-    assert "sparse_attention: precision 1.000" in out.getvalue(), (
-        "2 is trained on: it tells nothing"
-    )
-    assert "{" not in out.getvalue(), "labels are counted, links are not printed"
+    (line, _) = report(read_lines(str(papers), PaperText), read_lines(str(labels), Label))
+    assert "sparse_attention: precision 1.000" in line, "2 is trained on: it tells nothing"
 
 
-def test_labels_of_trained_papers_alone_are_refused(tmp_path: Path) -> None:
-    papers, labels = tmp_path / "papers.jsonl", tmp_path / "labels.jsonl"
-    papers.write_text(json.dumps({"id": "2512.00002", "title": ABOUT[0], "abstract": ABOUT[1]}))
-    labels.write_text('{"id": "2512.00002", "method": "sparse_attention", "relation": "about"}')
-    with pytest.raises(CommandError, match="ends in 0, 1 or 2 were used for training"):
-        call_command("link_papers", input=papers, report=labels)
-
-
-@pytest.mark.parametrize(
-    "arguments", [("--input", "x.jsonl", "--corrections"), ("--report", "x.jsonl")]
-)
-def test_arguments_that_exclude_each_other_are_refused(arguments: tuple[str, ...]) -> None:
-    with pytest.raises(CommandError, match=r"not allowed with|needs --input"):
-        call_command("link_papers", *arguments)
+def test_labels_of_trained_papers_alone_are_refused() -> None:
+    paper = PaperText(id="2512.00002", title=ABOUT[0], abstract=ABOUT[1])
+    label = Label(id=paper.id, method="sparse_attention", relation="about")
+    with pytest.raises(ValueError, match="trained on"):
+        report([paper], [label])
 
 
 def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from django.test import Client
 from methods import registry
 from tests import databases
 from tests.catalog import train_links
-from webapp.catalog import chips, corrections, linking
+from webapp.catalog import cases, chips, linking
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.claims.models import Correction
@@ -141,7 +141,7 @@ def test_a_reader_corrects_a_link_once_and_for_all(client: Client, paper: Paper)
     assert texts[paper.arxiv_id].title == paper.title
 
 
-def test_a_corrected_mechanism_wins_is_a_label_and_can_be_undone(
+def test_a_corrected_mechanism_wins_is_a_case_and_can_be_undone(
     client: Client, paper: Paper
 ) -> None:
     client.force_login(User.objects.create_user("ada"))
@@ -150,15 +150,16 @@ def test_a_corrected_mechanism_wins_is_a_label_and_can_be_undone(
     assert client.post(address, {"mechanism": "no_such"}).status_code == 400
     client.post(address, {"mechanism": "longformer"})
     assert "Longformer: a sliding window with global tokens" in answer_on_page(client, paper)
-    label = {"id": paper.arxiv_id, "method": "sparse_attention", "relation": "about"}
-    assert list(corrections.labels()) == [label | {"mechanism": "longformer"}]
+    (case,) = cases.cases()
+    assert (case["id"], case["subject"]) == (paper.arxiv_id, "sparse_attention")
+    assert case["value"] == {"mechanism": "longformer"}
     client.post(address, {"mechanism": ""})
     assert "Not implemented here" in answer_on_page(client, paper)
     client.post(address, {"undo": "yes"})
     assert "Longformer: a sliding window with global tokens" in answer_on_page(client, paper)
     client.post(address, {"undo": "yes"})
     assert answer_on_page(client, paper) == before
-    assert not list(corrections.labels())
+    assert not list(cases.cases())
     assert Correction.objects.count() == 2  # kept, with who made them
 
 

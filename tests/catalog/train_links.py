@@ -26,8 +26,10 @@ if __name__ == "__main__":
 
 from methods import registry
 from methods.spec import Method
-from webapp.catalog import labels, phrases
-from webapp.catalog.labels import Label, Text
+from tests.catalog import labels
+from tests.catalog.labels import Label
+from webapp.catalog import phrases
+from webapp.catalog.management.commands.link_papers import PaperText
 from webapp.catalog.models import MethodLink
 from webapp.core.json_lines import read_lines
 from webapp.learning import linear, tfidf
@@ -168,7 +170,7 @@ def write_models(models: Mapping[str, Mapping[str, Any]]) -> None:
 
 def main(papers: Path, given: Path = LABELS, *, decisions: bool = False) -> Iterator[str]:
     """Train and store vocabulary and weights; yields how well they agree with the labels."""
-    lines = read_lines(str(papers), Text)
+    lines = read_lines(str(papers), PaperText)
     texts = {paper.id: paper for paper in lines if labels.is_trained_on(paper.id)}
     rows = [row for row in read_lines(str(given), Label) if row.id in texts]
     if decisions:
@@ -195,19 +197,21 @@ def main(papers: Path, given: Path = LABELS, *, decisions: bool = False) -> Iter
     yield from labels.agreement((row for row in rows if row.method in trained), about)
 
 
-def decided_here() -> tuple[list[Label], dict[str, Text]]:
+def decided_here() -> tuple[list[Label], dict[str, PaperText]]:
     """Labels from the links that operators confirmed or rejected on this site, and the papers."""
     rows = MethodLink.objects.exclude(confirmed=None).select_related("paper")
     found, texts = [], {}
     for row in rows:
         paper, relation = row.paper, "about" if row.confirmed else "none"
         found.append(Label(id=paper.arxiv_id, method=row.method, relation=relation))
-        texts[paper.arxiv_id] = Text(id=paper.arxiv_id, title=paper.title, abstract=paper.abstract)
+        texts[paper.arxiv_id] = PaperText(
+            id=paper.arxiv_id, title=paper.title, abstract=paper.abstract
+        )
     return found, texts
 
 
 def _train(
-    labelled: dict[str, dict[str, bool]], papers: dict[str, Text]
+    labelled: dict[str, dict[str, bool]], papers: dict[str, PaperText]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
     examples, background = {}, {}
     for slug, mine in labelled.items():
@@ -217,13 +221,13 @@ def _train(
     return fit(examples, background)
 
 
-def _example(method: Method, paper: Text, about: bool) -> LabelledPaper:
+def _example(method: Method, paper: PaperText, about: bool) -> LabelledPaper:
     places = phrases.summary(phrases.find(method.family, *paper.pair))
     return LabelledPaper(*paper.pair, places, about)
 
 
 def _background(
-    method: Method, papers: dict[str, Text], labelled: dict[str, bool]
+    method: Method, papers: dict[str, PaperText], labelled: dict[str, bool]
 ) -> list[tuple[str, str]]:
     """Some papers without a label, less those that say the method's words."""
     keys = sorted(papers.keys() - labelled.keys())

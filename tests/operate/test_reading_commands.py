@@ -35,7 +35,6 @@ OF_A_SITE = {
     "dumpdata": ["papers.listing"],
     "mcp": ["--help"],
     "score": ["--help"],
-    "tested_papers": [],
     "up": ["--help"],
     "worker_key": ["--help"],
 }

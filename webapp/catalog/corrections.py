@@ -1,9 +1,7 @@
 """Readers' corrections of links: a paper's relation to a method, and its mechanism.
 
-They are kept with all other corrections (`webapp.claims.corrections`), and exported as labels.
+They are kept with all other corrections (`webapp.claims.corrections`).
 """
-
-from collections.abc import Iterator
 
 from django.contrib.auth.models import User
 
@@ -27,19 +25,6 @@ def correct(
 def undo(paper: Paper, method: str) -> bool:
     """Undo the last correction of a paper and a method; the one before it counts again."""
     return corrections.undo_last(paper, LINK, method)
-
-
-def labels() -> Iterator[dict[str, str | None]]:
-    """Yield every corrected link as `link_papers --report` reads labels."""
-    rows = Correction.objects.filter(kind=LINK, undone_at=None).select_related("paper")
-    last = {(row.paper_id, row.subject): row for row in rows.order_by("pk")}
-    for row in last.values():
-        yield {
-            "id": row.paper.arxiv_id,
-            "method": row.subject,
-            "relation": "none" if row.value is None else "about",
-            "mechanism": row.value["mechanism"] if row.value else None,
-        }
 
 
 def apply(paper: Paper, method: str, /) -> None:
