@@ -1,7 +1,7 @@
 """Papers that a reader is shown on real days: every figure is read over HTTP, as by a browser.
 
     python -m benchmarks.reader_days --papers PAPERS.jsonl [--days 5] [--likes 3 5 7 10 20]
-                                     [--wanted WANTED.txt] [--topics FILE.toml] [--rows FILE]
+                                     [--wanted WANTED.txt] [--topics FILE.toml]
 
 PAPERS.jsonl holds lines {"id", "title", "abstract", "categories", "day"} of real papers; fetch them
 yourself, for instance from a public mirror of arXiv's metadata. The last days are announced on a
@@ -17,9 +17,8 @@ topics):
     nothing          days without a paper on topic, on how many of them nothing is listed
     kept             papers that a profile shows by its keywords alone, and with likes, too
     a preview        of the last days by keywords and likes, by the clock: the median of all topics
-    default list     rows of the site's own list by the weightiest place of a keyword, and of those
-                     that stand folded; with --wanted (lines of an identifier and a grade above 0)
-                     how many of them are wanted
+    default list     rows of the site's own list, and of those that are folded; with --wanted (lines
+                     of an identifier and a grade above 0) how many of them are wanted
     questions        as `benchmarks.searches questions`, those whose paper is in the file
 """
 
@@ -49,7 +48,6 @@ PAST = 20  # days before, from which liked papers are drawn
 TOP = 10
 WEEK = 5  # days of a preview
 SHARE = 100 * 80 / 93  # of the papers on topic that could be among the first ten, at five likes
-PLACES = ("title", "proposal", "repeated", "mention")
 TOPICS = Path(__file__).with_name("reader_topics.toml")
 Row = dict[str, Any]
 Days = dict[date, list[Row]]
@@ -61,7 +59,6 @@ def main() -> int:
     parser.add_argument("--papers", type=Path, required=True)
     parser.add_argument("--likes", type=int, nargs="+", default=[3, 5, 7, 10, 20])
     parser.add_argument("--topics", type=Path, default=TOPICS)
-    parser.add_argument("--rows", type=Path, help="a file for the rows that no rule has on topic")
     parser.add_argument("--wanted", type=Path, help="identifiers with grades, read by eye")
     options = parser.parse_args()
     graded = options.wanted.read_text().split() if options.wanted else []
@@ -73,11 +70,7 @@ def main() -> int:
         read = sorted(days)[-options.days :]
         with searches.served() as address:
             return report(
-                [
-                    *default_list(address, read, wanted),
-                    *topics(address, days, read, options),
-                    *asked(address, days),
-                ]
+                [*default_list(address, read, wanted), *topics(address, days, read, options)]
             )
 
 
@@ -113,7 +106,7 @@ def store(source: Path, count: int) -> Days:
 
 
 def default_list(address: str, read: list[date], wanted: set[str]) -> Iterator[Figure]:
-    """The site's own list by place, from the API."""
+    """The site's own list, from the API."""
     from webapp.digests.build import build
 
     build(read)
@@ -124,18 +117,14 @@ def default_list(address: str, read: list[date], wanted: set[str]) -> Iterator[F
         answer.raise_for_status()
         entries = answer.json()["entries"]
         listed = [entry for entry in entries if not entry["also_mentioned"]]
-        for entry in entries:
-            places = {match.get("place") for match in entry["matches"]}
-            place = min(places.intersection(PLACES), key=PLACES.index)
-            folded = entry["also_mentioned"]
-            kinds = ["folded"] if folded else ["whole list", place]
-            kinds += ["top ten"] * (entry in listed[:TOP])
-            for kind in kinds:
-                rows[kind] += 1
-                hits[kind] += entry["paper"]["id"] in wanted
-    for kind in ("whole list", "top ten", *PLACES, "folded"):
+        folded = [entry for entry in entries if entry["also_mentioned"]]
+        kinds = {"whole list": listed, "top ten": listed[:TOP], "folded": folded}
+        for kind, shown in kinds.items():
+            rows[kind] += len(shown)
+            hits[kind] += sum(entry["paper"]["id"] in wanted for entry in shown)
+    for kind, count in rows.items():
         of = f"{hits[kind]} wanted" if wanted else ""
-        yield Figure(f"default list: {kind}", rows[kind], "rows", beside=of)
+        yield Figure(f"default list: {kind}", count, "rows", beside=of)
 
 
 def topics(
@@ -143,8 +132,6 @@ def topics(
 ) -> Iterator[Figure]:
     """Yield what readers of narrow topics are shown, by number of likes."""
     meant_by_topic = tomllib.loads(options.topics.read_text("utf-8"))
-    titles = {row["id"]: row["title"] for day in read for row in days[day]}
-    others: list[str] = []
     past = [row for day in days if day not in read for row in days[day]]
     previews: list[float] = []
     for count in options.likes:
@@ -167,7 +154,6 @@ def topics(
                 rows, on_topic_papers = rows + len(page), on_topic_papers + len(on)
                 on_topic_rows += len(on.intersection(page))
                 bare, silent = bare + (not on), silent + (not on and not page)
-                others += [f"{topic}\t{day}\t{titles[name]}" for name in page if name not in on]
                 hits = len(on.intersection(page[:TOP]))
                 found, possible = found + hits, possible + min(TOP, len(on))
                 if on:
@@ -197,18 +183,16 @@ def topics(
             beside=listed,
         )  # fmt: skip
         yield Figure(f"{name}: nothing", silent, "days", beside=f"of {bare} without such a paper")
-    if options.rows:
-        options.rows.write_text("\n".join(others) + "\n")
     papers = sum(len(days[day]) for day in sorted(days)[-WEEK:])
     yield Figure("a preview", statistics.median(previews), "s", 2.0, beside=f"{papers:,} papers")
 
 
 def asked(address: str, days: Days) -> Iterator[Figure]:
     """The questions of which the site has the paper."""
-    there = {row["id"] for day in days.values() for row in day}
-    known = {paper: text for paper, text in searches.questions("second").items() if paper in there}
-    if known:
-        yield searches.figure(address, known)
+    stored = {row["id"] for day in days.values() for row in day}
+    answerable = {name: q for name, q in searches.questions("second").items() if name in stored}
+    if answerable:
+        yield searches.figure(address, answerable)
 
 
 def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:

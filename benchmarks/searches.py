@@ -6,8 +6,7 @@ PAPERS.jsonl holds lines {"id", "title", "abstract"} of real papers (with "day" 
 where known); fetch them yourself, for instance from a public mirror of arXiv's metadata.
 
 titles     Each paper is asked for by two thirds of its title's words, then by a third, drawn at
-           random and kept in order: the mean reciprocal rank within the first page; beside it
-           that of FTS5's own order, bm25, and the processor time of both.
+           random and kept in order: the mean reciprocal rank within the first page.
 questions  The same of `questions.txt`: a paper and a question in each line, written by someone who
            read the paper but no ranking. Constants were chosen on the `first` half, so only the
            `second` counts. Those whose paper is not in the file are left out.
@@ -28,7 +27,6 @@ import os
 import random
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -142,7 +140,7 @@ def served() -> Iterator[str]:
 def title_figures(
     address: str, titles: list[tuple[str, str]], name: str, seed: int
 ) -> Iterator[Figure]:
-    """Measure searches by a share of a title's words, and the same in FTS5's own order."""
+    """Measure searches by a share of a title's words."""
     share, target = TITLES[name]
     chance, asked = random.Random(seed), {}
     for identifier, title in titles:
@@ -150,33 +148,6 @@ def title_figures(
         kept = sorted(chance.sample(range(len(words)), max(round(share * len(words)), 1)))
         asked[identifier] = " ".join(words[n] for n in kept)
     yield figure(address, asked, f"{name} of the title", target)
-    yield by_fts5(asked, f"{name}, in SQLite's order by bm25")
-
-
-def by_fts5(asked: dict[str, str], name: str) -> Figure:
-    """The same in the order of FTS5's bm25 (a title's words five times), and what both take."""
-    from webapp.papers.queries import rows
-    from webapp.papers.search import index, search
-    from webapp.papers.search.query import parse
-
-    statement = (
-        f"SELECT paper.arxiv_id FROM papers_search JOIN papers_paper AS paper"
-        f" ON paper.id = papers_search.rowid & {index._KEY} WHERE papers_search MATCH %s"
-        " ORDER BY bm25(papers_search, 5.0, 1.0, 2.0) LIMIT 25"
-    )  # fmt: skip
-    ranks, theirs, ours = [], 0.0, 0.0
-    for identifier, words in asked.items():
-        began = time.process_time()
-        found = [key for (key,) in rows(statement, [index._fts(parse(words, ()).terms)])]
-        theirs += time.process_time() - began
-        ranks.append(1 / (found.index(identifier) + 1) if identifier in found else 0.0)
-        began = time.process_time()
-        search(words)
-        ours += time.process_time() - began
-    beside = (
-        f"{1e3 * theirs / len(asked):.1f} ms of CPU each; a search {1e3 * ours / len(asked):.1f}"
-    )
-    return Figure(name, mean_interval(ranks).value, "MRR", beside=beside)
 
 
 def figure(
