@@ -105,7 +105,7 @@ def server(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("ASSAY_ENCODER_KEY", "k")
     monkeypatch.setattr(encoder, "_silent_until", 0.0)
     encoder.read.cache_clear()
-    encoder._of_question.cache_clear()
+    encoder._encode_question.cache_clear()
     yield httpserver
     monkeypatch.undo()
     encoder.read.cache_clear()
@@ -241,7 +241,7 @@ def test_vectors_are_made_once_for_new_papers_old_ones_and_new_versions(
     assert bytes(PaperVector.objects.get(paper=papers[0]).values) != before
     monkeypatch.setenv("ASSAY_ENCODER", "another")
     encoder.read.cache_clear()
-    assert vectors.of_papers([papers[0].pk]) == {}
+    assert vectors.stored_vectors([papers[0].pk]) == {}
 
 
 def test_without_an_encoder_nothing_is_made(
@@ -249,7 +249,7 @@ def test_without_an_encoder_nothing_is_made(
 ) -> None:
     monkeypatch.setenv("ASSAY_ENCODER", "off")
     encoder.read.cache_clear()
-    assert (encoder.name(), vectors.fill(5), encoder.of_question("x")) == ("", 0, None)
+    assert (encoder.name(), vectors.fill(5), encoder.encode_question("x")) == ("", 0, None)
     with pytest.raises(encoder.EncoderError):
         encoder.encode(["x"])
     encoder.read.cache_clear()

@@ -460,7 +460,7 @@ class Hostile(TestCase):
 @pytest.mark.usefixtures("papers")
 class TestWhatAPageSays:
     def setup_method(self) -> None:
-        spelling._known_words.cache_clear()
+        spelling._title_words.cache_clear()
 
     def marks(self, query: str) -> list[tuple[str, str]]:
         return [(one.title_html, one.abstract_html) for one in search(query).marked()]

@@ -141,7 +141,7 @@ def fingerprints(day: Day, profiles: Mapping[int, Setting]) -> dict[int, str]:
 
 def unchanged(date: Date, inputs: Mapping[int, str]) -> dict[int, int]:
     """Return the digests of `date` that were built from these inputs, by profile; one query."""
-    digests = Digest.objects.filter(date=date, **few("profile__in", inputs))
+    digests = Digest.objects.filter(date=date, **filter_by_keys("profile__in", inputs))
     rows = digests.values_list("profile_id", "pk", "inputs").iterator()
     return {profile: key for profile, key, built_from in rows if inputs.get(profile) == built_from}
 
@@ -156,7 +156,7 @@ def _read(date: Date, _revision: Token) -> Day:
     return Day(date, announced_on(date))
 
 
-def few(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
+def filter_by_keys(lookup: str, keys: Collection[int]) -> dict[str, Collection[int]]:
     """Return a filter by keys, or none if there are so many that reading all costs less."""
     return {lookup: list(keys)} if len(keys) <= FEW else {}
 
@@ -170,7 +170,7 @@ def shown_before(day: Day, profiles: Collection[int]) -> Mapping[int, set[int]]:
     earlier = DigestEntry.objects.filter(
         digest__date__lt=day.date,
         paper__in=day.announced_before,
-        **few("digest__profile__in", profiles),
+        **filter_by_keys("digest__profile__in", profiles),
     )
     shown: dict[int, set[int]] = defaultdict(set)
     for profile, paper in earlier.values_list("digest__profile", "paper").iterator():

@@ -21,7 +21,7 @@ from webapp.digests.batch import (
     Day,
     Setting,
     day_of,
-    few,
+    filter_by_keys,
     fingerprints,
     settings,
     shown_before,
@@ -29,7 +29,12 @@ from webapp.digests.batch import (
 )
 from webapp.digests.marks import marks_in, version_of
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Profile
-from webapp.digests.profiles.validation import ProfileError, known_models, settings_of, site_profile
+from webapp.digests.profiles.validation import (
+    ProfileError,
+    settings_of,
+    site_profile,
+    stored_models,
+)
 from webapp.digests.scoring.rules import Kept, Rules, Standing
 from webapp.digests.scoring.scorer import Scorer
 from webapp.digests.scoring.selection import select
@@ -84,9 +89,9 @@ def build(
                     to_build.setdefault(later, set()).add(key)
         on_built(date)
         days.append(date)
-    return Digest.objects.filter(date__in=days, **few("profile__in", profile_settings)).order_by(
-        "date", "profile_id"
-    )
+    return Digest.objects.filter(
+        date__in=days, **filter_by_keys("profile__in", profile_settings)
+    ).order_by("date", "profile_id")
 
 
 def _in_batches(profiles: Mapping[int, Setting]) -> Iterator[list[int]]:
@@ -127,7 +132,7 @@ def _build_some(
 
 def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
     valid, profiles = {}, list(profiles)
-    models = known_models(profiles)
+    models = stored_models(profiles)
     for profile in profiles:
         try:
             learned = models.get((profile.owner_id or 0, profile.learn_from))

@@ -154,7 +154,7 @@ def months(profile: Profile) -> list[Month]:
     ]
 
 
-def first_feed(reader: User | AnonymousUser) -> Profile | None:
+def home_feed(reader: User | AnonymousUser) -> Profile | None:
     """Return the feed that a reader created first: their home page."""
     if reader.pk is None:
         return None

@@ -59,13 +59,13 @@ def encode(texts: Sequence[str], seconds: float = PAPER_SECONDS) -> list[bytes]:
         raise EncoderError(f"{folder}: {error}") from error
 
 
-def of_question(text: str) -> bytes | None:
+def encode_question(text: str) -> bytes | None:
     """Return the vector of a reader's question, or None if it is not available at once."""
     global _silent_until  # noqa: PLW0603 - one process asks one server
     if time.monotonic() < _silent_until or not (encoder := name()):
         return None
     try:
-        return _of_question(text, encoder)
+        return _encode_question(text, encoder)
     except EncoderError as error:
         _silent_until = time.monotonic() + PAUSE
         log.warning("Searches are ordered by words for a minute: %s", error)
@@ -73,7 +73,7 @@ def of_question(text: str) -> bytes | None:
 
 
 @lru_cache(maxsize=256)  # a reader turns pages; what failed is not kept
-def _of_question(text: str, _encoder: str) -> bytes:
+def _encode_question(text: str, _encoder: str) -> bytes:
     return encode([text], QUESTION_SECONDS)[0]
 
 

@@ -48,7 +48,7 @@ def keys_like(paper: Paper, limit: int) -> list[int]:
 
 def _cosines_by_encoder(paper: Paper, keys: list[int]) -> dict[int, float]:
     """Return papers' cosines with `paper` by the encoder; {} if it or all of them lack a vector."""
-    paper_vectors = vectors.of_papers([*keys, paper.pk])
+    paper_vectors = vectors.stored_vectors([*keys, paper.pk])
     mine = paper_vectors.pop(paper.pk, None)
     cosines = vectors.cosines_with(mine, paper_vectors) if mine else {}
     if not cosines:

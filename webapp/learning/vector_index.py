@@ -62,7 +62,7 @@ def nearest_to(question: str, limit: int) -> list[int] | None:
     if not (name := encoder.name()):
         return None
     index = _index(name, revision("vectors", "papers"))
-    if index is None or not (vector := encoder.of_question(question)):
+    if index is None or not (vector := encoder.encode_question(question)):
         return None
     return index.nearest(vector, limit)
 

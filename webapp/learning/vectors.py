@@ -24,7 +24,7 @@ CHARACTERS = 1_200  # of a title and an abstract that are read: about 256 tokens
 REPLACED = 500  # latest versions that are looked at for vectors of an older text
 
 
-def of_papers(keys: Iterable[int]) -> dict[int, bytes]:
+def stored_vectors(keys: Iterable[int]) -> dict[int, bytes]:
     """The vectors of those papers that have one of the encoder in use."""
     if not (name := encoder.name()):
         return {}

@@ -22,7 +22,7 @@ from webapp.core import revisions, tasks
 from webapp.digests.build import build
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.preview import DAYS
-from webapp.digests.profiles.validation import known_model
+from webapp.digests.profiles.validation import stored_model
 from webapp.learning.preferences import Learned
 from webapp.learning.training import LEFT, READ, Signals, train
 from webapp.library import zotero_reading
@@ -144,7 +144,7 @@ def model_for(owner: int | None, source: str) -> Learned | None:
         if reader is None:
             return None
         _learn_from(reader, source)
-    return known_model(owner, source)
+    return stored_model(owner, source)
 
 
 def _learn_from(reader: User, source: str) -> bool:

@@ -39,7 +39,7 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
     address = ""
     if slug:
         profile_at(slug, reader)  # 404 where it is another's own
-    elif date is None and (home := queries.first_feed(reader)):
+    elif date is None and (home := queries.home_feed(reader)):
         slug, address = home.slug, reverse("digests:profile", args=[home.slug])
     listings = f"listings:{date}" if date else "listings"
     scopes = (f"profile:{slug or ''}", listings, "sample", "gists", "failures")

@@ -164,7 +164,7 @@ def settings_of(profile: Profile) -> ProfileSettings:
 
 def rules_of(profile: Profile) -> Rules:
     """The rules of a stored profile, with what was learned from its owner. Raises ProfileError."""
-    return settings_of(profile).rules(known_model(profile.owner_id, profile.learn_from))
+    return settings_of(profile).rules(stored_model(profile.owner_id, profile.learn_from))
 
 
 def learned_of(model: LearnedModel) -> Learned:
@@ -179,7 +179,7 @@ def learned_of(model: LearnedModel) -> Learned:
     )
 
 
-def known_model(owner: int | None, source: str) -> Learned | None:
+def stored_model(owner: int | None, source: str) -> Learned | None:
     """Return what was learned from a reader, or from one of their lists or tags.
 
     A feed without an owner has the model of the site's own list.
@@ -190,7 +190,7 @@ def known_model(owner: int | None, source: str) -> Learned | None:
     return learned_of(model) if model else None
 
 
-def known_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
+def stored_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
     """Return what was learned for profiles, by reader (0 for none) and source; one query."""
     learning = [profile for profile in profiles if profile.ranking != Profile.Ranking.RULES]
     sources = {(profile.owner_id, profile.learn_from) for profile in learning if profile.owner_id}

@@ -139,7 +139,7 @@ class Scorer:
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         # Not bound to this object: a model would stay in memory until cycles are collected.
         self._admitting = lru_cache(10_000)(partial(_rules_admitting, self.rules))
-        self._find = lru_cache(A_DAY)(partial(_found_in, self._matchers, self._authors))
+        self._find = lru_cache(A_DAY)(partial(_find_terms, self._matchers, self._authors))
 
     def kept(self, candidates: Iterable[Candidate], spare: int | None = None) -> list[list[Kept]]:
         """Return the candidates that each set of rules keeps, in their order.
@@ -371,7 +371,7 @@ def _rules_admitting(
     return frozenset(rule for rule, r in enumerate(rules) if r.admits(categories, announce_type))
 
 
-def _found_in(
+def _find_terms(
     matchers: Iterable[AutomatonMatcher | TokenMatcher],
     authors: Mapping[str, set[ComparableName]],
     candidate: Candidate,
@@ -381,9 +381,9 @@ def _found_in(
     anywhere: set[Sought] = set()
     paper = _paper(candidate)
     for matcher in matchers:
-        here, there = matcher.match(paper.title, paper.abstract)
-        in_title.update(here)
-        anywhere.update(there)
+        of_title, of_both = matcher.match(paper.title, paper.abstract)
+        in_title.update(of_title)
+        anywhere.update(of_both)
     for author in map(comparable_name, candidate.authors if authors else ()):
         sharing = authors.get(author.key, ())
         anywhere.update(name for name in sharing if name.matches(author))

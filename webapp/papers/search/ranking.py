@@ -89,7 +89,7 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
     numbers = [order[group] for group in range(len(order))]
     neighbours = {(n, n + 1) for n in range(len(stems) - 1)}
 
-    def found(text: str) -> list[tuple[int, int, int]]:
+    def find_words(text: str) -> list[tuple[int, int, int]]:
         """Return each word that is in a text: its number, start and end."""
         return [
             (numbers[(match.lastindex or 1) - 1], match.start(), match.end())
@@ -102,7 +102,7 @@ def by_rare_words(papers: Iterable[Text], words: Sequence[str]) -> list[int]:
         texts = line(words_of(title)), line(words_of(abstract))
         for text, count in zip(texts, (TITLE_COUNTS, 1), strict=True):
             before, end = -1, -1
-            for word, start, until in found(text):
+            for word, start, until in find_words(text):
                 counts[word] += count
                 if start == end:
                     together.add((before, word))

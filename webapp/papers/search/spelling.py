@@ -33,7 +33,7 @@ def corrected(text: str, missing: Iterable[str]) -> str:
 def _nearest(word: str) -> str:
     if len(word) < SHORTEST:
         return ""
-    counts = _known_words(Paper.objects.aggregate(last=Max("pk"))["last"])
+    counts = _title_words(Paper.objects.aggregate(last=Max("pk"))["last"])
     # The first letter is seldom wrong, only left out or one too many.
     alike = [
         candidate
@@ -48,7 +48,7 @@ def _nearest(word: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _known_words(last: int | None) -> Counter[str]:
+def _title_words(last: int | None) -> Counter[str]:
     """The number of latest titles with each word; `last`, the latest paper, keys the cache."""
     counts: Counter[str] = Counter()
     papers = Paper.objects.order_by("-pk").values_list("title", "authors")

@@ -68,10 +68,10 @@ def other_spelling(word: str) -> str:
 
 
 @cache
-def _known() -> tuple[int, dict[str, int]]:
+def _sample() -> tuple[int, dict[str, int]]:
     """Return the number of papers in the sample, and the number that contain each stem."""
-    sample = json.loads(FREQUENCIES.read_text())
-    return sample["papers"], sample["stems"]
+    stored = json.loads(FREQUENCIES.read_text())
+    return stored["papers"], stored["stems"]
 
 
 def rarity(word: str) -> float:
@@ -79,7 +79,7 @@ def rarity(word: str) -> float:
 
     Of two spellings, that of the more frequent.
     """
-    papers, stems = _known()
+    papers, stems = _sample()
     spellings = {word, other_spelling(word)}
     return math.log(papers / max(stems.get(word) or stems.get(stem(word), 1) for word in spellings))
 
