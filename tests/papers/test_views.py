@@ -151,8 +151,19 @@ def test_search_finds_by_words_and_tells_when_nothing_fits(client):
     page = text(client.get("/search?q=dispatch"))
     assert page.count("<article") == 2
     assert text(client.get("/search?q=ti%3Adispatch")).count("<article") == 1
-    assert "No paper found" in text(client.get("/search?q=zebra"))
+    page = text(client.get("/search?q=zebra"))
+    assert "No paper found" in page
+    assert "Try fewer words" in page
     assert "mixture of experts" in text(client.get("/search"))
+
+
+def test_a_search_for_papers_like_one_that_is_like_none_asks_for_no_other_words(client):
+    paper = factories.make_paper(2, title="Cooking rice", abstract="Rinse, boil, let it rest.")
+    factories.make_listing("cs.LG")
+    page = text(client.get(f"/search?q=papers+like+{paper.arxiv_id}"))
+    assert "No paper found" in page
+    assert "Cooking rice" in page
+    assert "Try fewer words" not in page
 
 
 @pytest.mark.parametrize(
