@@ -8,14 +8,13 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 
 from webapp.claims.corrections import Kind, corrected, quotes_of
 from webapp.claims.extraction.quotes import Quote
 from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
-from .capability import at_once
-from .client import Server
 from .models import Claim, FullText, Summary
 
 State = Summary.State
@@ -67,16 +66,19 @@ class PaperSummaryView:
         if self.summary is None:
             return ""
         if self.summary.reason:
-            return f"Waiting: {self.summary.reason}."
+            return gettext("Waiting: %(reason)s.") % {"reason": self.summary.reason}
         running = Summary.objects.filter(state=State.RUNNING).count()
         waiting = Summary.objects.filter(state=State.WAITING, not_before=None)
         earlier = waiting.filter(requested_at__lt=self.summary.requested_at).count()
         if not running and not earlier:
-            return "Waiting for the worker that makes summaries to take it."
-        place = f"{earlier} asked for before it" if earlier else "it is next"
-        server = Server.configured()
-        most = at_once(server) if server else 0
-        return f"Waiting for its turn: {place}, {running} of {most} under way."
+            return gettext("Waiting for the worker that makes summaries.")
+        if not earlier:
+            return gettext("Waiting for its turn: it is next.")
+        return ngettext(
+            "Waiting for its turn: %(count)d summary is made before it.",
+            "Waiting for its turn: %(count)d summaries are made before it.",
+            earlier,
+        ) % {"count": earlier}
 
     @property
     def read(self) -> str:

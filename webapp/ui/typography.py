@@ -15,16 +15,22 @@ from django.utils.safestring import SafeString, mark_safe
 from webapp.ui.language import current_language
 
 # Tags keep their attributes, and what a reader typed or a program wrote stays as it is.
+_TAG = re.compile(r"<[^>]*>")
 _BLANKS = re.compile(
-    r"(?<=[。！？；：，])((?:</(?:a|b|strong|span)>)*)\s+"
-    r"|(<(textarea|pre|script|style)\b.*?</\3>|<[^>]*>)",
+    r"(?<=[。！？；：，])(?P<after>(?:\s|</?(?:a|b|strong|span)\b[^>]*>)+)"
+    r"|<(?P<name>textarea|pre|script|style)\b.*?</(?P=name)>|<[^>]*>",
     re.DOTALL,
 )
 
 
 def without_blanks(html: str) -> str:
     """Return Chinese HTML without the white space that follows its punctuation."""
-    return _BLANKS.sub(lambda match: match[1] or match[2] or "", html)
+
+    def keep_tags(match: re.Match[str]) -> str:
+        after = match["after"]
+        return match[0] if after is None else "".join(_TAG.findall(after))
+
+    return _BLANKS.sub(keep_tags, html)
 
 
 class Page(Template):

@@ -6,8 +6,9 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
-from assay_common.quantities import duration, number
+from assay_common.quantities import number
 from methods import charts, registry
+from webapp.core.durations import duration
 from webapp.runs.texts import flag_label, said
 from webapp.runs.web import views
 from webapp.runs.web.present import method_of, x_text
