@@ -12,7 +12,7 @@ from celery import bootsteps
 
 from assay_common import env
 
-SECONDS = 10.0
+SECONDS = 20.0
 
 log = logging.getLogger(__name__)
 

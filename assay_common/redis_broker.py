@@ -10,6 +10,7 @@ import hmac
 import os
 from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -80,8 +81,8 @@ def quiet_worker(worker: type[Worker], queues: Sequence[str]) -> type[Worker]:
             if not options.get("queues"):
                 options["queues"] = list(queues)
                 options["concurrency"] = options.get("concurrency") or len(queues)
-            elif hostname and hostname.startswith("celery@"):  # nobody has chosen a name
-                hostname = hostname.replace("celery", "-".join(options["queues"]), 1)
+            elif not hostname or hostname.startswith("celery@"):  # nobody has chosen a name
+                hostname = f"{'-'.join(options['queues'])}@{gethostname()}"
             super().__init__(app, hostname, **options | silent)
 
     return Quiet

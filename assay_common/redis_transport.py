@@ -65,7 +65,22 @@ class Transport(redis.Transport):
     """kombu's Redis transport with this channel."""
 
     Channel = Channel
-    brpop_timeout = 10  # seconds between two polls of an idle worker; a message comes at once
+    # Seconds between two polls of an idle worker; a message comes at once.
+    brpop_timeout = 30
+    # Seconds between other timers of an idle worker. Each time that it wakes costs as much as a
+    # short task; what they look after lasts for an hour.
+    timers = 60
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        """Let a worker's loop serve this transport; it wakes no more often than it must."""
+        options = connection.client.transport_options
+        for name in ("unacked_restore_interval", "reauth_check_interval"):
+            options.setdefault(name, self.timers)
+        super().register_with_event_loop(connection, loop)
+        self.cycle._binding_expiry_tref.cancel()  # a second
+        self.cycle._binding_expiry_tref = loop.call_repeatedly(
+            self.timers, self.cycle.maybe_refresh_binding_expiry
+        )
 
     def _deliver(self, message: Any, queue: str | None) -> None:
         headers = message["headers"]

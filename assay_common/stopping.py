@@ -1,6 +1,7 @@
 """Ends a worker without delay when it is stopped, and its whole pool when it is killed.
 
-Both applications import this module.
+Both applications import this module, which also keeps the pool's processes from copying the memory
+that they share.
 """
 
 import gc
@@ -19,6 +20,13 @@ _main = 0  # the pid of the process that forks the pool
 def _remember_main(**_: object) -> None:
     global _main  # noqa: PLW0603 (the fork that follows reads it)
     _main = os.getpid()
+
+
+@signals.worker_before_create_process.connect
+def _share_memory(**_: object) -> None:
+    """Keep the garbage collector off what was loaded before the fork."""
+    gc.collect()
+    gc.freeze()
 
 
 @signals.worker_process_init.connect

@@ -28,6 +28,5 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(
             f'a worker needs {", ".join(missing)}: pip install "assay-methods[worker]"'
         )
-    celery = [sys.executable, "-m", "celery", "--quiet", "--app", f"{registry.PACKAGE}.worker.app"]
-    worker = ["worker", "--queues", f"bench-{args.device}", "--loglevel", "INFO"]
-    os.execv(sys.executable, [*celery, *worker])  # noqa: S606 (no shell is wanted)
+    worker = [sys.executable, "-m", f"{registry.PACKAGE}.worker", f"bench-{args.device}"]
+    os.execv(sys.executable, worker)  # noqa: S606 (no shell is wanted)

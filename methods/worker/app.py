@@ -31,7 +31,7 @@ from . import hardware, landlock, sandbox
 from .cancel import CancelFlags
 from .events import EventSender
 from .job import Measurement
-from .outbox import HEARTBEAT, Message, Outbox
+from .outbox import HEARTBEAT, IDLE_HEARTBEAT, Message, Outbox
 
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
@@ -79,8 +79,12 @@ class Worker:
     def open_outbox(self) -> None:
         """Start sending messages, under a new boot id and with a heartbeat first."""
         self.boot = token_hex(8)
-        self.outbox = Outbox(_send, self.heartbeat, HEARTBEAT)
+        self.outbox = Outbox(_send, self.heartbeat, self.pause)
         self.outbox.start()
+
+    def pause(self) -> float:
+        """Return the seconds until the next heartbeat."""
+        return HEARTBEAT if self.job else IDLE_HEARTBEAT
 
     def heartbeat(self) -> Message:
         """A message that this worker is alive, and which attempt it is running."""

@@ -18,7 +18,8 @@ from assay_common import env
 
 Message = tuple[str, Mapping[str, object]]  # a task's name and its argument
 
-HEARTBEAT = env.read().lease / 6  # seconds
+HEARTBEAT = env.read().lease / 6  # seconds, while a job runs
+IDLE_HEARTBEAT = 2 * HEARTBEAT  # the site takes a worker for lost after two of these
 REPEATS = (HEARTBEAT / 5, HEARTBEAT)  # delays after which the end of a run is sent again
 BEHIND = 50  # waiting messages
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
@@ -29,13 +30,16 @@ log = logging.getLogger(__name__)
 class Outbox:
     """A thread that sends messages with `send`, again while the broker is unreachable.
 
-    Every `every` seconds it also sends what `heartbeat` returns.
+    It also sends what `heartbeat` returns, and again after the seconds that `pause` returns.
     """
 
     def __init__(
-        self, send: Callable[[Message], None], heartbeat: Callable[[], Message], every: float
+        self,
+        send: Callable[[Message], None],
+        heartbeat: Callable[[], Message],
+        pause: Callable[[], float],
     ) -> None:
-        self._send, self._heartbeat, self._every = send, heartbeat, every
+        self._send, self._heartbeat, self._pause = send, heartbeat, pause
         self._due = sched.scheduler(time.monotonic)
         self._snapshot: sched.Event | None = None
         self._changed = threading.Event()
@@ -88,7 +92,7 @@ class Outbox:
 
     def _beat(self) -> None:
         self._deliver(self._heartbeat())
-        self._due.enter(self._every, 0, self._beat)
+        self._due.enter(self._pause(), 0, self._beat)
 
     def _deliver(self, message: Message) -> None:
         pause = FIRST_PAUSE

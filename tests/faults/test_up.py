@@ -39,7 +39,7 @@ NEVER = 300.0  # seconds by the clock: tells what comes back from what never doe
 # each check of the shortest leases waits so long: then no lost run is ever given up.
 LEASE = 9
 FULL_FOR = 6.0  # seconds: some sweeps and a heartbeat of the beat that cannot be written
-FORKING = ("web", "bulk", "summaries")  # the bench worker's child: test_kills.py
+FORKING = ("web", "summaries")  # the bench worker's child: test_kills.py
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def comes_back_after_kill(rig: UpRig, *victims: str) -> None:
     replaced = {"bench", "supervisor"} & {*victims}
     lost = Worker.objects.get(name="local").boot if replaced else ""
     kill(rig, *victims)
-    beat = bool({"beat", "supervisor"} & {*victims})
+    beat = bool({"site", "supervisor"} & {*victims})
     waited = rig.wait_until_back(timezone.now(), NEVER, lost=lost, beat=beat)
     assert waited <= BACK_WITHIN, f"{victims}: {waited:.1f} s of waiting\n{rig.last_lines()}"
 

@@ -26,8 +26,7 @@ ROLES = {
     "events": "assay-events",
     "bulk": "assay-bulk",
     "summaries": "assay-summaries",
-    "beat": "assay-beat",
-    "bench": "methods.worker.app",
+    "bench": "methods.worker bench-cpu",
 }
 
 SMALL_QUEUES = ("quick", "arxiv", "mail")  # threads of one process

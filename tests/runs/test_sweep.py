@@ -50,6 +50,23 @@ def check_leases(late: timedelta = timedelta()) -> None:
     sweep.expire_leases((timezone.now() - late).timestamp())
 
 
+@pytest.mark.parametrize("pause", [timedelta(), HEARTBEAT, PAUSE * 2, -timedelta(hours=1)])
+def test_a_site_without_runs_counts_as_listening(pause: timedelta) -> None:
+    """So the first run after a quiet hour, or a step of the clock, is not taken for a late one."""
+    worker = saying.live_worker(last_seen=timezone.now() + timedelta(hours=1))
+    PeriodicTask.objects.create(name=sweep.LEASE_CHECK, done_at=timezone.now() - pause)
+    assert sweep.is_idle()
+    worker.refresh_from_db()
+    if pause not in (timedelta(), HEARTBEAT):  # as after any pause
+        assert worker.last_seen <= timezone.now()
+    run = saying.running(saying.live_worker("two", last_seen=None))
+    assert not sweep.is_idle()
+    long_ago(run, leased_until=timedelta(seconds=1))
+    check_leases()
+    run.refresh_from_db()
+    assert run.state != State.RUNNING
+
+
 def test_a_silent_worker_loses_its_run(listening: None) -> None:
     run = saying.running(saying.live_worker(last_seen=None))
     check_leases()

@@ -6,6 +6,7 @@ The results are public and so contain no addresses; the log has the full errors.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from redis.exceptions import RedisError, ResponseError
 from webapp.catalog.linking import relinking
 from webapp.core import connections
 from webapp.operate.failures import failing
-from webapp.operate.heartbeats import SILENCE, ages
+from webapp.operate.heartbeats import QUEUE_SILENCE, SILENCE, ages
 from webapp.operate.models import Heartbeat
 from webapp.runs.models import Device, Run, State
 from webapp.runs.queries import live_workers
@@ -43,9 +44,9 @@ def readiness() -> list[ReadinessCheck]:
     return [
         _check("database", _database),
         _check("broker", _broker),
-        _check("beat", _last_answer, Heartbeat.Kind.BEAT, "beat"),
+        _check("beat", _last_answer, Heartbeat.Kind.BEAT, "beat", SILENCE),
         *(
-            _check(f"queue {name}", _last_answer, Heartbeat.Kind.QUEUE, name)
+            _check(f"queue {name}", _last_answer, Heartbeat.Kind.QUEUE, name, QUEUE_SILENCE)
             for name in settings.QUEUES
             if name != "summaries" or connections.current().summary_model
         ),
@@ -88,12 +89,12 @@ def _broker() -> tuple[bool, str]:
     return True, "Redis"
 
 
-def _last_answer(kind: Heartbeat.Kind, name: str) -> tuple[bool, str]:
+def _last_answer(kind: Heartbeat.Kind, name: str, silence: timedelta) -> tuple[bool, str]:
     """The beat's last heartbeat, or the last token that went through a queue."""
     age = ages(kind).get(name)
     if age is None:
         return False, "it has never answered"
-    if age > SILENCE.total_seconds():
+    if age > silence.total_seconds():
         return False, f"it last answered {age:.0f} s ago"
     return True, f"it answered {age:.0f} s ago"
 

@@ -7,7 +7,8 @@ from django.utils import timezone
 from webapp.operate.models import Heartbeat
 
 SECONDS = 10.0  # between two heartbeats of the beat
-SILENCE = timedelta(seconds=30)  # after which the beat or a queue counts as down
+SILENCE = timedelta(seconds=30)  # after which the beat counts as down
+QUEUE_SILENCE = timedelta(seconds=90)  # the same for a queue, which gets a token every 30 s
 FORGET = timedelta(days=1)
 
 

@@ -31,13 +31,17 @@ log = logging.getLogger(__name__)
 _sent: set[tuple[str, str]] = set()  # (user, password) as this process last set them
 
 
+def are_kept() -> bool:
+    """False for the private Redis of `up`: only its owner can reach it."""
+    return settings.CELERY_BROKER_URL.startswith(("redis://", "rediss://"))
+
+
 def update() -> None:
     """Create the users that are missing in Redis, and delete those of disabled workers.
 
-    The private Redis of `up` has no users: only its owner can reach it. Never raises: with a broker
-    without users, workers need its password in their CELERY_BROKER_URL.
+    Never raises: with a broker without users, workers need its password in their CELERY_BROKER_URL.
     """
-    if not settings.CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
+    if not are_kept():
         return
     try:
         with Redis.from_url(settings.CELERY_BROKER_URL, socket_timeout=2) as redis:

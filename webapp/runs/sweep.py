@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from webapp.runs import broker, redis_users, states
 from webapp.runs.dispatch import dispatch, send
-from webapp.runs.models import WITH_WORKER, PeriodicTask, Run, RunFailure, State, Worker
+from webapp.runs.models import OPEN, WITH_WORKER, PeriodicTask, Run, RunFailure, State, Worker
 from webapp.runs.states import Writer
 from webapp.runs.times import CANCEL, LEASE, OVERTIME, PAUSE, PROMPT, RESEND, START
 
@@ -33,6 +33,17 @@ def sweep() -> None:
         _extend_leases(now)
     redis_users.update()
     dispatch()
+
+
+def is_idle() -> bool:
+    """True if no run is open: nothing waits for a sweep, and the site counts as listening."""
+    if Run.objects.filter(state__in=OPEN).exists():
+        return False
+    now = timezone.now()
+    lately = PeriodicTask.objects.filter(name=LEASE_CHECK, done_at__range=(now - PAUSE, now))
+    if not lately.update(done_at=now) and not _was_listening(now, now):
+        _extend_leases(now)
+    return True
 
 
 def _repeat_lost(now: datetime) -> None:

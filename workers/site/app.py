@@ -8,7 +8,6 @@
 Tasks take primitives, call one domain function and may be sent twice without harm.
 """
 
-import gc
 import os
 import sys
 import warnings
@@ -79,7 +78,7 @@ app.conf.beat_schedule = {
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
     "summarise": _every(30.0, "site.summaries"),
     "sweep": _every(env.read().lease / 6, "runs.sweep"),
-    **{f"token {name}": _every(10.0, "health.token", queue=name) for name in settings.QUEUES},
+    **{f"token {name}": _every(30.0, "health.token", queue=name) for name in settings.QUEUES},
 }
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"
 
@@ -95,9 +94,3 @@ def _keep_connection(**_: Any) -> None:
 def _forget_follow_ups(task: Any, **_: Any) -> None:
     """Bench workers write messages, too: none may name tasks that start after this one."""
     task.request.update(callbacks=None, errbacks=None, chain=None, chord=None)
-
-
-@signals.worker_before_create_process.connect
-def _share_memory(**_: Any) -> None:
-    """Keep the garbage collector off the memory that the pool's processes share."""
-    gc.freeze()

@@ -4,8 +4,10 @@ Celery imports this module with the tasks: after Django is set up.
 """
 
 import logging
+import os
 import time
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 from celery import beat
@@ -17,10 +19,39 @@ from webapp.core import connections
 from webapp.operate import heartbeats
 from webapp.operate.heartbeats import SECONDS
 from webapp.operate.models import Heartbeat
+from webapp.runs import redis_users, sweep
+from workers.site.app import app
 
 SET_BACK = 1.0  # seconds; NTP sets a clock back by less
 
 log = logging.getLogger(__name__)
+
+
+def start_beside_worker() -> None:
+    """Start the beat as a thread of a worker whose pool is of threads, which never forks.
+
+    A beat that fails ends the process, to be started again with it.
+    """
+    Thread(target=_run, name="beat", daemon=True).start()
+
+
+def _run() -> None:
+    try:
+        beat.Service(app, scheduler_cls=Scheduler).start()
+    except BaseException:
+        log.exception("The beat failed: its process ends, to be started again")
+        logging.shutdown()
+        os._exit(1)
+
+
+def _nothing_to_sweep() -> bool:
+    if redis_users.are_kept():  # a sweep restores those that Redis has lost
+        return False
+    try:
+        return sweep.is_idle()
+    except DatabaseError:  # the worker says so
+        close_old_connections()
+        return False
 
 
 def _store_heartbeat() -> None:
@@ -57,8 +88,12 @@ class Scheduler(beat.Scheduler):
         self._heap = None  # rebuilt from the entries
 
     def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
-        """Send a due task, unless it is for `summaries`, which has no worker without a model."""
-        if (entry.options or {}).get("queue") != "summaries" or connections.current().summary_model:
+        """Send a due task, except a sweep of no runs and what no worker takes without a model."""
+        if (entry.options or {}).get("queue") == "summaries":
+            skipped = not connections.current().summary_model
+        else:
+            skipped = entry.task == "runs.sweep" and _nothing_to_sweep()
+        if not skipped:
             super().apply_entry(entry, producer)
 
     def apply_async(self, *args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from django.db import DatabaseError
 
 from webapp.core.leases import renewed
 from webapp.operate import failures
-from webapp.operate.heartbeats import SILENCE, store
+from webapp.operate.heartbeats import QUEUE_SILENCE, store
 from webapp.operate.models import Heartbeat
 from workers.site.app import BRIEF, app
 
@@ -52,7 +52,7 @@ def _begin(task: Any, **_: object) -> None:
         busy = partial(store, Heartbeat.Kind.QUEUE, _queue(task))
         busy()
         _task.heartbeats.callback(busy)
-        _task.heartbeats.enter_context(renewed(busy, SILENCE.total_seconds()))
+        _task.heartbeats.enter_context(renewed(busy, QUEUE_SILENCE.total_seconds()))
 
 
 @task_postrun.connect

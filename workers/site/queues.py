@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from resource import RUSAGE_SELF, getrusage
 from threading import Timer
 from types import MethodType
 from typing import Any
@@ -77,10 +78,11 @@ def _reserved() -> tuple[Any, ...]:
 
 
 class ThreadPool(thread.TaskPool):
-    """Celery's pool of threads, with time limits: four queues take the memory of one process.
+    """Celery's pool of threads, with limits: several queues take the memory of one process.
 
     Nothing can end a thread that hangs but the end of its process: it ends, and its supervisor
-    starts it again. Every task tolerates that, as it does a kill.
+    starts it again. Every task tolerates that, as it does a kill. The process also stops after a
+    task with which it has taken more memory than a child of another pool might.
 
     Celery's loop sleeps for up to a second while nothing arrives. A byte in a pipe wakes it when a
     task ends, so that the next message of its queue is taken at once.
@@ -108,6 +110,7 @@ class ThreadPool(thread.TaskPool):
     ) -> Any:
         """Run a task in a thread, and end this process if it is not done within `timeout` s."""
         seconds = timeout or self.options.get("timeout")
+        memory = self.options.get("max_memory_per_child")  # KiB
         callbacks = {name: more.get(name) for name in ("callback", "accept_callback")}
 
         def run() -> None:
@@ -120,6 +123,9 @@ class ThreadPool(thread.TaskPool):
             finally:
                 if limit:
                     limit.cancel()
+                if memory and getrusage(RUSAGE_SELF).ru_maxrss > memory:
+                    log.info("This worker has taken %s KiB: it stops, to be started again", memory)
+                    state.should_stop = os.EX_OK
 
         future = self.executor.submit(run)  # type: ignore[attr-defined] # the stubs lack it
         future.add_done_callback(self._wake_loop)

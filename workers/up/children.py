@@ -8,7 +8,6 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
@@ -24,16 +23,17 @@ from workers.up.supervisor import Child
 PYTHON = sys.executable
 # Of the process that builds digests; it is replaced after a task that left more in memory, such as
 # the weights of an encoder.
-BULK_KIB = "180000"
+BULK_KIB = 180_000
 # Modules that a worker would import as it starts.
 OF_CELERY = (
-    "celery.apps.beat",
     "celery.apps.worker",
-    "celery.bin.celery",
     "celery.concurrency.prefork",
-    "celery.concurrency.thread",
     "celery.worker.consumer",
+    "celery.worker.loops",
+    "celery.worker.strategy",
+    "assay_common.redis_transport",
     "workers.site.beat",
+    "workers.site.queue_health",
     "workers.site.tasks",
 )
 
@@ -49,23 +49,19 @@ def children(listener: int, *, ml: bool, model: LocalModel | None = None) -> Ite
         "web", _main("gunicorn.app.wsgiapp:run", *gunicorn, "webapp.wsgi"), keep=(listener,)
     )
     _import(*OF_CELERY)
-    level = ("--loglevel", settings.LOG_LEVEL)
     # In one process: digests are built beside it, so no reader waits for them.
-    small = ",".join(settings.SMALL_QUEUES)
-    threads = ("--pool", "threads", "--concurrency", str(len(settings.SMALL_QUEUES)))
-    yield Child("site", _celery("worker", "--queues", small, *threads, *level))
+    yield Child("site", partial(_work, settings.SMALL_QUEUES, beat=True))
     # Apart: while a thread learns from a reader, the others of its process hardly run.
-    yield _site_worker("events", "--pool", "threads", "--concurrency", "1", *level)
-    yield _site_worker("bulk", *level, "--max-memory-per-child", BULK_KIB)
-    yield Child("beat", _celery("beat", *level))
+    yield Child("events", partial(_work, ["events"]))
+    yield Child("bulk", partial(_work, ["bulk"], max_memory_per_child=BULK_KIB))
     command = "django.core.management:execute_from_command_line"
     yield Child("results", _main(command, "import_results"), once=True)
     if model is not None:
         yield Child("model", model.run)
     else:
         yield Child("model", run_requested, when=lambda: local_model.requested() != "")
-    models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_PROCESSES))
-    yield replace(models, when=_is_model_connected)
+    summaries = partial(_work, ["summaries"], "prefork", concurrency=settings.SUMMARY_PROCESSES)
+    yield Child("summaries", summaries, when=_is_model_connected)
     if ml:
         yield from _measuring()
 
@@ -75,8 +71,21 @@ def load_site() -> None:
     _import("webapp.urls", "gunicorn.app.wsgiapp", "workers.web.receiving")
 
 
-def _site_worker(name: str, *arguments: str) -> Child:
-    return Child(name, _celery("worker", "--queues", name, *arguments))
+def _work(
+    queues: list[str], pool: str = "threads", *, beat: bool = False, **options: int | None
+) -> None:
+    """Run a worker of the site, by default with a thread for each queue; perhaps with the beat."""
+    from workers.site.app import app  # noqa: PLC0415 - Celery loads after the pages are served
+    from workers.site.beat import start_beside_worker  # noqa: PLC0415
+
+    if beat:
+        start_beside_worker()
+    options = {"concurrency": len(queues), **options}
+    worker = app.Worker(
+        queues=queues, pool=pool, loglevel=settings.LOG_LEVEL, quiet=True, **options
+    )
+    worker.start()
+    sys.exit(worker.exitcode)
 
 
 def _is_model_connected() -> bool:
@@ -92,8 +101,7 @@ def _measuring() -> Iterator[Child]:
 
     yield Child("ml", _command([PYTHON, "-m", "workers.up.install_ml"]), once=True)
     key = {"ASSAY_WORKER_NAME": LOCAL_BENCH, "ASSAY_WORKER_KEY": keys.issue(LOCAL_BENCH)}
-    worker = [PYTHON, "-m", "celery", "--quiet", "--app", "methods.worker.app", "worker"]
-    worker += ["--queues", "bench-cpu", "--loglevel", settings.LOG_LEVEL]
+    worker = [PYTHON, "-m", "methods.worker", "bench-cpu", "--loglevel", settings.LOG_LEVEL]
     yield Child("bench", _command(worker), environment=key, when=install_ml.is_done)
 
 
@@ -108,10 +116,6 @@ def _import(*modules: str) -> None:
 def _command(command: list[str]) -> Callable[[], object]:
     """Replaces the fork by another program."""
     return partial(os.execv, command[0], command)
-
-
-def _celery(*arguments: str) -> Callable[[], object]:
-    return _main("celery.__main__:main", "--quiet", "--app", "workers.site.app", *arguments)
 
 
 def _main(target: str, *arguments: str) -> Callable[[], object]:

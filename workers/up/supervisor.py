@@ -26,7 +26,7 @@ from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all children must be gone within 5 s of a request to stop
 STEADY_SECONDS = 30.0  # a child that has lived this long is restarted sooner
-PAUSE = 2.0  # seconds between two looks whether a child may start
+PAUSE = 5.0  # seconds between two looks whether a child may start
 LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or two wake-ups
 
 
@@ -227,7 +227,10 @@ class Supervisor:
         steady = time.monotonic() - running.started > STEADY_SECONDS
         wait = 1.0 if steady else min(2 * self._waits.get(child.name, 0.5), LONGEST_WAIT)
         self._waits[child.name] = wait
-        self._start_later(child, wait, f"died ({how})")
+        if status:
+            self._start_later(child, wait, f"died ({how})")
+        else:  # it wants to begin anew
+            self._waiting[child.name] = (time.monotonic() + wait, child)
 
     def _start_later(self, child: Child, wait: float, what: str) -> None:
         self.report("up", f"{child.name} {what}; starting it again in {wait:.0f} s")

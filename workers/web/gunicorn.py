@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay_common.parent_death import die_with_parent
+from workers.web.receiving import IDLE_SECONDS
 
 worker_class = "workers.web.receiving.ReceivingWorker"
 worker_connections = 400  # of a process; below the usual 1,024 open files
@@ -26,6 +27,8 @@ def when_ready(server: Any) -> None:
     """
     gc.collect()
     gc.freeze()
+    wait = server.wait_for_signals  # a signal wakes it
+    server.wait_for_signals = lambda timeout: wait(max(timeout, IDLE_SECONDS))
     data = Path(os.environ.get("ASSAY_DATA") or "var").expanduser()
     for listener in server.LISTENERS:
         name = listener.sock.getsockname()

@@ -125,6 +125,10 @@ class ReceivingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
                 slow = "The request did not arrive in time."
                 self._refuse(conn, RequestRefusedError(HTTPStatus.REQUEST_TIMEOUT, slow))
 
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Wait for an event; with no connection there is nothing else to look after."""
+        super().wait_for_and_dispatch_events(timeout if self.nr_conns else IDLE_SECONDS)
+
     def _await(self, conn: TConn, seconds: float) -> None:
         conn.sock.setblocking(False)
         self.incoming[conn] = Incoming(time.monotonic() + seconds)

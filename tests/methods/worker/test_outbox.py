@@ -23,7 +23,7 @@ class Wire:
 
 
 def open_outbox(wire: Wire, every: float = 60) -> Outbox:
-    outbox = Outbox(wire.send, lambda: ("beat", {}), every)
+    outbox = Outbox(wire.send, lambda: ("beat", {}), lambda: every)
     outbox.start()
     return outbox
 
@@ -32,7 +32,8 @@ def test_a_process_that_cannot_send_ends() -> None:
     """Else it would go on measuring while nobody hears of it."""
 
     def work() -> None:
-        Outbox(lambda message: message[2], lambda: ("beat", {}), 60).start()  # raises IndexError
+        fails = lambda message: message[2]  # noqa: E731 - raises IndexError
+        Outbox(fails, lambda: ("beat", {}), lambda: 60).start()
         time.sleep(60)
 
     process = get_context("fork").Process(target=work)

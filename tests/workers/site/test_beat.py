@@ -5,6 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.processes import forked
+from tests.runs import saying
+from webapp.operate.heartbeats import QUEUE_SILENCE
+from webapp.runs import redis_users
 from workers.site import beat
 from workers.site.app import app
 
@@ -17,6 +21,7 @@ def test_every_tick_is_a_task_and_expires_just_before_the_next() -> None:
         assert 0 < entry["schedule"] - entry["options"]["expires"] <= 30
 
 
+@pytest.mark.django_db
 def test_a_queue_that_nobody_works_on_before_a_model_is_there_gets_no_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -32,6 +37,44 @@ def test_a_queue_that_nobody_works_on_before_a_model_is_there_gets_no_token(
             scheduler.apply_entry(entry)
         assert {"token quick", "token bulk", "token arxiv", "token mail", "token events"} <= sent
         assert ("token summaries" in sent) == bool(model)
+
+
+@pytest.mark.django_db
+def test_no_sweep_is_sent_while_no_run_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(
+        beat.beat.Scheduler, "apply_entry", lambda _, entry, _producer: sent.append(entry.task)
+    )
+    monkeypatch.setattr(redis_users, "are_kept", lambda: False)
+    scheduler = beat.Scheduler(app=app)
+    scheduler.apply_entry(scheduler.schedule["sweep"])
+    assert sent == []
+    run = saying.queued()
+    scheduler.apply_entry(scheduler.schedule["sweep"])
+    assert sent == ["runs.sweep"]
+    run.delete()
+    scheduler.apply_entry(scheduler.schedule["sweep"])
+    assert sent == ["runs.sweep"]
+    monkeypatch.setattr(redis_users, "are_kept", lambda: True)
+    scheduler.apply_entry(scheduler.schedule["sweep"])
+    assert sent == ["runs.sweep"] * 2
+
+
+def test_a_queue_is_down_after_two_lost_tokens_and_not_one() -> None:
+    for name, entry in app.conf.beat_schedule.items():
+        if name.startswith("token "):
+            assert 2 < QUEUE_SILENCE.total_seconds() / entry["schedule"] <= 3
+
+
+def test_a_beat_that_fails_ends_its_process() -> None:
+    def work() -> None:
+        beat.Scheduler.tick = lambda _: 1 / 0  # type: ignore[method-assign]
+        beat.start_beside_worker()
+        time.sleep(60)
+
+    process = forked(work)
+    process.join(30)
+    assert process.exitcode == 1
 
 
 def test_a_clock_that_was_set_back_silences_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

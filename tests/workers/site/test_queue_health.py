@@ -26,7 +26,7 @@ def heard() -> bool:
 def test_a_long_task_is_heard_of_until_its_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queue_health, "SILENCE", SILENCE)
+    monkeypatch.setattr(queue_health, "QUEUE_SILENCE", SILENCE)
 
     def work() -> None:
         queue_health._begin(LONG)
@@ -45,7 +45,7 @@ def test_a_long_task_is_heard_of_until_its_worker_is_killed(
 def test_the_end_of_a_long_task_is_heard_of_and_nothing_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queue_health, "SILENCE", timedelta(seconds=0.3))
+    monkeypatch.setattr(queue_health, "QUEUE_SILENCE", timedelta(seconds=0.3))
     queue_health._begin(LONG)
     began = Heartbeat.objects.get(name="q").at
     queue_health._end()

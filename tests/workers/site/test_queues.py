@@ -17,7 +17,7 @@ from tests.servers.arxiv import ArxivServer
 from webapp.core import tasks
 from webapp.digests.models import Digest
 from webapp.library.models import Star
-from webapp.operate.heartbeats import SILENCE, ages
+from webapp.operate.heartbeats import QUEUE_SILENCE, ages
 from webapp.operate.models import Heartbeat
 from webapp.papers.limiter import slot
 from webapp.papers.models import Paper
@@ -64,7 +64,7 @@ def test_each_task_has_the_queue_of_its_promise() -> None:
 def test_up_serves_each_queue(settings: Any) -> None:
     settings.CELERY_BROKER_URL = ""
     names = {child.name for child in children(0, ml=False)}
-    assert names >= {"site", "web", "beat"} | ({*OF} - {*settings.SMALL_QUEUES})
+    assert names >= {"site", "web"} | ({*OF} - {*settings.SMALL_QUEUES})
 
 
 def test_a_thread_that_hangs_ends_its_process(capfd: pytest.CaptureFixture[str]) -> None:
@@ -79,6 +79,20 @@ def test_a_thread_that_hangs_ends_its_process(capfd: pytest.CaptureFixture[str])
     worker.join(60)
     assert worker.exitcode == 1
     assert "done in time" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_process_that_has_taken_much_memory_stops_after_its_task(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: Any
+) -> None:
+    with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
+        bulk = ("-A", "workers.site.app", "worker", "-Q", "bulk", "-P", "threads")
+        worker = rig.start("bulk", *bulk, "--max-memory-per-child", "1000")
+        tasks.app().send_task("health.token", queue="bulk")
+        heard = Heartbeat.objects.filter(kind="queue", name="bulk")
+        wait_for(heard.exists, 90, "the end of the task")
+        wait_for(lambda: not worker.is_alive(), 20, "the end of the process")
+        assert worker.exitcode == 0
 
 
 @pytest.mark.slow
@@ -127,7 +141,7 @@ def test_a_sign_in_link_waits_for_no_look_up_in_the_same_worker(
             wait_for(SignInLink.objects.filter(reader=reader).exists, 90, "the link")
             assert not Star.objects.filter(reader=reader).exists()
             # What takes its time says so: the queue is not down.
-            assert ages(Heartbeat.Kind.QUEUE)["arxiv"] < SILENCE.total_seconds()
+            assert ages(Heartbeat.Kind.QUEUE)["arxiv"] < QUEUE_SILENCE.total_seconds()
 
 
 @pytest.mark.slow
