@@ -295,3 +295,12 @@ def test_the_table_beside_the_chart_says_what_its_numbers_are(
     assert "Ours, adaptive window" in text
     assert "1024.0" not in text
     assert "geometric mean of 5 processes" in page
+
+
+@pytest.mark.parametrize("suffix", ["rss", "atom", "json"])
+def test_the_former_feed_of_measurements_leads_to_that_of_results(
+    client: Client, suffix: str
+) -> None:
+    response = client.get(f"/methods/sparse_attention/measurements.{suffix}")
+    assert response.status_code == 301
+    assert client.get(response["Location"]).status_code == 200

@@ -30,6 +30,12 @@ def correct(request: HttpRequest, reader: User, arxiv_id: str, method: Method) -
 
 
 @require_safe
+def measurements(_request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
+    """Send readers of a method's former feed to that of all results."""
+    return redirect("runs:feed", suffix, permanent=True)
+
+
+@require_safe
 def code(request: HttpRequest, method: Method) -> HttpResponse:
     """A file of a method's code: as it is, with its equations, or with the shapes of every line."""
     paths = reading.paths(method)
