@@ -554,7 +554,7 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         whole = em.best_plans()
         e, used = em.executor.read(whole)
         for share in shares:
-            lost = torch.rand(whole.shape, generator=generator(ctx.seed)) < share
+            lost = (torch.rand(whole.shape, generator=generator(ctx.seed)) < share).to(used.device)
             nll = em.executor.token_nll(e, used & ~lost[:, :, :-1], em.held_y)
             table["ours", share].append(float(nll.detach().sum(1).mean()))
     conditional, marginal = task_of(params).floors

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..kit.config import Count, Positive, Some, configuration
+from ..kit.config import Count, Positive, Some, Weight, configuration
 
 Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "hnet"]
 
@@ -33,8 +33,8 @@ class ConceptConfig:
     shallow_window: Count = 0  # tokens a shallow query may look back over; 0 is all
     temperature: Positive = 1.0  # of the straight-through Gumbel-Softmax
     logit_std: Positive = 3.2  # of the head's logits at the start (0.4 a weight at d = 64)
-    null_rate_step: float = 1.0  # eta in null_bias += eta (target - rate)
-    usage_bonus: float = 0.0  # weight of H(mean p) - H(p) / 2; 0 is pure cross entropy
+    null_rate_step: Weight = 1.0  # eta in null_bias += eta (target - rate)
+    usage_bonus: Weight = 0.0  # weight of H(mean p) - H(p) / 2; 0 is pure cross entropy
     lora_rank: Some = 16
     lora_alpha: int = 32
     lora_dropout: float = 0.0

@@ -104,7 +104,7 @@ def concepts(
     for t, logit in enumerate(noisy):
         codes, nothing = logit[:K], logit[K]
         if noise is None:
-            fires = bool(nothing - codes.exp().sum().log() < head.control.threshold)
+            fires = bool(nothing - codes.logsumexp(0) < head.control.threshold)
         else:
             fires = bool(codes.max() > nothing)
         if not fires and not (config.run_cap and run == config.run_cap):

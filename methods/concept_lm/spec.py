@@ -147,7 +147,7 @@ class TrainParams(_Plans, _Real):
     dropped: bool = parameter(
         True, "v2: train the base with layers dropped at equal cost, too: twice the time."
     )
-    choose_every: int = parameter(2, "v3: M, epochs between choices of an example's plan.", ge=1)
+    choose_every: int = parameter(3, "v3: M, a plan is chosen anew each M-th time.", ge=1)
 
 
 class GenerateParams(_Real):

@@ -14,6 +14,7 @@ C = TypeVar("C")
 Count = Annotated[int, Field(ge=0)]
 Some = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Part = Annotated[float, Field(gt=0, le=1)]  # a share that is not nothing
 

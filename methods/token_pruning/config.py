@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..errors import InputError
-from ..kit.config import Count, Part, Positive, Some, configuration, read_yaml
-
-Weight = Annotated[float, Field(ge=0)]
+from ..kit.config import Count, Part, Positive, Some, Weight, configuration, read_yaml
 
 
 @configuration
@@ -43,12 +41,12 @@ class PruningConfig:
     adv_loss_weight: Weight = 1.0
     task_loss_weight: Weight = 25.0
     merge_sparsity_weight: Weight = 1e-4
-    sparsity_weight: float = 1.0
+    sparsity_weight: Weight = 1.0
     merger_lr: Positive = 2e-5
     pruner_lr: Positive = 2e-5
     discriminator_lr: Positive = 5e-4
     discriminator_layers: tuple[int, ...] = (-1, -3, -5)
-    d_discriminator: int = 512
+    d_discriminator: Some = 512
     scored_merge: bool = True
     gate: Literal["bias", "scale"] = "bias"
     drop: Literal["before", "after"] = "before"

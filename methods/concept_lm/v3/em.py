@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kit.checkpoint import Checkpoint
-from ...kit.config import Count, Part, Positive, Share, Some, configuration
+from ...kit.config import Count, Part, Positive, Share, Some, Weight, configuration
 from ...kit.noise import gumbel
+from ...kit.precision import at_least_single
 from ...kit.seeds import seeded
 from ...kit.training import History, Plan, fit
 from ..head import entropy, usage
@@ -88,11 +89,11 @@ class EMSettings:
 
     samples: Some = 2048  # examples whose plans are kept
     batch: Annotated[int, Field(ge=2)] = 128
-    every: Some = 2  # M: epochs between two choices of an example's plan
+    every: Some = 3  # M: a plan is chosen anew each M-th time that its example is drawn
     flip: Share = 0.25  # share of a plan's concepts that were edited where it has flipped
     lr: Positive = 3e-3
     clip: Positive = 1.0
-    usage_bonus: float = 1.0
+    usage_bonus: Weight = 1.0
     plan_drop: Share = 0.1  # share of rows that see no plan: the z-free model to compare with
     recogniser: bool = True  # whether q proposes candidates
     beams: Count = 0  # candidates from a diverse beam search of the planner
@@ -120,6 +121,7 @@ class Task(Protocol):
         """
 
 
+Sampler = Callable[[int], tuple[Tensor, Tensor, Tensor]]
 SWEPT = 4096  # plans of an example that a sweep may try
 
 
@@ -166,22 +168,32 @@ class HardEM:
         seed = settings.seed
         parts = models(shape, seed, on or {})
         self.planner, self.executor, self.recogniser = parts
-        self.everything = nn.ModuleList(parts)
+        self.device = next(self.planner.backbone.parameters()).device  # a shared base's
+        self.everything = nn.ModuleList(parts).to(self.device)
         learnt = [p for p in self.everything.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(learnt, weight_decay=0.0)
         asked = self.recogniser if settings.recogniser else None
         self.search = EStep(self.planner, self.executor, asked, settings.beams)
-        with seeded(seed):
-            self.u, _, self.y = task.sample(settings.samples)
+        with seeded(seed, self.device):
+            self.u, self.y = self.draw(task.sample, settings.samples)
             self.z = self.search.random_plans(settings.samples)
-        with seeded(seed + 77_777):
-            self.held_u, _, self.held_y = task.held(settings.held)
-        self.age = torch.full((settings.samples,), settings.every)
+        with seeded(seed + 77_777, self.device):
+            self.held_u, self.held_y = self.draw(task.held, settings.held)
+        # Draws of each example since its plan was chosen.
+        self.age = torch.full((settings.samples,), settings.every, device=self.device)
         self.chosen = nn.Module()  # what a checkpoint keeps beside weights and optimiser
         self.chosen.register_buffer("z", self.z)
         self.chosen.register_buffer("age", self.age)
         self.last_choice: dict[str, float] = {}  # the monitors of the last E-step
         self.history = PlannerHistory()
+
+    def draw(self, source: Sampler, n: int) -> tuple[Tensor, Tensor]:
+        r"""Prompts u (n, U) and texts y (n, L) of a task, on the models' device.
+
+        Equation: $(u, y) \sim p$
+        """
+        u, _, y = source(n)
+        return u.to(self.device), y.to(self.device)
 
     # -- training -------------------------------------------------------------------------------
 
@@ -237,10 +249,10 @@ class HardEM:
         - \operatorname{mean}_{k, s} \log q_{ks}(z^*_{ks} \mid y)$
         """
         settings, plan = self.settings, self.curriculum
-        index = torch.randperm(settings.samples)[: settings.batch]
+        index = torch.randperm(settings.samples, device=self.device)[: settings.batch]
         u, y = self.u[index], self.y[index]
         self.age[index] += 1
-        due = self.age[index] > settings.every
+        due = self.age[index] >= settings.every
         if step == 0 and settings.recogniser:
             with torch.no_grad():
                 self.z[:] = self.recogniser.plans(self.y)
@@ -271,7 +283,7 @@ class HardEM:
 
         Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}\}$
         """
-        u, _, y = self.task.sample(self.settings.batch)
+        u, y = self.draw(self.task.sample, self.settings.batch)
         through_text = self.curriculum.through == "text"
         return (self.through_text if through_text else self.through_prompt)(u, y, step)
 
@@ -307,13 +319,15 @@ class HardEM:
         """
         guesses = self.recogniser.logits(y)[..., :-1].log_softmax(-1)
         logits = self.planner.logits(u, close(guesses.argmax(-1), self.shape.eos))
-        ends = logits.softmax(-1)[..., -1]  # (B, types, slots + 1)
+        logits = at_least_single(logits)
+        # EOS against all codes together, (B, types, slots + 1): log p(EOS) = logsigmoid(lead).
+        lead = logits[..., -1] - logits[..., :-1].logsumexp(-1)
         logits = logits[:, :, :-1, :-1]
         p = self.relaxed(logits, step)  # (B, types, slots, codes)
         ids = p.argmax(-1)
         loss = self.rewritten(p, ids, y, step) - self.settings.usage_bonus * usage(logits)
         guessed = guesses.gather(-1, ids[..., None])[..., 0].sum((1, 2)).mean()
-        length = ends[..., -1].log() + torch.log1p(-ends[..., :-1]).sum(-1)  # (B, types)
+        length = F.logsigmoid(lead[..., -1]) + F.logsigmoid(-lead[..., :-1]).sum(-1)  # (B, types)
         return loss - guessed - length.sum(1).mean()
 
     def relaxed(self, logits: Tensor, step: int) -> Tensor:
@@ -347,7 +361,7 @@ class HardEM:
         v \sim \mathrm{Uniform}(0, 1)$
         """
         used = ids != self.shape.eos
-        hidden = torch.rand(len(ids)) < self.settings.plan_drop
+        hidden = torch.rand(len(ids), device=ids.device) < self.settings.plan_drop
         return used & ~hidden[:, None, None]
 
     # -- looking at it --------------------------------------------------------------------------
@@ -360,7 +374,7 @@ class HardEM:
         Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
         """
         z = self.planner.sample(self.held_u, 0.0)
-        with seeded(self.settings.seed):
+        with seeded(self.settings.seed, self.device):
             sweep = self.shape.types * self.shape.slots * self.shape.codes <= SWEPT
             return self.search.choose(self.held_u, self.held_y, z, beta, sweep=sweep).z
 
@@ -387,7 +401,7 @@ class HardEM:
         Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid y_{b, < t})$
         """
         size = (len(self.held_y), self.shape.types, self.shape.slots + 1)
-        return self.nll(torch.full(size, self.shape.eos))
+        return self.nll(torch.full(size, self.shape.eos, device=self.device))
 
     def codes_used(self, z: Tensor) -> list[int]:
         r"""Number of different codes of each type in plans (B, types, slots + 1).
@@ -403,14 +417,16 @@ class HardEM:
         z = self.best_plans(beta)
         token = self.executor.nll(z, y)  # (B, L)
         nll, free = float(token.mean()), self.free_nll() / L
-        with seeded(0):
-            order, drawn = torch.randperm(len(z)), self.search.random_plans(len(z))
-        used = min(self.codes_used(z)) / min(self.shape.codes, len(z))
+        with seeded(0, self.device):
+            order = torch.randperm(len(z), device=self.device)
+            drawn = self.search.random_plans(len(z))
+        used = min(self.codes_used(z)) / min(self.shape.codes, len(z) * self.shape.slots)
         planned = self.planner.logits(self.held_u, z)[:, :, :-1].softmax(-1)
         logits = self.recogniser.logits(y)[..., :-1]
         soft = self.executor.mixed(logits.softmax(-1))
         hard = self.executor.embed(logits.argmax(-1))
         width = 64 if L >= 128 else max(1, L // 4)
+        norms = self.history.planner or [math.nan]  # before any step
         return Stats(
             progress=progress,
             shuffled=self.nll(z[order]) / L - nll,
@@ -421,8 +437,8 @@ class HardEM:
             entropy=float(entropy(planned).mean()) / math.log(self.shape.codes + 1),
             max_prob=float(planned.amax(-1).mean()),
             agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
-            grad_norm=statistics.mean(self.history.planner[-5:]),
-            grad_median=statistics.median(self.history.planner),
+            grad_norm=statistics.mean(norms[-5:]),
+            grad_median=statistics.median(norms),
             codes=used,
             bucket_width=width,
             buckets=[float(part.mean()) for part in torch.split(token, width, 1)],

@@ -53,7 +53,8 @@ class EStep:
         Equation: $z_{ks} \sim \mathrm{Uniform}\{0, \dots, V - 1\}, \quad
         z_{k, S + 1} = \mathrm{EOS}$
         """
-        ids = torch.randint(self.shape.codes, (n, self.shape.types, self.shape.slots))
+        size, device = (n, self.shape.types, self.shape.slots), self.planner.start.weight.device
+        ids = torch.randint(self.shape.codes, size, device=device)
         return close(ids, self.shape.eos)
 
     def mutated(self, z: Tensor) -> Tensor:
@@ -63,10 +64,9 @@ class EStep:
         (k, s, c) \sim \mathrm{Uniform}, \; 0 \le c \le V = \mathrm{EOS}$
         """
         z = z.clone()
-        kind = torch.randint(self.shape.types, (len(z),))
-        slot = torch.randint(self.shape.slots, (len(z),))
-        new = torch.randint(self.shape.codes + 1, (len(z),))
-        place = torch.arange(len(z)), kind, slot
+        sizes = self.shape.types, self.shape.slots, self.shape.codes + 1
+        kind, slot, new = (torch.randint(n, (len(z),), device=z.device) for n in sizes)
+        place = torch.arange(len(z), device=z.device), kind, slot
         z[place] = torch.where(z[place] == self.shape.eos, self.shape.eos, new)
         return close(z[:, :, :-1], self.shape.eos)
 
@@ -82,7 +82,7 @@ class EStep:
             (codes + 1, B, types, slots + 1).
         """
         many = z.expand(self.shape.codes + 1, *z.shape).clone()
-        codes = torch.arange(self.shape.codes + 1)[:, None].expand(-1, len(z))
+        codes = torch.arange(self.shape.codes + 1, device=z.device)[:, None].expand(-1, len(z))
         ended = (z[:, kind, :slot] == self.shape.eos).any(-1)  # (B,)
         many[:, :, kind, slot] = torch.where(ended, self.shape.eos, codes)
         return close(many[..., :-1], self.shape.eos)
@@ -132,7 +132,7 @@ class EStep:
         """
         plans = self.candidates(u, y, z)  # (K, B, types, slots + 1)
         score = self.score(u, y, plans, beta)  # (K, B)
-        rows = torch.arange(len(z))
+        rows = torch.arange(len(z), device=z.device)
         places = [(k, s) for k in range(self.shape.types) for s in range(self.shape.slots)]
         for kind, slot in places if sweep else []:
             more = self.variants(plans[score.argmax(0), rows], kind, slot)

@@ -30,7 +30,7 @@ class Stats:
     agreement: float = math.nan  # cos(p E, E[argmax])
     grad_norm: float = math.nan  # of the planner
     grad_median: float = math.nan  # its running median
-    codes: float = math.nan  # codes used, as a share of the smaller of V and the samples
+    codes: float = math.nan  # codes used, as a share of V, or of all concepts of the plans if fewer
     buckets: list[float] = field(default_factory=list)  # NLL a token by position
     bucket_width: int = 64  # positions in a bucket; narrower ones are drawn, not judged
 

@@ -78,7 +78,7 @@ def test_a_step_weighs_plans_by_beta_of_its_time_and_teaches_the_recogniser(monk
     assert seen == [0.0, 0.4, 1.0, 1.0]
 
 
-def test_a_plan_is_chosen_anew_every_so_many_epochs_and_kept(monkeypatch) -> None:
+def test_a_plan_is_chosen_anew_each_third_time_and_kept(monkeypatch) -> None:
     em = untrained()
     chosen = []
 
@@ -91,11 +91,11 @@ def test_a_plan_is_chosen_anew_every_so_many_epochs_and_kept(monkeypatch) -> Non
     monkeypatch.setattr(torch, "randperm", torch.arange)  # the first 16, each time
     for step in range(1, 8):
         em.em_loss(step)
-    assert em.settings.every == 2
+    assert em.settings.every == 3
     assert chosen == [16, 16, 16]  # at the first step and each third behind it
     assert (em.z[:16] == em.shape.eos).all()
     assert not (em.z[16:, :, 0] == em.shape.eos).any()
-    assert em.age.tolist() == [0] * 16 + [2] * 16
+    assert em.age.tolist() == [0] * 16 + [3] * 16
 
 
 def test_what_the_recogniser_draws_follows_what_it_thinks(monkeypatch) -> None:

@@ -4,12 +4,18 @@ That it passes: test_first_commands.py.
 """
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from methods.concept_lm import checks
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import NullController, usage
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3 import em as hard_em
@@ -169,9 +175,102 @@ def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():
     assert em.observe(1.0).own == pytest.approx(wanted, abs=1e-5)
 
 
+def test_an_untrained_model_is_observed_without_gradients():
+    stats = checks.small_em().observe(0.0)
+    assert math.isnan(stats.grad_norm)
+    assert math.isnan(stats.grad_median)
+    assert math.isfinite(stats.gain)
+    assert not any(action.monitor == "grad_norm" for action in diagnose(stats))
+
+
+def test_codes_in_use_are_a_share_of_those_that_the_plans_could_hold(monkeypatch):
+    """Two plans of three slots hold six codes of 16: four different ones are two thirds."""
+    task = PlanTask(types=1, bits=4, slots=3)
+    em = HardEM(task, task.shape(d=32), EMSettings(samples=8, batch=8, held=2), Curriculum())
+    plans = torch.tensor([[[0, 1, 2, 16]], [[2, 3, 3, 16]]])
+    monkeypatch.setattr(em, "best_plans", lambda beta: plans)
+    assert em.observe(0.0).codes == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("logit", [-200.0, 200.0])
+def test_an_end_that_is_all_but_sure_costs_a_finite_loss(dtype, logit):
+    """The planner says EOS at `logit` and both codes at 0: where it is asked to go on, and end."""
+    p = torch.zeros(1, 1, 3, 3, dtype=dtype)
+    p[..., -1] = logit
+    p.requires_grad_()
+    em = SimpleNamespace(
+        recogniser=SimpleNamespace(logits=lambda y: torch.zeros(1, 1, 2, 3)),
+        planner=SimpleNamespace(logits=lambda u, z: p),
+        relaxed=lambda logits, step: logits.softmax(-1),
+        rewritten=lambda weights, ids, y, step: torch.tensor(0.0),
+        shape=SimpleNamespace(eos=2),
+        settings=SimpleNamespace(usage_bonus=0.0),
+    )
+    loss = HardEM.through_prompt(em, torch.zeros(1, 1), torch.zeros(1, 1), 0)
+    guesses = 2 * math.log(2)
+    # Ending at the last place costs 200 where it is unlikely, going on twice 200 where it is sure.
+    ends = 400 - 2 * math.log(2) if logit > 0 else 200 + math.log(2)
+    assert loss.item() == pytest.approx(guesses + ends, rel=1e-3)
+    torch.autograd.backward(loss)
+    assert bool(p.grad.isfinite().all())
+    assert bool(p.grad.any())
+
+
+FACTORIES = (
+    torch.arange,
+    torch.empty,
+    torch.eye,
+    torch.full,
+    torch.ones,
+    torch.rand,
+    torch.randint,
+    torch.randn,
+    torch.randperm,
+    torch.tensor,
+    torch.zeros,
+)
+
+
+class Placed(TorchFunctionMode):
+    """Refuse tensors made on no stated device: beside a model on a GPU they are on the CPU."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        assert func not in FACTORIES or kwargs.get("device") is not None, func
+        return func(*args, **kwargs)
+
+
+@pytest.mark.parametrize("through", ["text", "prompt"])
+def test_a_training_makes_its_tensors_on_the_device_of_its_models(monkeypatch, through):
+    task = PlanTask(types=2, bits=2, slots=2)
+    shape = replace(task.shape(d=32), sequence=True, mtp=1)
+    settings = EMSettings(samples=16, batch=8, held=8, beams=1)
+    em = HardEM(task, shape, settings, Curriculum(warm_up=2, through=through))
+    monkeypatch.setattr(em, "draw", lambda source, n: (em.u[:n], em.y[:n]))
+    with Placed():
+        for loss in (em.warm_up_loss(1), em.em_loss(0), em.em_loss(2)):
+            assert bool(loss.isfinite())
+        em.observe(1.0)
+        em.executor.write(em.z[:2], 3)
+
+
 def test_a_warm_up_goes_no_third_way():
     with pytest.raises(InputError, match="through: Input should be 'text' or 'prompt'"):
         Curriculum(through="promt")
+
+
+@pytest.mark.parametrize("bonus", [math.nan, math.inf, -0.5])
+@pytest.mark.parametrize("made", [EMSettings, partial(ConceptConfig, 2, 2, 2)])
+def test_a_bonus_is_a_number_that_takes_nothing_away(made, bonus):
+    with pytest.raises(InputError, match="usage_bonus"):
+        made(usage_bonus=bonus)
 
 
 def test_usage_is_highest_when_all_codes_are_used_surely():
