@@ -178,15 +178,3 @@ def block_top_k(s: Any, q: Tensor, k: Tensor) -> Choice:
     keys = [_block(k, c, s.block).mean(0) for c in blocks]
     means = [_block(queries, c, s.block).mean(0) for c in blocks]
     return [_best({c: float(mean @ keys[c]) for c in blocks}, s.top) for mean in means]
-
-
-def native(size: int, top: int, q: Tensor, keys: Tensor) -> Choice:
-    """Read NSA's selected blocks: a group's heads add up their attention to compressed keys."""
-    rows = []
-    for i in range(q.shape[1]):
-        own, scores = i // size, dict.fromkeys(range(i // size), 0.0)
-        for head in q:
-            weights = torch.softmax(keys[:own] @ head[i] / q.shape[2] ** 0.5, 0).tolist()
-            scores = {c: scores[c] + weight for c, weight in enumerate(weights)}
-        rows.append({0, own} | _best({c: x for c, x in scores.items() if c}, top))
-    return rows

@@ -193,7 +193,7 @@ class MeanPooled(Summarised):
     """MoBA: the blocks whose mean key is nearest to the query (Lu et al., 2502.13189).
 
     Equation: s_c = ⟨q, mean(K_c)⟩, C = top-k over the past blocks, the own one always
-    (equations 5 to 7). NSA's selected branch scores blocks alike (see `nsa`).
+    (equations 5 to 7).
     """
 
     top: int = 8

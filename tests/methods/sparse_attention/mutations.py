@@ -12,7 +12,6 @@ from methods.sparse_attention import (
     config,
     hugging_face,
     kernel,
-    nsa,
     oracle,
     pattern,
     peers,
@@ -362,17 +361,6 @@ def an_antidiagonal_that_is_the_diagonal(patch):
     changed_choice(patch, selectors.Antidiagonal, flipped)
 
 
-def a_first_head_that_chooses_for_its_group(patch):
-    right = nsa.NativeSparseAttention._compressed
-
-    def first(self, q, k, v):
-        heads = selectors.by_group(q, self.kv_heads)
-        alone = heads[:, :, :1].expand_as(heads).flatten(1, 2)
-        return right(self, q, k, v)[0], right(self, alone, k, v)[1]
-
-    patch.setattr(nsa.NativeSparseAttention, "_compressed", first)
-
-
 def a_crop_that_keeps_summaries(patch):
     right = hugging_face.KeptLayer._shorten
 
@@ -439,7 +427,6 @@ MUTATIONS = [
     Mutation("two_layer_reach", a_window_below_the_stride),
     Mutation("equations", a_slash_of_one_block, fails=("vertical_slash",)),
     Mutation("equations", an_antidiagonal_that_is_the_diagonal, fails=("antidiagonal",)),
-    Mutation("equations", a_first_head_that_chooses_for_its_group, fails=("nsa",)),
     Mutation("equations", a_crop_that_keeps_summaries, fails=("mean_pooled, cache",)),
     Mutation("equations", beams_that_keep_old_summaries, fails=("page_bounds, cache",)),
     Mutation("ranges", an_end_of_keys_seen_too_late, fails=("offsets",)),
