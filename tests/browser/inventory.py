@@ -120,6 +120,7 @@ NOT_PAGES = {
         "digests:profile-day-feed",
     ),
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
+    "catalog:measurements",
     "catalog:papers-feed",
     "summaries:tables",  # a POST
     *("summaries:again", "summaries:cancel"),  # POSTs
