@@ -9,9 +9,10 @@ from django.utils.translation import gettext
 from assay_common.quantities import number
 from methods import charts, registry
 from webapp.core.durations import duration
+from webapp.runs.queries import method_of
 from webapp.runs.texts import flag_label, said
 from webapp.runs.web import views
-from webapp.runs.web.present import method_of, x_text
+from webapp.runs.web.present import x_text
 
 register = template.Library()
 for function in (charts.check_value, duration, charts.interval, method_of, number, said, x_text):
