@@ -60,28 +60,35 @@ def test_a_text_that_lags_behind_is_shown_in_english_and_breaks_nothing(
     afresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     with override("zh-hans"):
-        assert texts.said("Decoding speed") == "解码速度"
-        assert texts.said("  Decoding\n speed ") == "解码速度"
-        assert texts.said("Decoding speed, since changed") == "Decoding speed, since changed"
-        assert texts.said("") == ""
+        assert texts.translate_spec("Decoding speed") == "解码速度"
+        assert texts.translate_spec("  Decoding\n speed ") == "解码速度"
+        assert (
+            texts.translate_spec("Decoding speed, since changed") == "Decoding speed, since changed"
+        )
+        assert texts.translate_spec("") == ""
         monkeypatch.setattr(registry, "folder", lambda slug: tmp_path)
         texts._texts.cache_clear()
-        assert texts.said("Decoding speed") == "Decoding speed"
+        assert texts.translate_spec("Decoding speed") == "Decoding speed"
     with override("en"):
-        assert texts.said("Decoding speed") == "Decoding speed"
+        assert texts.translate_spec("Decoding speed") == "Decoding speed"
 
 
 def test_words_that_a_run_puts_into_a_text_stay_in_its_translation() -> None:
     with override("zh-hans"):
-        assert texts.said("Time of the similarity, 32 words") == "相似度的时间，32 个词"
+        assert texts.translate_spec("Time of the similarity, 32 words") == "相似度的时间，32 个词"
         # A word that was put in is looked up, too; numbers with marks of their own stay.
-        said = texts.said("Forward and backward: 6 heads of 64, float32")
+        said = texts.translate_spec("Forward and backward: 6 heads of 64, float32")
         assert said == "前向与反向：6 个宽 64 的头，float32"
-        said = texts.said("What counted operations allow at 16,384 tokens")
+        said = texts.translate_spec("What counted operations allow at 16,384 tokens")
         assert said == "按运算次数，16,384 个 token 时所允许的"
-        assert texts.said("Time of the similarity, words") == "Time of the similarity, words"
+        assert (
+            texts.translate_spec("Time of the similarity, words") == "Time of the similarity, words"
+        )
     with override("en"):
-        assert texts.said("Time of the similarity, 32 words") == "Time of the similarity, 32 words"
+        assert (
+            texts.translate_spec("Time of the similarity, 32 words")
+            == "Time of the similarity, 32 words"
+        )
 
 
 def test_charts_and_tables_of_a_run_are_read_in_chinese_and_its_files_in_english(

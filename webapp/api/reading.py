@@ -191,10 +191,10 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
     "/{path:arxiv_id}", response=schemas.LibraryItem, summary="Change a paper in your library"
 )
 @transaction.atomic
-def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) -> dict[str, Any]:
+def change(request: HttpRequest, arxiv_id: Name, changes: schemas.LibraryChange) -> dict[str, Any]:
     """Change the given fields and leave the rest; repeating a request changes nothing."""
     reader, paper = reader_of(request), find_paper(arxiv_id)
-    given = wanted.dict(exclude_unset=True)
+    given = changes.dict(exclude_unset=True)
     saved = given.pop("saved", None)
     if saved:
         Star.objects.get_or_create(reader=reader, paper=paper)

@@ -20,7 +20,7 @@ from methods.spec import Reported
 from webapp.catalog.measured import Measurement, doubts_of
 from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.queries import benchmark_named
-from webapp.runs.texts import said
+from webapp.runs.texts import translate_spec
 from webapp.summaries.models import Claim
 from webapp.ui.language import current_language
 
@@ -87,7 +87,7 @@ class Comparison:
     @property
     def quantity(self) -> str:
         """Description of the quantity, from its series."""
-        label = said(self.measurement.series.y.label)
+        label = translate_spec(self.measurement.series.y.label)
         return label[:1].lower() + label[1:]
 
     @property

@@ -24,7 +24,7 @@ from webapp.claims.extraction.quotes import Quote
 from webapp.papers.models import Paper
 from webapp.runs.models import Device, Run
 from webapp.runs.submit import RunRequest
-from webapp.runs.texts import in_language, said
+from webapp.runs.texts import in_language, translate_spec
 from webapp.summaries.models import Claim
 
 
@@ -175,7 +175,9 @@ class PaperMethod:
                 "limits": (),
             }
         )
-        return charts.draw(small, "ratio", standalone=False, ident=f"paper-{series.name}", say=said)
+        return charts.draw(
+            small, "ratio", standalone=False, ident=f"paper-{series.name}", say=translate_spec
+        )
 
     @property
     def difference(self) -> str:

@@ -18,7 +18,7 @@ from webapp.catalog.verdicts import Word
 from webapp.papers.models import Paper
 from webapp.papers.search.query import QueryError
 from webapp.runs.models import Run, StandingMeasurement
-from webapp.runs.texts import said
+from webapp.runs.texts import translate_spec
 from webapp.runs.web.present import headline
 
 PAPERS_SHOWN = 12
@@ -125,7 +125,9 @@ class Carried:
             return ""
         series = self.in_order[0].shown
         quantity: charts.Quantity = "ratio" if any(p.ratio for p in series.points) else "value"
-        return charts.draw(series, quantity, standalone=False, ident=series.name, say=said)
+        return charts.draw(
+            series, quantity, standalone=False, ident=series.name, say=translate_spec
+        )
 
     @cached_property
     def history(self) -> list[Comparison]:

@@ -19,7 +19,7 @@ from methods import registry
 from methods.charts import tensor
 from methods.protocol import TRACE_FILE, Block, Equation, ProtocolError, Trace
 from methods.spec import Method
-from webapp.runs.texts import said
+from webapp.runs.texts import translate_spec
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def mechanism(slug: str) -> str:
     """
     path = registry.folder(slug) / FIGURE
     drawn = path.read_text("utf-8") if path.is_file() else ""
-    return _WORDS.sub(lambda words: said(words[0]), drawn)
+    return _WORDS.sub(lambda words: translate_spec(words[0]), drawn)
 
 
 def equations(slug: str) -> tuple[tuple[Equation, str, str], ...]:

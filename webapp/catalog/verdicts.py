@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from methods.protocol import Flag, Point
 from methods.spec import MARGIN, Claim, Comparable, Count
 from webapp.runs import intervals
-from webapp.runs.texts import flag_label, said
+from webapp.runs.texts import flag_label, translate_spec
 
 DOUBTS = 3  # about one point: from so many on it decides nothing
 PART = 0.5  # of the claimed gain: below, it is not reproduced; half of it is the least of a part
@@ -94,7 +94,9 @@ def _judged(claim: Claim, point: Point | None) -> Verdict:
     if claim.ruling:
         return Verdict(Word(claim.ruling), _("our reasoning"))
     if claim.comparable is Comparable.NOT or claim.value is None:
-        return Verdict(Word.UNTESTABLE, said(claim.reason) or _("the source gives no number"))
+        return Verdict(
+            Word.UNTESTABLE, translate_spec(claim.reason) or _("the source gives no number")
+        )
     measured = figure(claim, point)
     if point is None or measured is None:
         return Verdict(None, _("not measured here yet"))
@@ -108,7 +110,7 @@ def _counted(claim: Claim, count: Count) -> Verdict:
     claimed = float(claim.value or 0.0) - count.without
     worst = min((end - count.without) / claimed for end in (count.low, count.high))
     word = _word(worst)
-    counted = _("computed: %(working)s") % {"working": said(count.working)}
+    counted = _("computed: %(working)s") % {"working": translate_spec(count.working)}
     return Verdict(Word.REFUTED if word is Word.NOT else word, counted)
 
 

@@ -91,8 +91,8 @@ def _summary(server: Server, mode: str) -> list[str]:
     server = capability.fitted(server)
     replies: list[Reply] = []
 
-    def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
-        replies.append(budget.ask(None, server, messages, wanted))
+    def ask(messages: list[Message], schema: dict[str, Any] | None) -> Reply:
+        replies.append(budget.ask(None, server, messages, schema))
         return replies[-1]
 
     started = time.monotonic()

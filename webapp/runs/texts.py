@@ -18,7 +18,7 @@ _FLAG_LABELS = {"stolen time": gettext_lazy("CPU taken by other VMs")}
 _Patterns = tuple[tuple[re.Pattern[str], list[str], str], ...]
 
 
-def said(text: str) -> str:
+def translate_spec(text: str) -> str:
     """Return a text of a spec or chart in the page's language, or as it is if untranslated.
 
     Texts are keyed by their English, so a changed text is shown in English until its translation
@@ -30,7 +30,7 @@ def said(text: str) -> str:
         return texts[plain]
     for pattern, names, translation in patterns:
         if match := pattern.fullmatch(plain):
-            values = dict(zip(names, map(said, match.groups()), strict=True))
+            values = dict(zip(names, map(translate_spec, match.groups()), strict=True))
             return _NAMED.sub(lambda place: values[place[1]], translation)  # noqa: B023
     return text
 
@@ -40,15 +40,21 @@ def in_language(series: Series) -> Series:
 
     def labelled(part: Any) -> Any:  # an axis, a variant or a limit
         shown = {
-            name: said(getattr(part, name)) for name in ("label", "unit") if hasattr(part, name)
+            name: translate_spec(getattr(part, name))
+            for name in ("label", "unit")
+            if hasattr(part, name)
         }
         return part.model_copy(update=shown)
 
-    labels = {name: said(getattr(series, name)) for name in ("title", "caption", "estimator")}
+    labels = {
+        name: translate_spec(getattr(series, name)) for name in ("title", "caption", "estimator")
+    }
     parts = {name: labelled(getattr(series, name)) for name in ("x", "y")}
     lists = {name: tuple(map(labelled, getattr(series, name))) for name in ("variants", "limits")}
     points = tuple(
-        point.model_copy(update={"x": said(point.x)}) if isinstance(point.x, str) else point
+        point.model_copy(update={"x": translate_spec(point.x)})
+        if isinstance(point.x, str)
+        else point
         for point in series.points
     )
     return series.model_copy(update=labels | parts | lists | {"points": points})

@@ -10,12 +10,20 @@ from assay_common.quantities import number
 from methods import charts, registry
 from webapp.core.durations import duration
 from webapp.runs.queries import method_of
-from webapp.runs.texts import flag_label, said
+from webapp.runs.texts import flag_label, translate_spec
 from webapp.runs.web import views
 from webapp.runs.web.present import x_text
 
 register = template.Library()
-for function in (charts.check_value, duration, charts.interval, method_of, number, said, x_text):
+for function in (
+    charts.check_value,
+    duration,
+    charts.interval,
+    method_of,
+    number,
+    translate_spec,
+    x_text,
+):
     register.filter(function.__name__, function)
 
 

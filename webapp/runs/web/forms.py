@@ -20,7 +20,7 @@ from webapp.core.durations import duration, span
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
-from webapp.runs.texts import said
+from webapp.runs.texts import translate_spec
 
 PREFIX = "set-"  # of parameters' fields, so that none collides with the form's own
 
@@ -169,7 +169,7 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
 
 def _help(info: ParameterInfo, benchmark: Benchmark) -> str:
     """`Heads … Integer from 1 to 64. Presets: 8.`"""
-    allowed = info.allowed(said) + (f", {info.unit}" if info.unit else "")
+    allowed = info.allowed(translate_spec) + (f", {info.unit}" if info.unit else "")
     sizes = {name: benchmark.presets[name] for name in offered(benchmark)}
     sizes |= {gettext("full on a GPU"): benchmark.gpu} if benchmark.gpu else {}
     shown = {name: written(getattr(p, info.name)) for name, p in sizes.items()}
@@ -177,7 +177,7 @@ def _help(info: ParameterInfo, benchmark: Benchmark) -> str:
         presets = gettext("All presets: %s") % next(iter(shown.values()))
     else:
         presets = "; ".join(f"{name}: {value}" for name, value in shown.items())
-    return f"{said(info.help)} {allowed[:1].upper()}{allowed[1:]}. {presets}."
+    return f"{translate_spec(info.help)} {allowed[:1].upper()}{allowed[1:]}. {presets}."
 
 
 def written(value: object) -> str:

@@ -17,7 +17,7 @@ from webapp.core.durations import duration
 from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.models import Check, Device, Run, RunFailure, State
 from webapp.runs.queries import QueuePosition, benchmark_of, method_of
-from webapp.runs.texts import flag_label, said
+from webapp.runs.texts import flag_label, translate_spec
 from webapp.runs.web.forms import written
 
 
@@ -46,7 +46,7 @@ def _pictures(series: Series, quantity: charts.Quantity, ident: str = "") -> tup
     """Its chart, or none; `ident` keeps its id apart from those of other parts."""
     try:
         name = f"{ident}{series.name}-{quantity}"
-        return (charts.draw(series, quantity, standalone=False, ident=name, say=said),)
+        return (charts.draw(series, quantity, standalone=False, ident=name, say=translate_spec),)
     except ValueError:  # a part may hold the baseline alone
         return ()
 
@@ -237,7 +237,7 @@ def _sentence(
     names = {variant.name: _in_sentence(variant.label) for variant in series.variants}
     points = [point for point in series.points if point.variant in variants]
     if isinstance(x, str):
-        x = said(x)  # as in the series
+        x = translate_spec(x)  # as in the series
     points = [point for point in points if point.x == x] or points
     points = [point for point in points if not point.flags] or points
     if not points:

@@ -18,7 +18,7 @@ from webapp.runs.queries import (
     method_of,
     queue_position,
 )
-from webapp.runs.texts import in_language, said
+from webapp.runs.texts import in_language, translate_spec
 from webapp.runs.times import ALIVE, CANCEL
 from webapp.runs.web import present
 from webapp.runs.web.present import findings, look_of, title_of, took
@@ -37,7 +37,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "run": run,
         "method": method,
         "benchmark": benchmark,
-        "title": said(benchmark.title) if benchmark else run.benchmark,
+        "title": translate_spec(benchmark.title) if benchmark else run.benchmark,
         "where": where,
         "behind_own": behind,
         "standing": title_of(run, where, behind=behind),
