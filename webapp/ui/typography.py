@@ -10,7 +10,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.template import TemplateDoesNotExist
 from django.template.backends.django import DjangoTemplates, Template, reraise
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import mark_safe
 
 from webapp.ui.language import current_language
 
@@ -38,7 +38,7 @@ class Page(Template):
 
     def render(
         self, context: dict[str, Any] | None = None, request: HttpRequest | None = None
-    ) -> SafeString:
+    ) -> str:
         """Render the template; a text that is not HTML stays as it is."""
         text = super().render(context, request)
         if current_language() == "zh" and str(self.origin.template_name).endswith(".html"):
