@@ -33,7 +33,7 @@ def without_blanks(html: str) -> str:
     return _BLANKS.sub(keep_tags, html)
 
 
-class Page(Template):
+class PageTemplate(Template):
     """A template whose HTML is set by the rules of the page's language."""
 
     def render(
@@ -49,10 +49,10 @@ class Page(Template):
 class Templates(DjangoTemplates):
     """Django's templates, as pages."""
 
-    def get_template(self, template_name: str) -> Page:
+    def get_template(self, template_name: str) -> PageTemplate:
         """Return a page. Raises TemplateDoesNotExist."""
         try:
-            return Page(self.engine.get_template(template_name), self)
+            return PageTemplate(self.engine.get_template(template_name), self)
         except TemplateDoesNotExist as error:
             reraise(error, self)
             raise
