@@ -130,4 +130,4 @@ def test_a_preview_counts_what_the_list_shows(client: Client, site: Profile) -> 
         "matching": "rarity", "min_score": "0", "size": "5", "language": "en",
     }  # fmt: skip
     preview = text(client.post(f"/feeds/{site.slug}/", asked))
-    assert '<span class="num">1 → 1</span> papers (1 lower match)' in preview
+    assert '<span class="num">1 →</span> 1 paper (1 lower match)' in preview
