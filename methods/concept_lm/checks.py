@@ -16,6 +16,7 @@ from ..kit.compare import difference, largest
 from ..kit.corpus import stdlib
 from ..kit.noise import gumbel
 from ..kit.seeds import generator, seeded
+from ..kit.threads import one_thread
 from ..kit.training import History, Plan, fit
 from ..spec import Case
 from .base import load_base, tiny_config, widen_norms
@@ -421,6 +422,7 @@ def learn_recall(device: str, window: int, steps: int = 250) -> float:
     return costs[1] - costs[0]
 
 
+@one_thread
 def bottleneck(device: str) -> Iterator[Case]:
     """Shuffling concepts costs much where only they carry, and nothing where attention goes by."""
     yield Case(learn_recall(device, window=4), 5.0, ">=", "window of 4 tokens")
@@ -428,6 +430,7 @@ def bottleneck(device: str) -> Iterator[Case]:
     yield Case(learn_recall(device, 0, steps=125), 0.05, "<=", "global shallow attention")
 
 
+@one_thread
 def null_rate(device: str) -> Iterator[Case]:
     """The share of concepts stays at its target in training and on unseen text; runs end at R."""
     rates: list[float] = []
@@ -461,6 +464,7 @@ def small_em(seed: int = 0) -> HardEM:
     return HardEM(task, task.shape(d=32), settings, Curriculum(warm_up=150, steps=60))
 
 
+@one_thread
 def monitors(device: str) -> Iterator[Case]:
     """A healthy run leads to no action; a collapse injected into it is flagged."""
     em = small_em()

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..kit.compare import difference
 from ..kit.seeds import randn, seeded
+from ..kit.threads import one_thread
 from ..measure import flops
 from ..spec import Case
 from . import accounting, toy
@@ -345,14 +346,12 @@ BUDGETS = (2, 4, 8, 12, 16)
 @cache
 def small(device: str) -> tuple[Any, Pruner]:
     """A model and its pruner, trained once a process."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     llava = toy.trained(0, BASE_STEPS).to(device)
     pruner, _ = toy.learn(llava, toy.pruning(loss="attention"), STEPS, 0)
-    torch.set_num_threads(before)
     return llava, pruner
 
 
+@one_thread
 def ordering(device: str) -> Iterator[Case]:
     """Chance, ours and the oracle by the same schedule, on the same questions."""
     llava, pruner = small(device)
