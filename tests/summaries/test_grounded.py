@@ -246,7 +246,7 @@ def test_every_invented_detail_is_marked_or_dropped(
             assert "4 Results" in html
         else:
             assert '<mark class="unverified">' in html, invention
-            assert "is the model’s reading" in html
+            assert "Marked words are the model’s reading" in html
             assert "unverified" in html.split(">")[0]
     if field != "section":
         assert EVERY not in page
