@@ -88,8 +88,8 @@ class Scheduler(beat.Scheduler):
         self._heap = None  # rebuilt from the entries
 
     def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
-        """Send a due task, except a sweep of no runs and what no worker takes without a model."""
-        if (entry.options or {}).get("queue") == "summaries":
+        """Send a due task, except a sweep of no runs, and what is for a model where none is."""
+        if entry.task == "site.summaries" or (entry.options or {}).get("queue") == "summaries":
             skipped = not connections.current().summary_model
         else:
             skipped = entry.task == "runs.sweep" and _nothing_to_sweep()
