@@ -77,9 +77,10 @@ class Transport(redis.Transport):
         for name in ("unacked_restore_interval", "reauth_check_interval"):
             options.setdefault(name, self.timers)
         super().register_with_event_loop(connection, loop)
-        self.cycle._binding_expiry_tref.cancel()  # a second
-        self.cycle._binding_expiry_tref = loop.call_repeatedly(
-            self.timers, self.cycle.maybe_refresh_binding_expiry
+        cycle: Any = self.cycle  # its types lack the timer
+        cycle._binding_expiry_tref.cancel()  # it fires each second
+        cycle._binding_expiry_tref = loop.call_repeatedly(
+            self.timers, cycle.maybe_refresh_binding_expiry
         )
 
     def _deliver(self, message: Any, queue: str | None) -> None:

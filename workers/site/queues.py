@@ -125,7 +125,7 @@ class ThreadPool(thread.TaskPool):
                     limit.cancel()
                 if memory and getrusage(RUSAGE_SELF).ru_maxrss > memory:
                     log.info("This worker has taken %s KiB: it stops, to be started again", memory)
-                    state.should_stop = os.EX_OK
+                    state.should_stop = os.EX_OK  # type: ignore[assignment] # None until then
 
         future = self.executor.submit(run)  # type: ignore[attr-defined] # the stubs lack it
         future.add_done_callback(self._wake_loop)

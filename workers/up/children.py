@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from django.conf import settings
 
@@ -71,9 +72,7 @@ def load_site() -> None:
     _import("webapp.urls", "gunicorn.app.wsgiapp", "workers.web.receiving")
 
 
-def _work(
-    queues: list[str], pool: str = "threads", *, beat: bool = False, **options: int | None
-) -> None:
+def _work(queues: list[str], pool: str = "threads", *, beat: bool = False, **options: Any) -> None:
     """Run a worker of the site, by default with a thread for each queue; perhaps with the beat."""
     from workers.site.app import app  # noqa: PLC0415 - Celery loads after the pages are served
     from workers.site.beat import start_beside_worker  # noqa: PLC0415
