@@ -190,4 +190,4 @@ def test_the_audit_is_kept_until_arxiv_is_asked_again(client: Client) -> None:
         again = client.get("/intake/", headers={"If-None-Match": first["ETag"]})
     assert (again.status_code, len(queries)) == (304, 2)
     Listing.objects.filter(pk=listing.pk).update(polls=7, polled_at=timezone.now())
-    assert '<span class="num">7</span>×' in client.get("/intake/").content.decode()
+    assert "at request 7" in " ".join(text(client.get("/intake/")).split())
