@@ -7,19 +7,23 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
+from pytest_httpserver import HTTPServer
 
 from tests import factories
+from tests.claims.tables.test_reading import tables_of as read_tables
 from tests.claims.tables.test_shown import MAIN, OTHERS
 from webapp.catalog import cases, linking
 from webapp.catalog.models import MethodLink
 from webapp.claims.corrections import corrected_quotes, headline_of, quotes_of
 from webapp.claims.extraction.quotes import quote_in, quotes
-from webapp.claims.models import Correction
+from webapp.claims.models import Correction, TableReading
+from webapp.claims.tables.cells import cells_by_name, with_texts
 from webapp.claims.tables.shown import tables_of
 from webapp.claims.tables.store import store_tables
 from webapp.papers.models import Paper
@@ -55,7 +59,7 @@ def page(client: Client, address: str = "/papers/2603.00001/") -> str:
     return " ".join(html.unescape(text).split())
 
 
-def correct(client: Client, kind: str, subject: str, **fields: str) -> str:
+def correct(client: Client, kind: str, subject: str, /, **fields: str) -> str:
     """Send a form of the page, and return the page that answers."""
     form = {"kind": kind, "subject": subject} | fields
     response = client.post("/papers/2603.00001/corrections", form)
@@ -206,6 +210,153 @@ def test_the_own_row_and_the_main_table(client: Client, paper: Paper, ada: User)
     for _ in range(3):
         correct(client, "row", "Table 1", undo="yes")
     assert tables_of(Paper.objects.get()).main == tables.main
+
+
+def correct_cell(client: Client, row: int, column: int, /, **fields: str) -> str:
+    reading = TableReading.objects.get()
+    form = {
+        "row": str(row),
+        "column": str(column),
+        "reading": str(int(reading.read_at.timestamp())),
+    }
+    return correct(client, "cell", "Table 1", **(form | fields))
+
+
+def cells() -> list[list[str]]:
+    main = next(t for t in tables_of(Paper.objects.get()).all if t.key == "Table 1")
+    return [[cell.text if cell else "" for cell in row] for row in main.table.grid.rows]
+
+
+def test_a_cell_is_mended_hidden_and_undone(client: Client, paper: Paper, ada: User) -> None:
+    before = cells()
+    assert "“49.1” → “51.3”" in correct_cell(client, 5, 1, value=" 51.3 ")
+    assert cells()[5] == ["Heron", "51.3", "19.2"]
+    assert "Hidden: “49.1”" in correct_cell(client, 5, 1, hide="yes")
+    assert cells()[5] == ["Heron", "–", "19.2"]
+    for expected in ("51.3", "49.1"):
+        correct(client, "cell", Correction.objects.latest("pk").subject, undo="yes")
+        assert cells()[5][1] == expected
+    assert cells() == before
+
+
+def test_a_correction_of_any_cell_changes_no_other() -> None:
+    for (table,) in map(read_tables, (MAIN, *OTHERS.values())):
+        names = cells_by_name("Table", table)
+        assert len(names) == sum(map(len, table.grid.rows))
+        for name, cell in names.items():
+            for text in ("77.7", None):
+                changed = with_texts("Table", table, {name: text})
+                differing = [
+                    (before, after)
+                    for row, new_row in zip(table.grid.rows, changed.grid.rows, strict=True)
+                    for before, after in zip(row, new_row, strict=True)
+                    if before != after
+                ]
+                assert [(before, after.text) for before, after in differing] == [
+                    (cell, text or "–")
+                ]
+            hidden = {value.cell: value for value in changed.values}
+            for value in table.values:
+                related = value.cell.row == cell.row or cell.column in {0, value.cell.column}
+                assert related or hidden[value.cell] == value
+
+
+def test_a_corrected_cell_wins_wherever_it_is_shown(
+    client: Client, paper: Paper, ada: User
+) -> None:
+    summary = factories.summarise(paper)
+    claim = Claim.objects.create(
+        summary=summary, position=0, metric="GSM8K", subject="Heron", value="51.3",
+        quote="Heron reaches 51.3 on GSM8K.", state="number and unit",
+    )  # fmt: skip
+    correct_cell(client, 5, 1, value="51.3")  # Heron on GSM8K, read as 49.1
+    correct_cell(client, 1, 0, value="Wren-2")
+    correct_cell(client, 0, 2, value="MATH-500")
+    assert re.search(r"MATH-500 Wren-2 40\.1 .* Heron 51\.3 ", page(client))
+    claim.refresh_from_db()
+    assert claim.assigned
+    read = client.get("/api/v1/papers/2603.00001/tables").json()["tables"][0]
+    assert "| Heron | 51.3 | 19.2 |" in read["markdown"]
+    value = next(value for value in read["values"] if value["text"] == "51.3")
+    assert (value["value"], value["row_label"], value["own"]) == ("51.3", ["Heron"], True)
+    assert not [value for value in read["values"] if value["text"] == "49.1"]
+    assert {"Wren-2", "MATH-500"} <= {
+        text for value in read["values"] for text in value["row_label"] + value["head_path"]
+    }
+    correct(client, "cell", Correction.objects.earliest("pk").subject, undo="yes")
+    claim.refresh_from_db()
+    assert not claim.assigned
+
+
+def test_the_own_row_keeps_its_mark_when_its_label_is_mended(
+    client: Client, paper: Paper, ada: User
+) -> None:
+    correct(client, "row", "Table 1", value="Lark")
+    correct_cell(client, 3, 0, value="Lark (large)")
+    main = tables_of(Paper.objects.get()).main
+    assert main is not None
+    assert main.own_label == "Lark (large)"
+    correct(client, "row", "Table 1", value="Lark (large)")
+    main = tables_of(Paper.objects.get()).main
+    assert main is not None
+    assert [row.cells[0].text for row in main.rows if row.is_own] == ["Lark (large)"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"value": ""},
+        {"value": " \u200b "},
+        {"value": "x" * 301},
+        {"value": "1", "row": "99"},
+        {"value": "1", "column": "99"},
+        {"value": "1", "reading": "1"},
+        {"value": "1", "subject": "Table 9"},
+    ],
+)
+def test_no_other_cell_and_no_other_text_is_taken(
+    client: Client, paper: Paper, ada: User, fields: dict[str, str]
+) -> None:
+    correct_cell(client, 5, 1, **fields)
+    assert not Correction.objects.exists()
+
+
+def test_a_corrected_cell_survives_a_new_reading_or_is_listed(
+    client: Client, paper: Paper, ada: User
+) -> None:
+    correct_cell(client, 5, 1, value="51.3")
+    head, *body = MAIN.split("<tr")
+    moved = "<tr".join([head, body[0], body[-1].replace("</table></figure>", ""), *body[1:-1]])
+    store_tables(paper, 1, (OTHERS["a few methods"] + moved + "</table></figure>").encode())
+    assert cells()[1] == ["Heron", "51.3", "19.2"]
+    assert "no longer applies" not in page(client)
+    store_tables(paper, 1, MAIN.replace("49.1", "48.8").encode())
+    assert cells()[5] == ["Heron", "48.8", "19.2"]
+    assert "no longer applies" in page(client)
+    assert Correction.objects.filter(undone_at=None).exists()
+    client.force_login(User.objects.create_superuser("root"))
+    assert "Heron × GSM8K: “49.1” → “51.3” (no longer applies" in page(client, "/corrections/")
+    store_tables(paper, 1, MAIN.encode())
+    assert cells()[5] == ["Heron", "51.3", "19.2"]
+
+
+def test_a_corrected_cell_becomes_a_test_case_with_its_html(
+    client: Client, paper: Paper, ada: User, httpserver: HTTPServer, settings: Any
+) -> None:
+    settings.ARXIV_SITE_URL, settings.ARXIV_SECONDS = httpserver.url_for("").rstrip("/"), 0
+    correct_cell(client, 5, 1, value="51.3")
+    correct_cell(client, 4, 2, hide="yes")
+    assert list(cases.cases()) == []  # arXiv has no such page now
+    body = f"<article><p>Text.</p>{OTHERS['a few methods']}{MAIN}</article>"
+    httpserver.expect_request("/html/2603.00001v1").respond_with_data(body)
+    mended, hidden = cases.cases()
+    assert "Table 1" in mended["html"]
+    assert "Table 2" not in mended["html"]
+    assert "49.1" in cases.disagreement(mended)
+    assert cases.disagreement(mended | {"html": MAIN.replace("49.1", "51.3")}) == ""
+    assert cases.disagreement(mended | {"html": MAIN.replace("49.1", "50")}) != ""
+    assert cases.disagreement(hidden) != ""
+    assert cases.disagreement(hidden | {"html": MAIN.replace("13.2", "")}) == ""
 
 
 def test_a_claim_of_a_model_is_hidden(client: Client, paper: Paper, ada: User) -> None:

@@ -1,4 +1,4 @@
-"""Readers' corrections of what a page says of a paper: its quotes, own rows, claims and links.
+"""Readers' corrections of what a page says of a paper: its quotes, tables, claims and links.
 
 The last correction of a subject wins over everything computed, until it is undone. Each is kept
 with its author. A quote may only be replaced by other words of the same abstract.
@@ -27,24 +27,33 @@ def link_corrected(paper: Paper, method: str, /) -> None:
     """Write the last correction of a link to the link."""
 
 
-@transaction.atomic
+@Hook
+def cells_corrected(paper: Paper, /) -> None:
+    """Compare again what was compared with the cells of a paper's tables."""
+
+
 def correct(paper: Paper, kind: Kind, subject: str, value: Any, reader: User) -> Correction:
     """Store and apply a correction; a value of None hides or rejects its subject."""
-    _lock(paper)
-    correction = Correction.objects.create(
-        paper=paper, kind=kind, subject=subject, value=value, reader=reader
-    )
-    _apply(paper, kind, subject)
+    with transaction.atomic():
+        _lock(paper)
+        correction = Correction.objects.create(
+            paper=paper, kind=kind, subject=subject, value=value, reader=reader
+        )
+        _apply(paper, kind, subject)
+    if kind == Kind.CELL:
+        cells_corrected(paper)
     return correction
 
 
-@transaction.atomic
 def undo(correction: Correction) -> None:
     """Undo a correction; the one before it counts again. Idempotent."""
-    _lock(correction.paper)
-    standing = Correction.objects.filter(pk=correction.pk, undone_at=None)
-    if standing.update(undone_at=timezone.now()):
-        _apply(correction.paper, correction.kind, correction.subject)
+    with transaction.atomic():
+        _lock(correction.paper)
+        standing = Correction.objects.filter(pk=correction.pk, undone_at=None)
+        if standing.update(undone_at=timezone.now()):
+            _apply(correction.paper, correction.kind, correction.subject)
+    if correction.kind == Kind.CELL:
+        cells_corrected(correction.paper)
 
 
 def undo_last(paper: Paper, kind: Kind, subject: str) -> bool:

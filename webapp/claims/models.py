@@ -52,6 +52,7 @@ class Correction(models.Model):
         QUOTE = "quote", _("quote")  # subject: its text; value: other words of the abstract
         ROW = "row", _("own row")  # subject: the table; value: a row's label or a column's head
         MAIN = "main", _("main table")  # subject: the table; value: True
+        CELL = "cell", _("cell of a table")  # subject: its name; value: its text
         CLAIM = "claim", _("claim")  # subject: its number and quote
         LINK = "link", _("method")  # subject: the method; value: {"mechanism": slug or None}
 

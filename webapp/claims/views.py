@@ -3,18 +3,20 @@
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
+from assay_common.text import one_line
 from webapp.claims import corrections
 from webapp.claims.corrections import Kind
 from webapp.claims.extraction.quotes import Quote, quote_in, quotes
 from webapp.claims.models import Correction
-from webapp.claims.tables.shown import ShownTable, tables_of
+from webapp.claims.tables.grid import MAX_TEXT
+from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.core.input import number_in
 from webapp.core.limits import spend, visitor
 from webapp.papers.models import Paper
@@ -31,9 +33,10 @@ class _NotPossibleError(Exception):
 
 @for_readers("POST")
 def correct(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
-    """Correct or hide a quote, an own row, a main table or a claim; or undo the last correction.
+    """Correct or hide a quote, an own row, a main table, a cell or a claim; or undo the last one.
 
-    A quote without a subject is one that the rules missed: its own words are the subject.
+    A quote without a subject is one that the rules missed: its own words are the subject. A cell is
+    chosen by its row and column.
     """
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     kind, subject = request.POST.get("kind", ""), request.POST.get("subject", "")
@@ -50,6 +53,9 @@ def correct(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
             corrections.correct(paper, kind, words, words, reader)
         elif "undo" in request.POST:
             corrections.undo_last(paper, kind, subject)
+        elif kind == Kind.CELL:
+            text = None if "hide" in request.POST else _cell_text(value)
+            corrections.correct(paper, kind, _cell_name(paper, request.POST), text, reader)
         elif "hide" in request.POST:
             corrections.correct(paper, kind, subject, None, reader)
         else:
@@ -85,12 +91,42 @@ def _checked(paper: Paper, kind: Kind, subject: str, value: str) -> str | bool:
         computed = {quote.text for quote in quotes(paper.abstract)}
         if subject in computed | {quote.subject for quote in corrections.quotes_of(paper)}:
             return _quoted(paper, value).text
-    table = _table(paper, subject)
+    table = _table(tables_of(paper), subject)
     if kind == Kind.MAIN and table:
         return True
     if kind == Kind.ROW and table and value in table.labels:
         return value
     raise _NotPossibleError(_("This page has changed since. Please try again."))
+
+
+def _cell_text(value: str) -> str:
+    """Return the text that a cell should have. Raises _NotPossibleError."""
+    text = one_line(value)
+    if not 0 < len(text) <= MAX_TEXT:
+        raise _NotPossibleError(
+            _("Write what the paper has in this cell, in at most %(most)d characters.")
+            % {"most": MAX_TEXT}
+        )
+    return text
+
+
+def _cell_name(paper: Paper, form: QueryDict) -> str:
+    """Return the name of the cell at a row and column of a table. Raises _NotPossibleError."""
+    tables = tables_of(paper)
+    table = _table(tables, form["subject"])
+    read_at = str(int(tables.reading.read_at.timestamp())) if tables.reading else ""
+    if table is None or form.get("reading") != read_at:
+        raise _NotPossibleError(_("This page has changed since. Please try again."))
+    cells = {
+        (cell.row + down, cell.column + right): name
+        for name, cell in table.cells.items()
+        for down in range(cell.rows)
+        for right in range(cell.columns)
+    }
+    name = cells.get((number_in(form.get("row", "")), number_in(form.get("column", ""))), "")
+    if not 0 < len(name) <= MAX_SUBJECT:
+        raise _NotPossibleError(_("The paper’s table has no such cell."))
+    return name
 
 
 def _missed(paper: Paper, words: str) -> str:
@@ -111,5 +147,5 @@ def _quoted(paper: Paper, words: str) -> Quote:
     return quote
 
 
-def _table(paper: Paper, key: str) -> ShownTable | None:
-    return next((table for table in tables_of(paper).all if table.key == key), None)
+def _table(tables: ShownTables, key: str) -> ShownTable | None:
+    return next((table for table in tables.all if table.key == key), None)

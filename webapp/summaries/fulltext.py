@@ -52,7 +52,7 @@ def full_text(paper: Paper) -> FullText:
     reasons: list[str] = []
     for source, read in _READERS.items():
         try:
-            body = fetch.get(_address(paper, source)).body
+            body = fetch.get(address(paper, source)).body
             sections = sandbox.run(read, body)
             with _paper_must_exist(paper):
                 if source == Source.HTML:
@@ -93,7 +93,7 @@ def read_tables(paper: Paper) -> None:
     if TableReading.objects.filter(paper=paper, version=paper.version).exists():
         return
     try:
-        body = fetch.get(_address(paper, Source.HTML)).body
+        body = fetch.get(address(paper, Source.HTML)).body
         sections = sandbox.run(sections_of_html, body)
     except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
         raise NotYetError(str(error)) from error
@@ -143,7 +143,8 @@ def read_tables_of(paper_id: int) -> None:
     read_some_tables([paper_id])
 
 
-def _address(paper: Paper, source: str) -> str:
+def address(paper: Paper, source: str) -> str:
+    """Return the address of a paper's latest version on arXiv."""
     return f"{settings.ARXIV_SITE_URL}/{source}/{paper.arxiv_id}v{paper.version}"
 
 

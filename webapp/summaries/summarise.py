@@ -12,6 +12,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from webapp.claims.tables.shown import ShownTable, tables_of
+from webapp.papers.models import Paper
 from webapp.summaries.details import direction_is_near, metric_is_near
 
 from . import budget, capability, quality, queue
@@ -108,9 +109,7 @@ def _run(summary: Summary, server: Server) -> None:
             raise
         capability.forget(server)  # it no longer takes what it took
         answer, read = _ask(summary, server, source)
-    sections = [(section["title"], section["text"]) for section in source.sections]
-    truth = PaperText(paper.title, paper.abstract, sections)
-    _keep(summary, answer, truth, text_source=source.source, **read)
+    _keep(summary, answer, _truth(paper, source), text_source=source.source, **read)
 
 
 def _ask(
@@ -214,6 +213,26 @@ def _others(summary: Summary) -> Iterator[PaperSummary]:
     for content in others.order_by("-finished_at").values_list("content", flat=True)[:COMPARED]:
         with suppress(ValidationError):
             yield PaperSummary.model_validate(content)
+
+
+def check_claims_again(paper: Paper, /) -> None:
+    """Check the claims of a paper's summaries again, after a correction of its tables."""
+    claims = Claim.objects.filter(summary__paper=paper, summary__version=paper.version)
+    if not claims.exists():
+        return
+    source = FullText.objects.filter(paper=paper, version=paper.version).first()
+    truth = _truth(paper, source or abstract_alone(paper, ""))
+    tables = tables_of(paper).all
+    for claim in claims:
+        fields = {name: getattr(claim, name) for name in ClaimedNumber.model_fields}
+        agreement = check_claim(ClaimedNumber.model_validate(fields), truth, tables)
+        claim.assigned, claim.contradicted_by = agreement.is_found, agreement.otherwise
+    Claim.objects.bulk_update(claims, ["assigned", "contradicted_by"])
+
+
+def _truth(paper: Paper, source: FullText) -> PaperText:
+    sections = [(section["title"], section["text"]) for section in source.sections]
+    return PaperText(paper.title, paper.abstract, sections)
 
 
 def _claim(

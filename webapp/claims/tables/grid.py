@@ -49,6 +49,7 @@ class Cell:
     is_coloured: bool = False  # its text or its ground
     has_line_above: bool = False
     note: str = ""  # what is raised or lowered beside a number
+    instead_of: str = ""  # the text in the paper's HTML, where a reader corrected it
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from webapp.claims.corrections import Kind, corrected
 from webapp.claims.models import PaperTable, TableReading
 from webapp.papers.models import Paper
 
+from .cells import cells_by_name, column_names, row_names, with_texts
 from .grid import Cell
 from .metrics import direction, direction_of_caption, first_sentence
 from .own import is_attribute, is_difference, is_own, is_own_head, names_in_tables, proposed_names
@@ -57,6 +58,7 @@ class ShownTable:
     table: Table
     names: Sequence[str]
     link: str  # to the table on arXiv's page
+    as_read: Table | None = None  # before readers' corrections of its cells
     # Of the own row, by a reader: [label], or [None] where no row is the paper's own.
     corrected_own: Sequence[str | None] = ()
 
@@ -68,7 +70,22 @@ class ShownTable:
     @property
     def key(self) -> str:
         """Key under which corrections refer to the table."""
-        return self.stored.number or f"#{self.stored.position + 1}"
+        return _key(self.stored)
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """Cells as the paper's HTML has them, by the names that corrections refer to."""
+        return cells_by_name(self.key, self.as_read or self.table)
+
+    @property
+    def row_names(self) -> list[str]:
+        """Labels of the rows that are shown, for the choice of a cell."""
+        return row_names(self.table)[: self.table.head_rows + MAX_ROWS]
+
+    @property
+    def column_names(self) -> list[str]:
+        """Heads of the columns, for the choice of a cell."""
+        return column_names(self.table)
 
     @cached_property
     def labels(self) -> list[str]:
@@ -95,10 +112,18 @@ class ShownTable:
     def _own_rows(self) -> set[int]:
         if self.corrected_own:
             return {
-                v.cell.row for v in self.table.values if _joined(v.row_label) in self.corrected_own
+                value.cell.row
+                for value in self._values_before_and_after
+                if _joined(value.row_label) in self.corrected_own
             }
         rows = {v.cell.row for v in self.table.values if is_own(v.row_label, self.names)}
         return rows or (set() if self.own_columns else self._highlighted)
+
+    @property
+    def _values_before_and_after(self) -> list[Value]:
+        """Values with their labels before and after corrections: either may have been chosen."""
+        before = self.as_read.values if self.as_read else []
+        return [*before, *self.table.values]
 
     @cached_property
     def _highlighted(self) -> set[int]:
@@ -198,8 +223,11 @@ class ShownTable:
     def own_columns(self) -> set[int]:
         """Columns of the paper's own method, in a table whose column heads are methods."""
         if self.corrected_own:
-            heads = (v for v in self.table.values if _joined(v.head_path) in self.corrected_own)
-            return {value.cell.column for value in heads}
+            return {
+                value.cell.column
+                for value in self._values_before_and_after
+                if _joined(value.head_path) in self.corrected_own
+            }
         return {
             value.cell.column
             for value in self.table.values
@@ -279,6 +307,7 @@ class ShownTables:
     reading: TableReading | None
     main: ShownTable | None
     others: list[ShownTable]
+    gone: frozenset[str] = frozenset()  # corrected cells that this reading does not have
 
     @property
     def all(self) -> list[ShownTable]:
@@ -289,10 +318,11 @@ class ShownTables:
 def tables_of(paper: Paper) -> ShownTables:
     """Return the tables of the newest version that was read, main results apart from the rest."""
     reading = TableReading.objects.filter(paper=paper).order_by("-version").first()
+    texts = corrected(paper, Kind.CELL)
     if reading is None:
-        return ShownTables(None, None, [])
+        return ShownTables(None, None, [], frozenset(texts))
     page = f"https://arxiv.org/html/{paper.arxiv_id}v{reading.version}"
-    shown = shown_tables(paper.title, paper.abstract, reading.tables.all(), page)
+    shown = shown_tables(paper.title, paper.abstract, reading.tables.all(), page, texts)
     own_rows, is_main = (corrected(paper, kind) for kind in (Kind.ROW, Kind.MAIN))
     shown = [
         replace(table, corrected_own=[own_rows[table.key]]) if table.key in own_rows else table
@@ -300,19 +330,33 @@ def tables_of(paper: Paper) -> ShownTables:
     ]
     named = (table for table in shown if is_main.get(table.key))
     main = next(named, None) or main_of([t for t in shown if is_main.get(t.key, True)])
-    return ShownTables(reading, main, [table for table in shown if table is not main])
+    others = [table for table in shown if table is not main]
+    gone = frozenset(texts).difference(*(table.cells for table in shown if texts))
+    return ShownTables(reading, main, others, gone)
 
 
 def shown_tables(
-    title: str, abstract: str, rows: Iterable[PaperTable], page: str = ""
+    title: str,
+    abstract: str,
+    rows: Iterable[PaperTable],
+    page: str = "",
+    texts: Mapping[str, str | None] | None = None,
 ) -> list[ShownTable]:
-    """Return stored tables in the form that the rules read; `page` is the paper's on arXiv."""
+    """Return stored tables in the form that the rules read.
+
+    `page` is the paper's on arXiv, `texts` are readers' corrections of cells.
+    """
     stored = [(row, Table(unpacked(row))) for row in rows]
-    names = own_names(title, abstract, [table for _, table in stored])
+    tables = [(row, with_texts(_key(row), read, texts or {}), read) for row, read in stored]
+    names = own_names(title, abstract, [table for _, table, _ in tables])
     return [
-        ShownTable(row, table, names, f"{page}#{row.anchor}" if row.anchor else page)
-        for row, table in stored
+        ShownTable(row, table, names, f"{page}#{row.anchor}" if row.anchor else page, read)
+        for row, table, read in tables
     ]
+
+
+def _key(row: PaperTable) -> str:
+    return row.number or f"#{row.position + 1}"
 
 
 def own_names(title: str, abstract: str, tables: Sequence[Table]) -> list[str]:

@@ -6,8 +6,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from webapp.claims import corrections
-from webapp.claims.corrections import AppliedCorrection
+from webapp.claims.corrections import AppliedCorrection, Kind
 from webapp.claims.extraction.quotes import Quote
+from webapp.claims.tables.cells import described
 from webapp.claims.tables.grid import Cell
 from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
@@ -80,4 +81,26 @@ def marked(cell: Cell) -> SafeString:
     tag = "b" if cell.is_bold else "u" if cell.is_underlined else "span"
     note = format_html(" <sup>{}</sup>", cell.note) if cell.note else ""
     css = mark_safe(' class="coloured"') if cell.is_coloured else ""
-    return format_html("<{0}{1}>{2}{3}</{0}>", tag, css, cell.text, note)
+    text: str = cell.text
+    if cell.instead_of:
+        title = gettext("Corrected by a reader. The paper’s HTML has: %(text)s")
+        text = format_html('<ins title="{}">{}</ins>', title % {"text": cell.instead_of}, cell.text)
+    return format_html("<{0}{1}>{2}{3}</{0}>", tag, css, text, note)
+
+
+@register.filter
+def cell_place(subject: str) -> str:
+    """The place of a corrected cell: its table, row and heads."""
+    return described(subject)[0]
+
+
+@register.filter
+def cell_text(subject: str) -> str:
+    """The text of a corrected cell in the paper's HTML."""
+    return described(subject)[1]
+
+
+@register.filter
+def gone_cells(paper: Paper) -> frozenset[str]:
+    """The corrected cells of a paper that its tables no longer have."""
+    return tables_of(paper).gone if corrections.corrected(paper, Kind.CELL) else frozenset()
