@@ -105,7 +105,8 @@ def _figure(body: bytes, subject: str) -> str:
     """Return the HTML of the table with a corrected cell. Raises ParserError or ValueError."""
     for position, (tabular, grid) in enumerate(grids_of(parse(body)), start=1):
         if subject in cells_by_name(grid.number or f"#{position}", Table(grid)):
-            *_, outermost = tabular, *tabular.iterancestors("figure")
+            figures = list(tabular.iterancestors("figure"))
+            outermost = figures[-1] if figures else tabular
             return str(tostring(outermost, encoding="unicode", with_tail=False))
     raise ValueError("its HTML no longer has the cell")
 

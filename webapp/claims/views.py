@@ -113,7 +113,7 @@ def _cell_text(value: str) -> str:
 def _cell_name(paper: Paper, form: QueryDict) -> str:
     """Return the name of the cell at a row and column of a table. Raises _NotPossibleError."""
     tables = tables_of(paper)
-    table = _table(tables, form["subject"])
+    table = _table(tables, form.get("subject", ""))
     read_at = str(int(tables.reading.read_at.timestamp())) if tables.reading else ""
     if table is None or form.get("reading") != read_at:
         raise _NotPossibleError(_("This page has changed since. Please try again."))
