@@ -52,7 +52,7 @@ def test_tables_of_a_paper_stand_on_its_page(
     own = main.split('<tr class="own">')[1].split("</tr>")[0]
     assert "Heron (ours)" in own
     assert "<b>43.5±0.2</b>" in own
-    assert '<th colspan="2">GSM8K</th>' in main
+    assert '<th colspan="2"><span>GSM8K</span></th>' in main
     assert "https://arxiv.org/html/2512.00002v1#S0.T1" in main
     assert "6 more tables" in page
     httpserver.check()
