@@ -267,3 +267,16 @@ revisions.install = broken
     done = run(f"import django; django.setup()\n{UPGRADE}")
     assert done.returncode == 0, done.stderr
     assert run("import django; django.setup()" + COUNT).stdout != before
+
+
+def test_a_worker_that_was_switched_off_needs_a_new_key(site: Site) -> None:
+    names = "SELECT name, key_version FROM runs_worker ORDER BY name"
+    with closing(sqlite3.connect(site.file)) as database, database:
+        database.execute("UPDATE runs_worker SET enabled = 0")
+        before = dict(database.execute(names).fetchall())
+    status, _, error = site.upgrade()
+    assert status == 0, error
+    with closing(sqlite3.connect(site.file)) as database:
+        after = dict(database.execute(names).fetchall())
+    assert before
+    assert after == {name: version + 1 for name, version in before.items()}

@@ -37,7 +37,7 @@ def are_kept() -> bool:
 
 
 def update() -> None:
-    """Create the users that are missing in Redis, and delete those of disabled workers.
+    """Create the users that are missing in Redis, and delete those of removed workers.
 
     Never raises: with a broker without users, workers need its password in their CELERY_BROKER_URL.
     """
