@@ -148,14 +148,14 @@ def test_an_encoder_orders_what_shares_as_many_words(
 ) -> None:
     """The vectors are those that a site has stored; a paper without one keeps its place."""
     twins = [make_paper(n, title=PAPERS[2][0], abstract=PAPERS[2][1]) for n in (10, 11, 12)]
-    assert [paper.pk for paper in similar(papers[1])][:3] == [one.pk for one in twins[::-1]]
+    assert [paper.pk for paper in similar(papers[1])][:3] == [twin.pk for twin in twins[::-1]]
     directions = {papers[1]: (100, 0), twins[0]: (100, 10), twins[1]: (0, 100), twins[2]: (50, 50)}
     for paper, direction in directions.items():
         PaperVector.objects.create(
             paper=paper, encoder=encoder_name, version=1, values=bytes(direction)
         )
-    found = [paper.pk for paper in similar(papers[1])]
-    assert found == [twins[0].pk, twins[2].pk, papers[2].pk, twins[1].pk]
+    nearest = [paper.pk for paper in similar(papers[1])]
+    assert nearest == [twins[0].pk, twins[2].pk, papers[2].pk, twins[1].pk]
 
 
 def test_a_paper_without_known_words_is_like_none() -> None:

@@ -196,10 +196,10 @@ def test_nobody_sees_anothers_library(client: Client, reader: User) -> None:
         assert not any(w in page for w in ("secret", "Theirs", "Delete this list")), address
         assert "/papers/" in address or paper.title not in page
     mine, another = ReadingList.objects.create(reader=reader, name="Mine"), factories.make_paper(2)
-    addresses = [f"/library/lists/{one.pk}/" for one in (mine, theirs)]
+    addresses = [f"/library/lists/{folder.pk}/" for folder in (mine, theirs)]
     assert [client.post(address).status_code for address in addresses] == [302, 404]
     client.post(f"/library/papers/{another.arxiv_id}/", {"lists": [str(mine.pk), str(theirs.pk)]})
-    assert [list(one.papers.all()) for one in (mine, theirs)] == [[another], [paper]]
+    assert [list(folder.papers.all()) for folder in (mine, theirs)] == [[another], [paper]]
     assert LibraryEntry.objects.get(reader=other).note == "secret"
 
 

@@ -82,8 +82,8 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
 def listed_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The runs of a page, each with the sentence of what it found, if it succeeded."""
     with_result = [run for run in runs if run.state == State.SUCCEEDED and run.preset != "smoke"]
-    found = _sentences_of(with_result, current_language())
-    return [listed_run(run) | {"result": found.get(run.pk, "")} for run in runs]
+    sentences = _sentences_of(with_result, current_language())
+    return [listed_run(run) | {"result": sentences.get(run.pk, "")} for run in runs]
 
 
 # By run and language: the measurements of a run that succeeded no longer change.
