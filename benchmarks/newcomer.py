@@ -32,9 +32,7 @@ def main() -> int:
         with up(Path(folder) / "var", ml=True) as house:
             link = house.said(r"One-time sign-in link +(\S+)")[1]
             house.said(r"failed\. .* cannot be reached")  # so the sample day is there
-            wait_for(
-                lambda: re.search(r"ready\s*</span>", house.get("workers/")[1]), 300, "a worker"
-            )
+            wait_for(lambda: re.search(r"ready\s*</span>", house.get("workers/")[1]), "a worker")
             load, began = os.getloadavg()[0], time.monotonic()
             clicks = walk(browser, link, typed={})
             seconds = time.monotonic() - began

@@ -29,7 +29,7 @@ def measure(runs: int) -> list[float]:
     from webapp.runs import submit
     from webapp.runs.models import Run, Worker
 
-    wait_for(Worker.objects.filter(last_seen__isnull=False).exists, 60, "a worker")
+    wait_for(Worker.objects.filter(last_seen__isnull=False).exists, "a worker")
     found = []
     for number in range(runs):
         reader = User.objects.create_user(f"reader {number}")

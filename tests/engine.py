@@ -25,8 +25,6 @@ from pathlib import Path
 
 from tests.processes import ROOT, wait_for
 
-READY_WITHIN = 600.0  # seconds
-RUN_WITHIN = 900.0
 IMAGES = {"web": "assay-web:local", "bench": "assay-bench:cpu"}
 SERVICES = (
     "redis",
@@ -108,7 +106,7 @@ class Stack:
     def get(self, page: str) -> tuple[int, str]:
         """Status and body of a page; 0 while nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}", timeout=10) as got:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}") as got:
                 return got.status, got.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -122,7 +120,7 @@ class Stack:
             status, body = self.get("/readyz")
             return status == 200 and '"1 workers alive"' in body
 
-        wait_for(ready, READY_WITHIN, "a stack that is ready")
+        wait_for(ready, "a stack that is ready")
 
     def measure(self) -> None:
         """Ask for a run, and wait until it has succeeded."""
@@ -132,7 +130,7 @@ class Stack:
             state = self.python(LOOK.format(key), "state")
             return [] if state[0] in {"queued", "dispatched", "running"} else state
 
-        state, series, *reason = wait_for(ended, RUN_WITHIN, f"the end of run {key}")
+        state, series, *reason = wait_for(ended, f"the end of run {key}")
         assert (state, series != "0") == ("succeeded", True), " ".join(reason)
 
     def kill(self, service: str) -> None:
@@ -153,9 +151,9 @@ class Stack:
             (oldest,) = self.python(OLDEST, "oldest")
             return float(oldest) > killed
 
-        wait_for(replaced, READY_WITHIN, f"a new {service}")
+        wait_for(replaced, f"a new {service}")
         self.wait_until_ready()
-        wait_for(heard, READY_WITHIN, f"everybody to answer after {service} was killed")
+        wait_for(heard, f"everybody to answer after {service} was killed")
 
 
 def compose_command() -> list[str]:
@@ -201,7 +199,7 @@ def main(port: int = 18_000) -> int:
             say("the images of the commit before are built")
             stack.compose("up", "--no-build", "--detach")
             stack.wait_until_ready()
-            wait_for(lambda: "Sample day." in stack.get("/")[1], READY_WITHIN, "the first digest")
+            wait_for(lambda: "Sample day." in stack.get("/")[1], "the first digest")
             link = stack.compose("exec", "-T", "web", "python", "manage.py", "sign_in_link")
             assert f"http://localhost:{port}/sign-in/" in link, "the link leads elsewhere"
             say("it is ready, shows a digest and says where to sign in")

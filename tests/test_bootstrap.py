@@ -105,7 +105,7 @@ class Project:
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str]:
         process = self.start(*arguments, **environment)
-        output = process.communicate(timeout=120)[0]
+        output = process.communicate()[0]
         return process.returncode, output
 
     @property
@@ -260,13 +260,11 @@ def installers_of(project: Project) -> list[int]:
 )
 def test_it_begins_again_after_kill_9(either: Project, moment: str) -> None:
     process = either.start()
-    deadline = time.monotonic() + 60
     while not list(either.venv.glob(moment)):  # often: uv needs milliseconds
-        assert time.monotonic() < deadline
         time.sleep(0.0005)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    wait_for(lambda: not installers_of(either), 30, "the end of what it had started")
+    wait_for(lambda: not installers_of(either), "the end of what it had started")
     status, output = either.run()
     assert status == 0, output
     assert "runs with 1.0 1.0" in output
@@ -274,7 +272,7 @@ def test_it_begins_again_after_kill_9(either: Project, moment: str) -> None:
 
 def test_two_at_once_wait_for_each_other(project: Project) -> None:
     both = [project.start(), project.start()]
-    outputs = [process.communicate(timeout=120)[0] for process in both]
+    outputs = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert sum("Installing 2 packages" in output for output in outputs) == 1
     assert any("Another process is filling" in output for output in outputs)

@@ -33,7 +33,7 @@ NAMED = named()
 def test_a_command_of_the_documents_has_its_options(command: str) -> None:
     done = subprocess.run(
         [sys.executable, *command.split(), "--help"],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     missing = {option for option in NAMED[command] if option not in done.stdout}

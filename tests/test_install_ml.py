@@ -70,7 +70,7 @@ def test_it_says_that_it_waits_for_another_installation(tmp_path: Path) -> None:
     fcntl.flock(other, fcntl.LOCK_EX)
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment) as installer:
         try:
-            wait_for(progress.exists, 60, "its progress")
+            wait_for(progress.exists, "its progress")
             written = json.loads(progress.read_text())
         finally:
             installer.kill()
@@ -81,13 +81,13 @@ def test_it_says_that_it_waits_for_another_installation(tmp_path: Path) -> None:
 
 def test_what_it_builds_does_not_outlive_it(tmp_path: Path) -> None:
     code = "from workers.up import install_ml; import sys\n"
-    code += "install_ml.KERNEL = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+    code += "install_ml.KERNEL = [sys.executable, '-c', 'import time; time.sleep(3600)']\n"
     code += "install_ml.main()"
     environment = {**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": sys.prefix}
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment) as installer:
-        wait_for(lambda: len(processes_of(tmp_path)) == 2, 60, "what it builds")
+        wait_for(lambda: len(processes_of(tmp_path)) == 2, "what it builds")
         installer.kill()
-    wait_for(lambda: not processes_of(tmp_path), 5, "the end of both")
+    wait_for(lambda: not processes_of(tmp_path), "the end of both")
 
 
 def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -115,14 +115,12 @@ def test_a_killed_installation_is_shown_as_interrupted(tmp_path: Path, settings:
     settings.DATA_DIR = tmp_path
     code = "from workers.up import install_ml; import time\n"
     code += "install_ml.is_done = lambda: False\n"
-    code += (
-        "install_ml.bootstrap.provide = lambda groups, report: (report('torch'), time.sleep(60))\n"
-    )
+    code += "install_ml.bootstrap.provide = lambda _, report: (report('torch'), time.sleep(3600))\n"
     code += "install_ml.install()"
     environment = {**os.environ, "ASSAY_DATA": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment) as installer:
         try:
-            wait_for((tmp_path / "ml-install.json").exists, 60, "its progress")
+            wait_for((tmp_path / "ml-install.json").exists, "its progress")
             progress = installation()
             assert progress
             assert (progress["state"], progress["step"]) == ("installing", "torch")

@@ -18,7 +18,7 @@ def test_an_error_of_the_database_does_not_end_the_renewals() -> None:
             raise DatabaseError("database is locked")
 
     with renewed(renew, 0.3):
-        wait_for(lambda: len(calls) >= 3, 10, "further renewals")
+        wait_for(lambda: len(calls) >= 3, "further renewals")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -34,5 +34,5 @@ def test_a_connection_that_failed_is_replaced() -> None:
             raise DatabaseError("attempt to write a readonly database")
 
     with renewed(renew, 0.3):
-        wait_for(lambda: len(used) >= 3, 10, "further renewals")
+        wait_for(lambda: len(used) >= 3, "further renewals")
     assert used[0] is not used[1] is used[2]

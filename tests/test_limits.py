@@ -48,7 +48,7 @@ def test_each_limit_is_reached_said_and_over_after_its_time(name: str, redis: Re
     [key] = [key for key in redis.keys("limit:*") if key.endswith(b":somebody")]
     assert 0 < redis.ttl(key) <= limit.seconds
     redis.pexpire(key, 1)
-    wait_for(lambda: not redis.exists(key), 5, "its end")
+    wait_for(lambda: not redis.exists(key), "its end")
     spend(name, "somebody", limit.most)
 
 

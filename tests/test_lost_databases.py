@@ -26,7 +26,6 @@ def manage(data: Path, *arguments: str, **settings: str) -> subprocess.Completed
         env={**os.environ, "DATABASE_URL": "", **settings},
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
 

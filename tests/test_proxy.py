@@ -7,13 +7,13 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 
 import httpx2
 import pytest
 
 from tests import machine
+from tests.processes import wait_for
 from tests.servers.site import serving
 
 CONFIGURATION = """
@@ -73,23 +73,16 @@ def proxied(
         (folder / "nginx.conf").write_text(CONFIGURATION.format(**settings))
         server = subprocess.Popen([nginx, "-c", folder / "nginx.conf", "-p", folder])
         try:
-            _await(port)
+            wait_for(lambda: _listens(port), "nginx")
             yield _client(port), address, site.address
         finally:
             server.terminate()
-            server.wait(timeout=10)
+            server.wait()
 
 
-def _await(port: int) -> None:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("nginx does not listen")
+def _listens(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _client(port: int) -> httpx2.Client:

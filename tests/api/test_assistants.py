@@ -116,10 +116,10 @@ def address(site: Site) -> Iterator[str]:
             return True
         return False
 
-    wait_for(answers, 120, "the server for assistants")
+    wait_for(answers, "the server for assistants")
     yield f"http://127.0.0.1:{port}/mcp"
     process.terminate()
-    process.wait(30)
+    process.wait()
 
 
 @asynccontextmanager

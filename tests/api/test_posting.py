@@ -72,9 +72,7 @@ def run(
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     def called(path: str, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, str(SCRIPT), live_server.url, httpserver.url_for(path), *more]
-        return subprocess.run(
-            line, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
+        return subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
 
     return called
 

@@ -30,5 +30,5 @@ signals.worker_process_init.send(None)
 @pytest.mark.parametrize("package", ["workers.site", "methods.worker"])
 def test_a_pool_of_a_worker_that_is_killed_while_it_forks(package: str) -> None:
     command = [sys.executable, "-c", KILLED_WHILE_IT_FORKS.format(package=package)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (-9, "", "")

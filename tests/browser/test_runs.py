@@ -37,17 +37,17 @@ def served(rig: Rig, static: Path, application: str = "webapp.wsgi") -> Iterator
 
     def answers() -> bool:
         try:
-            with urlopen(f"{address}/healthz", timeout=2) as answer:
+            with urlopen(f"{address}/healthz") as answer:
                 return answer.status == 200
         except OSError:
             return False
 
     try:
-        wait_for(answers, 60, "the site")
+        wait_for(answers, "the site")
         yield address
     finally:
         web.terminate()
-        web.wait(20)
+        web.wait()
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             assert page.locator(".claim.unverified").count() == 0
             claims.first.locator("summary").first.click()
             expect(claims.first.locator("blockquote")).to_be_visible()
-            feed = wait_for(lambda: _summarised(house.address), 60, "the gist in the feed")
+            feed = wait_for(lambda: _summarised(house.address), "the gist in the feed")
             assert feed["summary"].startswith("The paper reports: ")
             assert "<h3>Results</h3>" in feed["content"][0]["value"]
             page.goto("/")

@@ -22,7 +22,7 @@ from methods import registry
 from methods.spec import Family
 from tests.catalog.labels import Label, agreement, report
 from tests.factories import make_listing
-from tests.processes import ROOT, START_SECONDS, wait_for
+from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, standing
 from webapp.catalog import corrections, linking, phrases
 from webapp.catalog.evidence import Link, RelationAnswer, links
@@ -421,7 +421,7 @@ def test_relinking_goes_on_after_kill_9(
             return rows.first() if rows else 0
 
         first = Paper.objects.order_by("pk")[0].pk
-        wait_for(lambda: 0 < (below() or 0) <= first + 4 * linking.BATCH, START_SECONDS, "a batch")
+        wait_for(lambda: 0 < (below() or 0) <= first + 4 * linking.BATCH, "a batch")
         rig.kill("bulk")
         reached = below()
         assert reached, "it was over before it was killed"
@@ -437,7 +437,7 @@ def test_relinking_goes_on_after_kill_9(
                 sent = time.monotonic()
             return below() is None
 
-        wait_for(is_over, START_SECONDS, "the end")
+        wait_for(is_over, "the end")
         assert MethodLink.objects.count() == Paper.objects.filter(pk__lt=reached).count()
 
 

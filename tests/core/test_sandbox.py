@@ -73,14 +73,14 @@ def test_errors_of_a_reader_are_those_of_the_text(caplog: pytest.LogCaptureFixtu
 
 def test_a_killed_child_is_replaced() -> None:
     os.kill(sandbox.run(own_pid), 9)
-    wait_for(lambda: all(child.process.poll() for child in sandbox._idle), 20, "its end")
+    wait_for(lambda: all(child.process.poll() for child in sandbox._idle), "its end")
     assert sandbox.run(spin, 0.0) == "done"
 
 
 def test_an_idle_child_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "IDLE_SECONDS", 0.1)
     child = sandbox.run(own_pid)
-    wait_for(lambda: not Path(f"/proc/{child}").exists(), 20, "its end")
+    wait_for(lambda: not Path(f"/proc/{child}").exists(), "its end")
 
 
 def test_a_child_whose_starting_thread_has_ended_is_replaced() -> None:

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, listing, paper, profile, shown
+from tests.processes import PATIENCE
 from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
@@ -266,7 +267,7 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
     def pausing(*args) -> None:
         monkeypatch.setattr(building, "_insert", replace)
         first_is_writing.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         replace(*args)
 
     def build_monday() -> None:
@@ -278,7 +279,7 @@ def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(building, "_insert", pausing)
     builders = [Thread(target=build_monday) for _ in range(2)]
     builders[0].start()
-    assert first_is_writing.wait(20)
+    assert first_is_writing.wait(PATIENCE)
     builders[1].start()
     builders[1].join(0.5)
     assert builders[1].is_alive(), "it waits for the first"

@@ -101,7 +101,7 @@ def reading(address: str, number: int, seed: int) -> Iterator[list[Reader]]:
     finally:
         stopping.set()
         for reader in readers:
-            reader.join(10)
+            reader.join()
 
 
 def lost(readers: list[Reader]) -> list[str]:

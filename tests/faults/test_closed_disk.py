@@ -20,10 +20,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.processes import ROOT, START_SECONDS, House, up, wait_for
+from tests.processes import ROOT, House, up, wait_for
 
 NO_MORE = "-dac_override,-dac_read_search,-fowner"  # by which root writes whatever the mode says
-BACK_WITHIN = 60.0  # seconds; each queue gets a token every thirty
 PAGES = ("", "runs/", "workers/", "methods/")
 
 
@@ -63,11 +62,11 @@ def manage(data: Path, python: str, command: str) -> str:
 def sign_in(house: House, link: str) -> tuple[int, str]:
     """Press the button of a link; status and page of the answer."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar := CookieJar()))
-    browser.open(link, timeout=20).read()
+    browser.open(link).read()
     token = next(cookie.value for cookie in jar if cookie.name == "csrftoken")
     try:
         form = urlencode({"csrfmiddlewaretoken": token}).encode()
-        with browser.open(link, form, timeout=20) as answer:
+        with browser.open(link, form) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -78,13 +77,13 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
     data = tmp_path / "data"
     with up(data, python=python) as house:
         link = house.said(r"One-time sign-in link +(\S+)")[1]
-        wait_for(lambda: house.get("readyz")[0] == 200, START_SECONDS, "a site that is ready")
+        wait_for(lambda: house.get("readyz")[0] == 200, "a site that is ready")
         set_writable(data, False)
         try:
             for word in ("assay-web", "assay-bulk", "assay-site"):  # whose files are open still
                 for pid in house.children(word):
                     os.kill(pid, signal.SIGKILL)
-            wait_for(lambda: sign_in_refused(house, link), START_SECONDS, "a refusal")
+            wait_for(lambda: sign_in_refused(house, link), "a refusal")
             for started in (r"site │ .*not stored", r"site │ .*health\.token.* raised"):
                 house.said(started + ".*attempt to write a readonly database")
             for page in PAGES:
@@ -112,7 +111,7 @@ def test_a_closed_disk(tmp_path: Path, python: str) -> None:
             return all(age and int(age[1]) < since - 1 for age in ages)
 
         try:
-            wait_for(answered, BACK_WITHIN, "a sign of life of beat and both queues")
+            wait_for(answered, "a sign of life of beat and both queues")
         except AssertionError as error:
             error.add_note(f"{house.get('readyz')[1]}\n{house.output}")
             raise

@@ -12,7 +12,7 @@ from importlib import import_module
 import pytest
 from django.utils import timezone
 
-from tests.processes import forked, idle_seconds_until, processes_of, wait_for
+from tests.processes import FOREVER, forked, idle_seconds_until, processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
 from webapp.runs import submit
@@ -40,7 +40,7 @@ def measured_once(run: Run) -> None:
 
 
 def nothing_left(rig: Rig) -> None:
-    wait_for(lambda: not rig.benchmarks(), 20, "the end of every benchmark process")
+    wait_for(lambda: not rig.benchmarks(), "the end of every benchmark process")
 
 
 def test_a_run_is_measured(rig: Rig) -> None:
@@ -88,10 +88,10 @@ def test_kill_9_of_the_subprocess(rig: Rig, victim: str) -> None:
 def test_kill_9_of_the_reaper_and_of_the_workers_child_at_once(rig: Rig) -> None:
     """The next child ends the processes that the benchmark had forked."""
     run = ask("misbehave", how="forks_grandchildren")
-    (reaper,) = wait_for(lambda: reapers_at_work(rig), 30, "the reaper")
+    (reaper,) = wait_for(lambda: reapers_at_work(rig), "the reaper")
     os.kill(reaper, signal.SIGSTOP)
-    wait_for(lambda: len(children_of(reaper)) == 3, 30, "the benchmark's end and two orphans")
-    wait_for(lambda: len(rig.benchmarks()) == 3, 30, "the reaper and two orphans")
+    wait_for(lambda: len(children_of(reaper)) == 3, "the benchmark's end and two orphans")
+    wait_for(lambda: len(rig.benchmarks()) == 3, "the reaper and two orphans")
     for pid in (*children_of(rig.running["one"].pid), reaper):
         os.kill(pid, signal.SIGKILL)
     ended(run)
@@ -141,7 +141,7 @@ def _killed_at(function: str, act: Callable[[], object]) -> None:
         act()
 
     process = forked(run)
-    process.join(60)
+    process.join()
     assert process.exitcode == -signal.SIGKILL
 
 
@@ -151,8 +151,8 @@ def test_redis_killed_and_started_again(rig: Rig) -> None:
     rig.redis.kill()
     time.sleep(rig.lease)
     rig.redis.start()
-    measured_once(ended(run, 60))
-    measured_once(ended(ask(), 60))
+    measured_once(ended(run))
+    measured_once(ended(ask()))
 
 
 def test_a_worker_told_to_stop_gives_its_run_back(rig: Rig) -> None:
@@ -167,12 +167,12 @@ def test_a_worker_told_to_stop_gives_its_run_back(rig: Rig) -> None:
 
 def test_a_worker_that_never_comes_back(rig: Rig) -> None:
     """Lost twice: the run fails, and costs its reader nothing."""
-    run = measuring(ask(seconds=60))
+    run = measuring(ask(seconds=FOREVER))
     for attempt in (1, 2):
         run = reached(run, attempt=attempt)
         rig.kill("one")
         if attempt == 1:
-            reached(run, State.QUEUED, 15)
+            reached(run, State.QUEUED)
             rig.bench()
     ended(run)
     assert (run.state, run.failure, run.charged_seconds) == (State.FAILED, "worker_lost", 0)
@@ -181,7 +181,7 @@ def test_a_worker_that_never_comes_back(rig: Rig) -> None:
 
 
 def test_cancel_ends_a_run_within_two_seconds(rig: Rig) -> None:
-    run = measuring(ask(seconds=60, steps=600))
+    run = measuring(ask(seconds=FOREVER, steps=600))
     time.sleep(0.3)
     assert submit.cancel(run)
 
@@ -192,7 +192,7 @@ def test_cancel_ends_a_run_within_two_seconds(rig: Rig) -> None:
         run.refresh_from_db()
         return run.ended
 
-    assert idle_seconds_until(has_ended, 30, "the end of the run", there_are) < 2.5
+    assert idle_seconds_until(has_ended, "the end of the run", there_are) < 2.5
     assert run.state == State.CANCELLED
     assert run.result is None
     assert all(series.data["partial"] for series in run.series.all())

@@ -22,15 +22,15 @@ def test_an_outage_of_redis_is_two_lines(
         rig.recorder()
         rig.beat()
         logs = {name: tmp_path / f"{name}.log" for name in ("recorder", "beat")}
-        wait_for(lambda: "Connected to" in logs["recorder"].read_text(), 90, "the worker")
-        wait_for(lambda: Heartbeat.objects.filter(kind="beat").exists(), 90, "the beat")
+        wait_for(lambda: "Connected to" in logs["recorder"].read_text(), "the worker")
+        wait_for(lambda: Heartbeat.objects.filter(kind="beat").exists(), "the beat")
         rig.redis.kill()
         for log in logs.values():
-            wait_for(lambda log=log: "Redis does not answer" in log.read_text(), 60, "a line")
+            wait_for(lambda log=log: "Redis does not answer" in log.read_text(), "a line")
         time.sleep(6)
         rig.redis.start()
         for name, log in logs.items():
-            wait_for(lambda log=log: "Redis answers again" in log.read_text(), 90, "its return")
+            wait_for(lambda log=log: "Redis answers again" in log.read_text(), "its return")
             text = log.read_text()
             assert text.count("Redis does not answer") == 1, name
             assert "Traceback" not in text, name

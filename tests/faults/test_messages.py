@@ -15,7 +15,7 @@ from assay_common.redis_broker import CONTROL_EXCHANGE
 from tests import machine
 from tests.faults.clocks import wrong_by
 from tests.faults.test_kills import measured_once, nothing_left
-from tests.processes import wait_for
+from tests.processes import FOREVER, wait_for
 from tests.runs import saying
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
@@ -49,7 +49,7 @@ def put(task: str, queue: str, *args: object) -> None:
 def test_a_lost_job_is_sent_again(rig: Rig) -> None:
     rig.send("one", signal.SIGSTOP)  # its child goes on to say that it lives
     run = reached(ask(), State.DISPATCHED)
-    wait_for(lambda: purge("bench-cpu"), 20, "the job")
+    wait_for(lambda: purge("bench-cpu"), "the job")
     rig.send("one", signal.SIGCONT)
     measured_once(ended(run))
     assert run.attempt == 1
@@ -65,7 +65,7 @@ def test_lost_events_are_said_again(rig: Rig) -> None:
         heard.extend(event for event in taken("events") if event["run"] == str(run.pk))
         return [event["kind"] for event in heard].count("result") == 3
 
-    wait_for(told, 30, "the result, three times")
+    wait_for(told, "the result, three times")
     second = [number for number, event in enumerate(heard) if event["kind"] == "result"][1]
     for event in heard[second + 1 :]:
         put("runs.record", "events", event)
@@ -92,10 +92,10 @@ def test_a_late_job_of_an_old_attempt_is_stopped(rig: Rig) -> None:
     run = ended(ask())
     late = Run.objects.get(pk=run.pk)
     late.token = f"{run.token[:20]}-late"
-    late.params = {**run.params, "seconds": 60}
+    late.params = {**run.params, "seconds": FOREVER}
     before = rig.log("one").count(f"Run {run.pk} is cancelled")
     send(late)
-    wait_for(lambda: rig.log("one").count(f"Run {run.pk} is cancelled") > before, 30, "the answer")
+    wait_for(lambda: rig.log("one").count(f"Run {run.pk} is cancelled") > before, "the answer")
     nothing_left(rig)
     run.refresh_from_db()
     measured_once(run)
@@ -200,7 +200,7 @@ def test_a_worker_with_another_key(rig: Rig) -> None:
     """It announces nothing, it is given nothing, and its events count for nothing."""
     saying.live_worker("stranger", last_seen=None)
     rig.bench("stranger", key="ab" * 32)
-    wait_for(lambda: "ready" in rig.log("stranger"), 20, "the stranger")
+    wait_for(lambda: "ready" in rig.log("stranger"), "the stranger")
     time.sleep(1)
     assert Worker.objects.get(name="stranger").last_seen is None
     rig.kill("stranger")
@@ -210,7 +210,7 @@ def test_a_worker_with_another_key(rig: Rig) -> None:
 def test_two_dispatchers_at_once(rig: Rig) -> None:
     """Both look at the queue all the time, and the one worker is never given two runs."""
     rig.recorder("second")
-    wait_for(lambda: "ready" in rig.log("second"), 60, "the second dispatcher")
+    wait_for(lambda: "ready" in rig.log("second"), "the second dispatcher")
     runs = [ask(seconds=0.1) for _ in range(4)]
     for _ in range(20):
         broker.kick()
@@ -233,7 +233,7 @@ def test_a_worker_whose_clock_is_a_day_wrong(rig: Rig, wrong: str) -> None:
     measured_once(run)
     assert run.attempt == 1
     assert run.dispatched_at <= run.started_at <= run.finished_at
-    endless = measuring(ask(seconds=60))
+    endless = measuring(ask(seconds=FOREVER))
     assert submit.cancel(endless)
-    assert ended(endless, 30).state == State.CANCELLED
+    assert ended(endless).state == State.CANCELLED
     rig.kill("one")

@@ -7,7 +7,7 @@ import re
 import pytest
 from django.db import transaction
 
-from tests.processes import wait_for
+from tests.processes import FOREVER, wait_for
 from tests.runs.asking import ask, ended, measuring
 from tests.runs.rig import Rig
 from webapp.runs import submit
@@ -19,14 +19,14 @@ from webapp.runs.record import MAX_LOG_BYTES
 @pytest.fixture(autouse=True)
 def nothing_left(rig: Rig):
     yield
-    wait_for(lambda: not rig.benchmarks(), 20, "the end of every benchmark process")
-    wait_for(lambda: not list(rig.data.glob("bench/*/run-*")), 20, "no private directory")
+    wait_for(lambda: not rig.benchmarks(), "the end of every benchmark process")
+    wait_for(lambda: not list(rig.data.glob("bench/*/run-*")), "no private directory")
 
 
 def test_ignores_term(rig: Rig) -> None:
     run = measuring(ask("misbehave", how="ignores_term"))
     submit.cancel(run)
-    ended(run, 3)
+    ended(run)
     assert run.state == State.CANCELLED
 
 
@@ -96,7 +96,7 @@ def test_shows_no_secret(rig: Rig) -> None:
 def ask_changed(**fields: object) -> Run:
     """A run that no form would have let through."""
     with transaction.atomic():
-        run = ask(seconds=60)
+        run = ask(seconds=FOREVER)
         Run.objects.filter(pk=run.pk).update(**fields)
     return run
 

@@ -63,12 +63,12 @@ def worker(rig: Rig, python: str, user: str) -> Iterator[Worker]:
         )
     try:
         heard = Worker.objects.filter(name="old", last_seen__isnull=False)
-        wait_for(lambda: heard.exists() or process.poll() is not None, 120, "a heartbeat")
+        wait_for(lambda: heard.exists() or process.poll() is not None, "a heartbeat")
         assert process.poll() is None, rig.log("old")
         yield heard.get()
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait()
         Worker.objects.filter(name="old").update(last_seen=None)
 
 

@@ -27,14 +27,13 @@ from tests.faults.clocks import step
 from tests.faults.small_disk import WHY_NOT, fill, make_room, small_disk
 from tests.faults.test_kills import children_of, measured_once
 from tests.faults.up_rig import QUEUES, ROLES, SMALL_QUEUES, UpRig
-from tests.processes import START_SECONDS, processes_of, wait_for
+from tests.processes import PATIENCE, processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring
 from webapp.runs.models import PeriodicTask, Worker
 
 # Seconds in which nothing of `up` could run, since it waited for a timer, a lease or a lock. How
 # long it computes besides depends on what else the machine does.
 BACK_WITHIN = 15.0
-NEVER = 300.0  # seconds by the clock: tells what comes back from what never does
 # Seconds. A check of leases that waits for a sixth of them extends them, and beside the whole suite
 # each check of the shortest leases waits so long: then no lost run is ever given up.
 LEASE = 9
@@ -59,7 +58,7 @@ def standing_up(
                 rig.wait_until_ready()
                 yield rig
                 rig.up.terminate()
-                assert rig.up.wait(START_SECONDS) == 0
+                assert rig.up.wait(PATIENCE) == 0
                 assert not processes_of(rig.data), "the bench worker ends with the others"
         finally:
             rig.stop()
@@ -77,7 +76,7 @@ def kill(rig: UpRig, *victims: str) -> None:
         rig.up.kill()
         rig.up.wait()
         try:
-            wait_for(lambda: not processes_of(rig.data), 15, "the end of all it had started")
+            wait_for(lambda: not processes_of(rig.data), "the end of all it had started")
         except AssertionError as error:
             raise AssertionError(f"these live on: {processes_of(rig.data)}") from error
         finally:
@@ -97,7 +96,7 @@ def comes_back_after_kill(rig: UpRig, *victims: str) -> None:
     lost = Worker.objects.get(name="local").boot if replaced else ""
     kill(rig, *victims)
     beat = bool({"site", "supervisor"} & {*victims})
-    waited = rig.wait_until_back(timezone.now(), NEVER, lost=lost, beat=beat)
+    waited = rig.wait_until_back(timezone.now(), lost=lost, beat=beat)
     assert waited <= BACK_WITHIN, f"{victims}: {waited:.1f} s of waiting\n{rig.last_lines()}"
 
 
@@ -111,7 +110,7 @@ def keep_busy(rig: UpRig, victims: Sequence[str], over: Event) -> Thread:
         # One after another where the victim dies; then as readers do, and others may compute.
         while not over.wait(0.0 if time.monotonic() < begun + 1 else 0.3):
             with suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{rig.port}/", timeout=5).read()
+                urllib.request.urlopen(f"http://127.0.0.1:{rig.port}/").read()
 
     for queue in (roles & {*QUEUES}) | ({*SMALL_QUEUES} if "site" in roles else set()):
         rig.send_tokens(queue, 80)
@@ -159,7 +158,7 @@ def test_a_clock_that_steps_while_a_run_is_measured(rig: UpRig, offset: str) -> 
     def sweeps() -> bool:
         return PeriodicTask.objects.filter(done_at__range=(set_right, timezone.now())).exists()
 
-    wait_for(sweeps, NEVER, "a sweep, which the beat asks for")
+    wait_for(sweeps, "a sweep, which the beat asks for")
     rig.wait_until_ready()
 
 
@@ -185,7 +184,7 @@ def test_a_full_disk(rig: UpRig) -> None:
     while time.monotonic() - began < FULL_FOR:
         fill(rig.data)
         for page in ("/", "/runs/", "/workers/", "/methods/"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{rig.port}{page}", timeout=20) as got:
+            with urllib.request.urlopen(f"http://127.0.0.1:{rig.port}{page}") as got:
                 assert got.status == 200
         with pytest.raises(OperationalError, match="is full"):
             _ask_until_full(rig.data)
@@ -195,7 +194,7 @@ def test_a_full_disk(rig: UpRig) -> None:
     assert rig.up.poll() is None
     assert {role: rig.leader(role) for role in ROLES} == leaders, "somebody died"
     make_room(rig.data)
-    assert rig.wait_until_back(timezone.now(), NEVER) <= BACK_WITHIN
+    assert rig.wait_until_back(timezone.now()) <= BACK_WITHIN
     measured_once(ended(ask()))
     with sqlite3.connect(rig.data / "assay.sqlite3") as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

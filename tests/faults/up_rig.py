@@ -15,7 +15,7 @@ from typing import Any
 
 from tests import machine
 from tests.faults.clocks import stepping
-from tests.processes import ROOT, START_SECONDS, idle_seconds_until, processes_of, wait_for
+from tests.processes import ROOT, idle_seconds_until, processes_of, wait_for
 from tests.runs.rig import Rig, free_port
 
 # How to tell each process that the supervisor keeps; a pool's children share its name.
@@ -77,7 +77,7 @@ class UpRig(Rig):
     def checks(self) -> dict[str, Any]:
         """The checks of /readyz by name; empty while nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=10) as got:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz") as got:
                 body = got.read()
         except urllib.error.HTTPError as error:
             body = error.read()
@@ -85,7 +85,7 @@ class UpRig(Rig):
             return {}
         return {check["name"]: check for check in json.loads(body)["checks"]}
 
-    def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until every check holds and the bench worker is heard of."""
 
         def ready() -> bool:
@@ -93,7 +93,7 @@ class UpRig(Rig):
             heard = checks and checks["queue bench-cpu"]["detail"] == "1 workers alive"
             return bool(heard and all(check["ok"] for check in checks.values()))
 
-        wait_for(ready, seconds, "an installation that is ready")
+        wait_for(ready, "an installation that is ready")
 
     def send_tokens(self, queue: str, number: int = 1) -> None:
         """Ask the worker of a queue for a sign of life, as the beat does; so often."""
@@ -102,9 +102,7 @@ class UpRig(Rig):
         for _ in range(number):
             tasks.send("health.token", [], queue, lost="no token")
 
-    def wait_until_back(
-        self, since: datetime, seconds: float, *, lost: str = "", beat: bool = True
-    ) -> float:
+    def wait_until_back(self, since: datetime, *, lost: str = "", beat: bool = True) -> float:
         """Wait until everything has worked since then: pages, each queue, beat and bench worker.
 
         `lost` is the bench worker's boot number that must have been replaced, if any. The `beat`
@@ -127,7 +125,7 @@ class UpRig(Rig):
             names = set(heard.values_list("name", flat=True))
             return wanted <= names and bench.exists() and bool(self.checks())
 
-        return idle_seconds_until(back, seconds, "a sign of life of every process", asked)
+        return idle_seconds_until(back, "a sign of life of every process", asked)
 
     def last_lines(self) -> str:
         """The ends of all logs: who waited for what."""

@@ -17,6 +17,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from tests.factories import make_paper
+from tests.processes import PATIENCE
 from webapp.digests.daily import URGENT, ask_for
 from webapp.digests.models import DayToBuild
 from webapp.learning import encoder, vector_index, vectors
@@ -137,7 +138,7 @@ def test_papers_near_in_meaning_are_found_once_all_have_vectors(
     vectors.store(papers)
     assert found()[0] == "Movements turned into words"  # half an index does not order
     assert vector_index.progress() == (3, 4)
-    assert vectors.fill(5) == 1
+    assert vectors.fill(PATIENCE) == 1
     assert vector_index.progress() == (4, 4)
     assert far.title in found()  # no word of the question is in it
     assert search(QUESTION).by_meaning
@@ -146,7 +147,7 @@ def test_papers_near_in_meaning_are_found_once_all_have_vectors(
 def test_what_else_is_asked_holds_for_papers_near_in_meaning(
     papers: list[Paper], server: HTTPServer
 ) -> None:
-    vectors.fill(5)
+    vectors.fill(PATIENCE)
     assert "Lip reading" in found()
     assert search(f"{QUESTION} -title:lip").papers
     assert "Lip reading" not in [p.title for p in search(f"{QUESTION} -title:lip").papers]
@@ -168,7 +169,7 @@ def test_the_nearest_are_those_of_the_largest_cosines() -> None:
 def test_a_server_that_fails_costs_one_question_and_keeps_the_order_of_words(
     papers: list[Paper], server: HTTPServer
 ) -> None:
-    vectors.fill(5)
+    vectors.fill(PATIENCE)
     server.clear()
     server.expect_request("/v1/embeddings").respond_with_data("no", status=500)
     assert found() == found()
@@ -230,14 +231,14 @@ def test_vectors_are_made_once_for_new_papers_old_ones_and_new_versions(
 ) -> None:
     monkeypatch.setattr(vectors, "BATCH", 1)
     assert vectors.fill(0.0) == 0
-    assert vectors.fill(5) == 3
-    assert vectors.fill(5) == 0
+    assert vectors.fill(PATIENCE) == 3
+    assert vectors.fill(PATIENCE) == 0
     make_paper(9)
-    assert vectors.fill(5) == 1
+    assert vectors.fill(PATIENCE) == 1
     Paper.objects.filter(pk=papers[0].pk).update(version=2, title="About lips")
     PaperVersion.objects.create(paper=papers[0], number=2, title="About lips", abstract="")
     before = bytes(PaperVector.objects.get(paper=papers[0]).values)
-    assert vectors.fill(5) == 1
+    assert vectors.fill(PATIENCE) == 1
     assert bytes(PaperVector.objects.get(paper=papers[0]).values) != before
     monkeypatch.setenv("ASSAY_ENCODER", "another")
     encoder.read.cache_clear()
@@ -249,7 +250,7 @@ def test_without_an_encoder_nothing_is_made(
 ) -> None:
     monkeypatch.setenv("ASSAY_ENCODER", "off")
     encoder.read.cache_clear()
-    assert (encoder.name(), vectors.fill(5), encoder.encode_question("x")) == ("", 0, None)
+    assert (encoder.name(), vectors.fill(PATIENCE), encoder.encode_question("x")) == ("", 0, None)
     with pytest.raises(encoder.EncoderError):
         encoder.encode(["x"])
     encoder.read.cache_clear()

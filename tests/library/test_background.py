@@ -32,4 +32,4 @@ def test_a_worker_learns_from_a_star(
             )
         learned = LearnedModel.objects.filter(reader=reader, liked=6)
         ranked = Digest.objects.filter(profile__in=mine, entries__matches__icontains="learned")
-        wait_for(lambda: learned.exists() and ranked.exists(), 60, "what was learned")
+        wait_for(lambda: learned.exists() and ranked.exists(), "what was learned")

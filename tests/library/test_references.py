@@ -13,6 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 
+from tests.processes import PATIENCE
 from webapp.core import sandbox
 from webapp.core.sandbox import UnreadableError
 from webapp.library import importing
@@ -188,7 +189,7 @@ def test_nothing_is_locked_while_a_text_is_read(monkeypatch: pytest.MonkeyPatch)
 
     def slowly(*arguments: Any, **named: Any) -> Any:
         began.set()
-        assert may_end.wait(20)
+        assert may_end.wait(PATIENCE)
         return read(*arguments, **named)
 
     monkeypatch.setattr(sandbox, "run", slowly)
@@ -199,10 +200,10 @@ def test_nothing_is_locked_while_a_text_is_read(monkeypatch: pytest.MonkeyPatch)
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert began.wait(20)
+    assert began.wait()
     Paper.objects.filter(pk=paper.pk).update(title="Written meanwhile")
     may_end.set()
-    thread.join(20)
+    thread.join()
     assert Star.objects.filter(reader=reader, paper=paper).exists()
 
 

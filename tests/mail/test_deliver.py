@@ -234,12 +234,12 @@ def test_a_worker_that_was_stopped_sends_nothing_that_another_has_sent(
         deliver.deliver_due()
 
     worker = forked(work)
-    wait_for(lambda: state_of(worker.pid) == "T", 30, "its stop")
+    wait_for(lambda: state_of(worker.pid) == "T", "its stop")
     assert deliver.deliver_due() == 0  # the lease holds
     Delivery.objects.update(leased_until=timezone.now())
     assert deliver.deliver_due() == 1
     os.kill(worker.pid or 0, signal.SIGCONT)
-    worker.join(30)
+    worker.join()
     assert worker.exitcode == 0
     assert len(inbox.mails) == 1
 
@@ -260,14 +260,14 @@ def test_a_worker_that_was_stopped_ends_no_lease_of_its_successor(
         deliver.deliver_due()
 
     worker = forked(work)
-    wait_for(lambda: state_of(worker.pid) == "T", 30, "its stop")
+    wait_for(lambda: state_of(worker.pid) == "T", "its stop")
     Delivery.objects.update(leased_until=timezone.now())
     third: list[int] = []
 
     def meanwhile() -> None:  # while the successor sends
         inbox.meanwhile = int
         os.kill(worker.pid or 0, signal.SIGCONT)
-        worker.join(30)
+        worker.join()
         third.append(deliver.deliver_due())
         connection.close()
 
@@ -295,7 +295,7 @@ def test_kill_9_between_a_mail_and_its_record_sends_the_same_mail_again(
         deliver.deliver_due()
 
     worker = forked(work)
-    worker.join(60)
+    worker.join()
     assert worker.exitcode == -signal.SIGKILL
     assert len(inbox.mails) == 1
     assert deliver.deliver_due() == 0  # its lease holds

@@ -210,7 +210,7 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
     while "measuring" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)  # Ctrl-C alike: test_interrupts.py
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate()
     assert process.returncode == 130
     assert "PARTIAL" in out
     assert "cancelled" in err
@@ -254,7 +254,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert "Traceback" not in err
 
@@ -276,7 +276,7 @@ def test_a_terminal_sees_a_bar_with_the_time_left() -> None:
         pass
     finally:
         os.close(leader)
-    process.communicate(timeout=60)
+    process.communicate()
     assert process.returncode == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
     bars = [part for part in re.split("[\r\n]", text) if "━" in part]

@@ -132,9 +132,9 @@ def test_its_worker_measures_for_a_site(
     site = Celery("site", broker=redis_url, set_as_current=False)
     sealed = {NAME: protocol.seal(job, bytes.fromhex(KEY))}
     with working(installed, redis_url, tmp_path) as said:
-        wait_for(lambda: broker.llen("events"), 60, "a heartbeat")
+        wait_for(lambda: broker.llen("events"), "a heartbeat")
         site.send_task("bench.run", args=[sealed], queue="bench-cpu")
-        wait_for(lambda: "result" in kinds(broker), 120, f"a result; {said.read_text()}")
+        wait_for(lambda: "result" in kinds(broker), f"a result; {said.read_text()}")
     assert kinds(broker) >= {"started", "check", "series", "result"}
     (started,) = (event.body for event in events(broker) if event.kind == "started")
     assert started.environment.versions["assay-methods"] == __version__
@@ -161,7 +161,7 @@ def working(installed: Installed, broker: str, folder: Path) -> Iterator[Path]:
         assert worker.poll() is None, log.read_text()
     finally:
         worker.terminate()
-        worker.wait(30)
+        worker.wait()
     assert (folder / "var").is_dir(), "its data belong below where it was started"
 
 

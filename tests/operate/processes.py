@@ -62,7 +62,7 @@ def main() -> None:
                 _print(psutil.Process(up.pid), port)
             finally:
                 up.terminate()
-                up.wait(30)
+                up.wait()
 
 
 def _address(out: Path) -> str:

@@ -54,7 +54,7 @@ class Site:
         """Run a command that upgrades first, after the code `before`."""
         code = f"import django; django.setup()\n{before}\n{UPGRADE}"
         process = self.start(code=code)
-        out, error = process.communicate(timeout=300)
+        out, error = process.communicate()
         return process.returncode, out, error
 
     def content(self) -> str:

@@ -17,7 +17,7 @@ Say = Callable[[Any], None]
 def ask(say: Say, count: int) -> None:
     """Take the place in the queue so often."""
     for _ in range(count):
-        with limiter.slot(timeout=60):
+        with limiter.slot(timeout=600):
             began = time.monotonic()
             time.sleep(0.02)
             say((began, time.monotonic()))
@@ -25,9 +25,9 @@ def ask(say: Say, count: int) -> None:
 
 def hold(say: Say) -> None:
     """Take it and keep it."""
-    with limiter.slot(timeout=60):
+    with limiter.slot(timeout=600):
         say("held")
-        time.sleep(60)
+        time.sleep(3600)
 
 
 def fetch(say: Say, stop_at: int = 0) -> None:
@@ -41,7 +41,7 @@ def fetch(say: Say, stop_at: int = 0) -> None:
             count += 1
             if count == stop_at:
                 say("stopped")
-                time.sleep(600)
+                time.sleep(3600)
         return result
 
     with connection.execute_wrapper(watch):

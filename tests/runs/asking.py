@@ -6,7 +6,7 @@ import uuid
 
 from django.contrib.auth.models import User
 
-from tests.processes import START_SECONDS, wait_for
+from tests.processes import wait_for
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.submit import RunRequest
@@ -24,20 +24,18 @@ def ask(benchmark: str = "sleep", reader: User | None = None, **settings: object
     return submit.submit(reader, request(benchmark, params=settings))
 
 
-def ended(run: Run, seconds: float = START_SECONDS) -> Run:
+def ended(run: Run) -> Run:
     """The run, once it stands in a state that it can never leave."""
 
     def look() -> bool:
         run.refresh_from_db()
         return run.ended
 
-    wait_for(look, seconds, f"the end of {run}")
+    wait_for(look, f"the end of {run}")
     return run
 
 
-def reached(
-    run: Run, state: State = State.RUNNING, seconds: float = START_SECONDS, attempt: int = 1
-) -> Run:
+def reached(run: Run, state: State = State.RUNNING, attempt: int = 1) -> Run:
     """The run, once it stands in `state` in its `attempt`-th attempt, or a later one."""
 
     def look() -> bool:
@@ -45,16 +43,16 @@ def reached(
         assert not run.ended or state == run.state, run.reason or run.state
         return run.state == state and run.attempt >= attempt
 
-    wait_for(look, seconds, f"{state} of {run}")
+    wait_for(look, f"{state} of {run}")
     return run
 
 
-def measuring(run: Run, seconds: float = START_SECONDS) -> Run:
+def measuring(run: Run) -> Run:
     """The run, once its benchmark has said something itself."""
 
     def look() -> bool:
         run.refresh_from_db()
         return run.environment is not None
 
-    wait_for(look, seconds, f"the benchmark of {run}")
+    wait_for(look, f"the benchmark of {run}")
     return run

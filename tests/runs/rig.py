@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assay_common.redis_broker import socket_path
 from tests import databases, forking
-from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
+from tests.processes import PATIENCE, ROOT, processes_of, wait_for
 from tests.runs import forks
 from workers.up import redis
 
@@ -116,7 +116,7 @@ class Rig:
             self.send(name, signal.SIGCONT)
         # What a dead one said last may be heard only now: it does not count.
         heard = Worker.objects.filter(name="one", last_seen__gt=timezone.now())
-        wait_for(heard.exclude(boot=self._former["one"]).exists, START_SECONDS, "a heartbeat")
+        wait_for(heard.exclude(boot=self._former["one"]).exists, "a heartbeat")
 
     def key(self, name: str) -> str:
         """The key of a worker."""
@@ -132,7 +132,7 @@ class Rig:
         """Signal a process by its name and bury it."""
         self.send(name, number)
         process = self.running.pop(name)
-        process.join(START_SECONDS)
+        process.join(PATIENCE)
         assert not process.is_alive(), f"{name} outlives its signal"
 
     def log(self, name: str) -> str:
@@ -184,7 +184,7 @@ class Redis:
         """Start it and wait until it answers."""
         with (self.data / "redis.log").open("ab") as log:
             self.process = subprocess.Popen(redis.command(self.data), stdout=log, stderr=log)
-        wait_for(self._answers, START_SECONDS, "Redis")
+        wait_for(self._answers, "Redis")
 
     def kill(self) -> None:
         """End it as a power cut would."""

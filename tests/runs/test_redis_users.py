@@ -134,14 +134,14 @@ def test_a_worker_works_as_that_user(master: Redis, tmp_path: Path) -> None:
             cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        heard = wait_for(lambda: master.lrange("events", 0, 0), 60, "a heartbeat")
+        heard = wait_for(lambda: master.lrange("events", 0, 0), "a heartbeat")
         assert b"runs.heartbeat" in heard[0]
-        wait_for(lambda: master.pubsub_numpat() > 0, 60, "an ear for cancels")
+        wait_for(lambda: master.pubsub_numpat() > 0, "an ear for cancels")
         master.lpush("bench-cpu", "no message")
-        wait_for(lambda: "Malformed message dropped" in said.read_text(), 30, "the message")
+        wait_for(lambda: "Malformed message dropped" in said.read_text(), "the message")
         assert worker.poll() is None
         assert master.exists("unacked.two", "unacked") == 0
     finally:
         worker.terminate()
-        worker.wait(20)
+        worker.wait()
     assert "permission" not in said.read_text()

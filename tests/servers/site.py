@@ -80,4 +80,4 @@ def serving(
         yield site
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait()

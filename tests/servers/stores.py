@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-START_SECONDS = 30.0
+from tests.processes import PATIENCE
 
 
 class DidNotStartError(Exception):
@@ -134,7 +134,7 @@ def _running(command: list[str], output: object, **options: object) -> Iterator[
 
 
 def _wait(process: subprocess.Popen, log: Path, ask) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return ask()

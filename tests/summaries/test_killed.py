@@ -49,7 +49,7 @@ def test_a_killed_batch_is_finished_without_doing_anything_twice(
     monkeypatch.setattr(queue, "LEASE", 4.0)
     model.by_title = {"Paper number 2": "stall"}
     batch = forked(summarise)
-    wait_for(lambda: model.summaries_asked == 3, 60, "the third paper")
+    wait_for(lambda: model.summaries_asked == 3, "the third paper")
     time.sleep(4.5)
     assert queue.sweep() == 0  # the lease was renewed
     batch.kill()
@@ -58,7 +58,7 @@ def test_a_killed_batch_is_finished_without_doing_anything_twice(
     before = Counter(Summary.objects.values_list("state", flat=True))
     assert before == {"done": 2, "running": 1, "waiting": len(IDS) - 3}
     # The lease of the killed worker ends; the next tick's sweep sees that.
-    wait_for(lambda: queue.sweep() == 1, 10, "the end of the lease")
+    wait_for(lambda: queue.sweep() == 1, "the end of the lease")
     summarise()
     states = Summary.objects.values_list("paper", "state")
     assert [state for _, state in states] == ["done"] * len(IDS)

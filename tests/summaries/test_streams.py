@@ -110,15 +110,15 @@ def test_the_page_says_how_far_an_answer_is_and_a_reader_cancels_it(
     queue.request([paper], "en", server)
     row = Summary.objects.get()
     writer = in_a_thread(row.pk)
-    wait_for(lambda: Summary.objects.get().written > 0, 20, "the first tokens")
+    wait_for(lambda: Summary.objects.get().written > 0, "the first tokens")
     page = client.get(f"/papers/{paper.arxiv_id}/").content.decode()
     assert "The model is writing:" in page
     assert ">Cancel</button>" in page
     answer = client.post(f"/summaries/{paper.arxiv_id}/cancel", {"language": "en"})
     assert answer.status_code == 302
-    writer.join(60)
+    writer.join()
     assert not writer.is_alive()
-    assert model.left.wait(60)  # the server was hung up on: it need not go on
+    assert model.left.wait()  # the server was hung up on: it need not go on
     row.refresh_from_db()
     assert (row.state, row.reason) == ("failed", "cancelled by ada")
     assert "cancelled by ada" in client.get(f"/papers/{paper.arxiv_id}/").content.decode()
@@ -142,7 +142,7 @@ def test_the_day_s_tokens_end_an_answer_that_goes_on(
     row = summarised(paper)
     assert (row.state, row.attempt) == ("waiting", 0)
     assert "tokens are used up" in row.reason
-    assert model.left.wait(60)
+    assert model.left.wait()
 
 
 def test_a_server_that_is_not_there_costs_nothing_and_is_taken_up_again(

@@ -402,7 +402,7 @@ def _instead(world: World, status: int, body: Any, when: Callable[[Any], bool]) 
         asked = json.loads(request.get_data())
         if when(asked):
             return Response(json.dumps(body), status, content_type="application/json")
-        given = httpx2.post(f"{model_url}/chat/completions", json=asked, timeout=30)
+        given = httpx2.post(f"{model_url}/chat/completions", json=asked, timeout=None)
         kind = given.headers["content-type"]
         return Response(given.content, given.status_code, content_type=kind)
 

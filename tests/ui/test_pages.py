@@ -130,7 +130,7 @@ def at_once(readers: int, render: Callable[[], HttpResponse]) -> list[HttpRespon
     begin, answers = Barrier(readers), []
 
     def ask() -> None:
-        begin.wait(10)
+        begin.wait()
         with suppress(RuntimeError):
             answers.append(respond_public(RequestFactory().get("/"), "one", render))
 
@@ -138,7 +138,7 @@ def at_once(readers: int, render: Callable[[], HttpResponse]) -> list[HttpRespon
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     return answers
 
 
@@ -179,7 +179,7 @@ def test_nobody_waits_for_ever(monkeypatch):
     def render() -> HttpResponse:
         made.append(1)
         if len(made) == 1:
-            release.wait(10)
+            release.wait()
         else:
             release.set()
         return HttpResponse(BODY)

@@ -161,7 +161,7 @@ def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, 
     (folder / "out" / practice.WEIGHTS).unlink()
     began = get_context("fork").Process(target=train, args=(folder,), kwargs=values)
     began.start()
-    wait_for(kept.exists, 120, "a checkpoint")
+    wait_for(kept.exists, "a checkpoint")
     began.kill()
     began.join()
     assert began.exitcode == -signal.SIGKILL

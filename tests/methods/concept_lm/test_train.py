@@ -159,18 +159,23 @@ def test_shuffled_codes_cost_what_they_lose(monkeypatch):
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["faithful", "random"])
-def test_the_codes_that_were_used_are_shuffled(name):
-    """Of a control that has codes of its own, these: no new ones are drawn meanwhile."""
+def test_the_codes_that_were_used_are_shuffled(name, monkeypatch):
+    """Of a control that has codes of its own, these: no new ones are drawn meanwhile.
+
+    Each is moved to the next here: an untrained router may choose one code everywhere, which no
+    shuffle changes.
+    """
     made = candidate(name)
     made.settle()
     passes = []
+    monkeypatch.setattr(baselines, "shuffled_codes", lambda ids, _: (ids + 1) % CONFIG.n_concepts)
     made.model.register_forward_hook(lambda *given: passes.append(given[-1].routing))
     judge(made, 2)
     own, dealt, _ = passes
     places = own.is_concept
+    assert places.any()
     assert torch.equal(places, dealt.is_concept)
-    assert not torch.equal(own.ids[places], dealt.ids[places])
-    assert torch.equal(own.ids[places].sort().values, dealt.ids[places].sort().values)
+    assert torch.equal((own.ids[places] + 1) % CONFIG.n_concepts, dealt.ids[places])
 
 
 def test_a_threshold_is_set_by_what_is_trained_on_in_the_seed_s_own_batches():
@@ -208,6 +213,9 @@ def test_shuffling_keeps_the_codes():
     dealt = shuffled_codes(ids, is_concept)
     assert torch.equal(dealt[~is_concept], ids[~is_concept])
     assert sorted(dealt[is_concept].tolist()) == ids[is_concept].tolist()
+    with seeded(0):
+        drawn = {tuple(shuffled_codes(ids, is_concept)[is_concept].tolist()) for _ in range(20)}
+    assert len(drawn) > 10
 
 
 def test_the_corpus_is_split_by_file_and_windows_must_fit():

@@ -4,7 +4,6 @@ import math
 import shutil
 import signal
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -16,6 +15,7 @@ from methods.params import TimedParams
 from methods.protocol import Axis, CheckResult, Failed, Flag, Log, Progress, Result, Series, Variant
 from methods.spec import Answer, Claim, Comparable
 from tests.methods.conftest import TOYS, command, environment, lines
+from tests.processes import wait_for
 
 
 def run(cli, *settings: str):
@@ -226,8 +226,5 @@ def test_an_interrupted_run_leaves_no_process_behind(tmp_path) -> None:
         assert psutil.pid_exists(child)
         process.send_signal(signal.SIGTERM)
         process.stdout.read()
-    deadline = time.monotonic() + 10
-    while psutil.pid_exists(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not psutil.pid_exists(child)
+    wait_for(lambda: not psutil.pid_exists(child), "its end")
     assert process.returncode == 130

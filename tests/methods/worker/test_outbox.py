@@ -6,7 +6,7 @@ import time
 from multiprocessing import get_context
 
 from methods.worker.outbox import Outbox
-from tests.processes import wait_for
+from tests.processes import FOREVER, wait_for
 
 
 class Wire:
@@ -34,25 +34,25 @@ def test_a_process_that_cannot_send_ends() -> None:
     def work() -> None:
         fails = lambda message: message[2]  # noqa: E731 - raises IndexError
         Outbox(fails, lambda: ("beat", {}), lambda: 60).start()
-        time.sleep(60)
+        time.sleep(FOREVER)
 
     process = get_context("fork").Process(target=work)
     process.start()
-    process.join(30)
+    process.join()
     assert process.exitcode == 1
 
 
 def test_messages_wait_for_the_broker_in_order() -> None:
     wire = Wire()
     outbox = open_outbox(wire)
-    wait_for(lambda: wire.heard, 20, "the first heartbeat")
+    wait_for(lambda: wire.heard, "the first heartbeat")
     wire.away = True
     for number in range(5):
         outbox.post(("event", {"n": number}))
         outbox.post_snapshot(("snapshot", {"n": number}))
     time.sleep(0.3)
     wire.away = False
-    wait_for(lambda: len(wire.heard) >= 7, 20, "all of it")
+    wait_for(lambda: len(wire.heard) >= 7, "all of it")
     outbox.close(1)
     events = [body["n"] for name, body in wire.heard if name == "event"]
     assert events == [0, 1, 2, 3, 4]
@@ -65,7 +65,7 @@ def test_what_is_said_later() -> None:
     outbox = open_outbox(wire)
     for wait in (0.2, 0.1, 0.0):
         outbox.post(("end", {"wait": wait}), after=wait)
-    wait_for(lambda: sum(name == "end" for name, _ in wire.heard) == 3, 20, "three times")
+    wait_for(lambda: sum(name == "end" for name, _ in wire.heard) == 3, "three times")
     assert [body["wait"] for name, body in wire.heard if name == "end"] == [0.0, 0.1, 0.2]
     outbox.close(1)
 
@@ -73,5 +73,5 @@ def test_what_is_said_later() -> None:
 def test_heartbeats_go_on() -> None:
     wire = Wire()
     outbox = open_outbox(wire, every=0.05)
-    wait_for(lambda: len(wire.heard) > 5, 20, "heartbeats")
+    wait_for(lambda: len(wire.heard) > 5, "heartbeats")
     outbox.close(1)

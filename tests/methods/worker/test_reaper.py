@@ -15,16 +15,16 @@ import pytest
 from methods.worker import landlock, reaper
 from tests.processes import wait_for
 
-SLEEP = "import time; time.sleep(60)"
+SLEEP = "import time; time.sleep(3600)"
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True);" + (
-    "time.sleep(60)"
+    "time.sleep(3600)"
 )
 FORKS = """
 import os, time
 for own in (True, False):
     if os.fork() == 0:
         if own: os.setsid()
-        if os.fork() == 0: time.sleep(60)
+        if os.fork() == 0: time.sleep(3600)
         os._exit(0)
 print('forked', flush=True)
 time.sleep({seconds})
@@ -70,38 +70,36 @@ def mark(request: pytest.FixtureRequest) -> str:
     ],
 )
 def test_passes_the_status_on(code: str, status: int, mark: str) -> None:
-    assert start(code, mark).wait(20) == status
+    assert start(code, mark).wait() == status
 
 
 def test_term_is_passed_on_and_then_enforced(mark: str) -> None:
     for code, status in ((SLEEP, 128 + 15), (DEAF, 128 + 9)):
         process = start(code, mark)
-        wait_for(lambda: marked(mark), 20, "the benchmark")
+        wait_for(lambda: marked(mark), "the benchmark")
         time.sleep(0.2)
-        began = time.monotonic()
         process.terminate()
-        assert process.wait(20) == status
-        assert time.monotonic() - began < 30  # and not as long as it would have slept
+        assert process.wait() == status
         assert not marked(mark)
 
 
-@pytest.mark.parametrize("seconds", [0, 60])
+@pytest.mark.parametrize("seconds", [0, 3600])
 def test_grandchildren_go_too(mark: str, seconds: int) -> None:
     process = start(FORKS.format(seconds=seconds), mark)
     process.stdout.readline()
     if seconds:
-        wait_for(lambda: len(marked(mark)) == 3, 20, "the grandchildren alone")
+        wait_for(lambda: len(marked(mark)) == 3, "the grandchildren alone")
         process.terminate()
-    process.wait(20)
+    process.wait()
     assert not marked(mark)
 
 
 def test_the_benchmark_dies_with_a_reaper_that_is_killed(mark: str) -> None:
     process = start(SLEEP, mark)
-    wait_for(lambda: marked(mark), 20, "the benchmark")
+    wait_for(lambda: marked(mark), "the benchmark")
     process.kill()
     process.wait()
-    wait_for(lambda: not marked(mark), 20, "its end")
+    wait_for(lambda: not marked(mark), "its end")
 
 
 def test_everything_dies_with_the_reapers_parent(mark: str) -> None:
@@ -109,10 +107,10 @@ def test_everything_dies_with_the_reapers_parent(mark: str) -> None:
     code = (
         "import subprocess, sys, os, time;"
         "subprocess.Popen([sys.executable, '-I', sys.argv[1], str(os.getpid()), sys.argv[2]],"
-        " start_new_session=True); time.sleep(60)"
+        " start_new_session=True); time.sleep(3600)"
     )
     spec = reaper.Spec(
-        argv=[sys.executable, "-c", FORKS.format(seconds=60)],
+        argv=[sys.executable, "-c", FORKS.format(seconds=3600)],
         cwd="/",
         env={"MARK": mark},
         limits={},
@@ -122,16 +120,16 @@ def test_everything_dies_with_the_reapers_parent(mark: str) -> None:
         [sys.executable, "-c", code, reaper.__file__, json.dumps(spec)], stdout=subprocess.PIPE
     )
     parent.stdout.readline()
-    wait_for(lambda: len(marked(mark)) == 3, 20, "the grandchildren alone")
+    wait_for(lambda: len(marked(mark)) == 3, "the grandchildren alone")
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    wait_for(lambda: not marked(mark), 20, "the end of all of it")
+    wait_for(lambda: not marked(mark), "the end of all of it")
 
 
 def test_limits_hold(mark: str) -> None:
     hungry = "bytearray(300 << 20)[::4096] = b'x' * 76800"
-    assert start(hungry, mark).wait(20) == 0
-    assert start(hungry, mark, RLIMIT_DATA=200 << 20).wait(20) == 1
+    assert start(hungry, mark).wait() == 0
+    assert start(hungry, mark, RLIMIT_DATA=200 << 20).wait() == 1
 
 
 ATTACK = """

@@ -26,7 +26,7 @@ Fault = Literal[
 class Sleep(Params):
     """The duration, and the number of steps."""
 
-    seconds: float = parameter(0.5, "how long to take", unit="s", ge=0, le=600)
+    seconds: float = parameter(0.5, "how long to take", unit="s", ge=0, le=3600)
     steps: int = parameter(5, "points to measure", ge=1, le=1000)
     words: str = parameter("", "what to write to the log", max_length=200)
 
@@ -35,7 +35,7 @@ class Misbehave(Params):
     """The fault, and its duration."""
 
     how: Fault = parameter("raises", "the fault")
-    seconds: float = parameter(60.0, "how long it stays", unit="s", ge=0, le=600)
+    seconds: float = parameter(3600.0, "how long it stays", unit="s", ge=0, le=3600)
 
 
 METHOD = Method(

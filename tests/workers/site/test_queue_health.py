@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
-from tests.processes import forked, wait_for
+from tests.processes import FOREVER, forked, wait_for
 from webapp.operate.models import Heartbeat
 from workers.site import queue_health
 
@@ -30,15 +30,15 @@ def test_a_long_task_is_heard_of_until_its_worker_is_killed(
 
     def work() -> None:
         queue_health._begin(LONG)
-        time.sleep(60)
+        time.sleep(FOREVER)
 
     worker = forked(work)
-    wait_for(heard, 10, "that it has begun")
-    time.sleep(5)
-    assert heard()
+    began = wait_for(Heartbeat.objects.filter(name="q").first, "that it has begun").at
+    later = Heartbeat.objects.filter(name="q", at__gt=began + SILENCE)
+    wait_for(later.exists, "a sign of life after the silence that it may keep")
     worker.kill()
     worker.join()
-    wait_for(lambda: not heard(), 10, "its silence")
+    wait_for(lambda: not heard(), "its silence")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
+from tests.processes import ROOT, House, processes_of, up, wait_for
 from tests.servers.arxiv import ArxivServer
 
 ALL = ("redis-server", "assay-web", "assay-site", "assay-events", "assay-bulk")
@@ -61,7 +61,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             style = re.search(r'href="/(static/[^"]+\.css)"', page)
             assert style
             assert house.get(style[1])[0] == 200
-            wait_for(lambda: ready(house), START_SECONDS, "readyz")
+            wait_for(lambda: ready(house), "readyz")
             checks = json.loads(house.get("readyz")[1])["checks"]
             assert [check["name"] for check in checks] == [
                 "database", "broker", "beat", "queue quick", "queue bulk",
@@ -79,8 +79,8 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert f"process {house.process.pid}" in second.stderr
             assert house.address in second.stderr
 
-            wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
-            wait_for(lambda: is_light(house), START_SECONDS, "little memory at rest")
+            wait_for(lambda: everything_runs(house), "all processes")
+            wait_for(lambda: is_light(house), "little memory at rest")
             for pid in house.children("assay-"):  # forks keep nothing of the supervisor's
                 open_files = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
                 assert not {one for one in open_files if one.endswith(("up.lock", ".log"))}
@@ -95,11 +95,11 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
 def test_a_start_that_is_killed_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
     """Its children would hold the lock of the data directory, and the next start be refused."""
     with up(tmp_path) as house:
-        wait_for((tmp_path / "assay.sqlite3").exists, START_SECONDS, "the database")
+        wait_for((tmp_path / "assay.sqlite3").exists, "the database")
         assert len(processes_of(tmp_path)) > 1
         house.process.kill()
         house.process.wait()
-        wait_for(lambda: processes_of(tmp_path) == {}, 0.5, "the end of what it began")
+        wait_for(lambda: processes_of(tmp_path) == {}, "the end of what it began")
 
 
 @pytest.mark.slow
@@ -114,26 +114,26 @@ def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> N
             ASSAY_CATEGORIES="cs.CL cs.LG",
         ) as house,
     ):
-        house.said(r"Asking arXiv, 1 of \d+: cs.CL today", START_SECONDS)
-        day = house.said(r"cs\.LG (\d{4}-\d\d-\d\d): complete\. .*\d+ new", START_SECONDS)[1]
-        wait_for(lambda: house.get(f"digest/{day}/")[0] == 200, START_SECONDS, "its digest")
+        house.said(r"Asking arXiv, 1 of \d+: cs.CL today")
+        day = house.said(r"cs\.LG (\d{4}-\d\d-\d\d): complete\. .*\d+ new")[1]
+        wait_for(lambda: house.get(f"digest/{day}/")[0] == 200, "its digest")
         assert "Sample day." not in house.get(f"digest/{day}/")[1]
 
 
 @pytest.mark.slow
 def test_children_come_back_and_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with up(tmp_path) as house:
-        wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+        wait_for(lambda: everything_runs(house), "all processes")
         before = {word: house.children(word) for word in ALL[1:3]}
         for word, pids in before.items():
             os.kill(next(pid for pid in pids if os.getpgid(pid) == pid), signal.SIGKILL)
-            wait_for(lambda: not set(pids) & set(house.children(word)), 10, "the old ones' end")  # noqa: B023
-        house.said(r"died \(signal 9\); starting it again in 1 s", 10)
-        wait_for(lambda: everything_runs(house), START_SECONDS, "the new ones")
+            wait_for(lambda: not set(pids) & set(house.children(word)), "the old ones' end")  # noqa: B023
+        house.said(r"died \(signal 9\); starting it again in 1 s")
+        wait_for(lambda: everything_runs(house), "the new ones")
         assert house.get("healthz")[0] == 200
         house.process.kill()
         house.process.wait()
-        wait_for(lambda: not processes_of(tmp_path), 10, "the end of all processes")
+        wait_for(lambda: not processes_of(tmp_path), "the end of all processes")
     with up(tmp_path) as house:  # no stale lock, no taken data
         assert house.get("healthz")[0] == 200
         house.stop(signal.SIGINT)

@@ -26,9 +26,9 @@ SWALLOWING = """import os, pathlib, signal, time
 pathlib.Path("{pid}").write_text(str(os.getpid()))
 try:
     os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(60)
+    time.sleep(3600)
 except BaseException:
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
@@ -59,7 +59,7 @@ def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> N
     driver.write_text(DRIVER.format(pid=pid))
     driver.chmod(0o755)
     process = installer(tmp_path, CXX=str(driver))
-    wait_for(pid.exists, 60, "the compiler")
+    wait_for(pid.exists, "the compiler")
     compiler = Path("/proc") / pid.read_text().strip()
     assert "sleep" in (compiler / "cmdline").read_text()
 
@@ -70,7 +70,7 @@ def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> N
         process.terminate()
         process.wait()
         os.killpg(process.pid, signal.SIGKILL)
-    wait_for(lambda: not compiler.exists(), 5, "the end of the compiler")
+    wait_for(lambda: not compiler.exists(), "the end of the compiler")
 
 
 def test_the_build_ends_with_the_installer_while_pytorch_is_imported(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_build_ends_with_the_installer_while_pytorch_is_imported(tmp_path: P
     torch.mkdir()
     (torch / "__init__.py").write_text(SWALLOWING.format(pid=pid))
     process = installer(tmp_path, PYTHONPATH=str(tmp_path))
-    wait_for(pid.exists, 60, "the import")
+    wait_for(pid.exists, "the import")
     process.wait()
     build = Path("/proc") / pid.read_text()
-    wait_for(lambda: not build.exists(), 5, "the end of the build")
+    wait_for(lambda: not build.exists(), "the end of the build")

@@ -37,7 +37,7 @@ class Sleeping(LocalModel):
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> subprocess.Popen[bytes]:
-        server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         self.started.append(server)
         return server
 
@@ -61,21 +61,21 @@ def test_a_model_is_stopped_while_something_is_measured(monkeypatch: pytest.Monk
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        wait_for(lambda: model.alive() == 1, 10, "the server")
+        wait_for(lambda: model.alive() == 1, "the server")
         # What another machine measures does not stop it.
         elsewhere = queued(state=State.RUNNING, worker=live_worker("gpu"))
         here = queued()
         for starts, state in enumerate((State.DISPATCHED, State.RUNNING, State.CANCELLING), 1):
             Run.objects.filter(pk=here.pk).update(state=state)
-            wait_for(lambda: model.alive() == 0, 10, "its end")
+            wait_for(lambda: model.alive() == 0, "its end")
             assert len(model.started) == starts
             Run.objects.filter(pk=here.pk).update(state=State.SUCCEEDED)
-            wait_for(lambda: model.alive() == 1, 10, "its return")
+            wait_for(lambda: model.alive() == 1, "its return")
         assert Run.objects.get(pk=elsewhere.pk).state == State.RUNNING
     finally:
         for server in model.started:
             server.kill()
-        thread.join(10)
+        thread.join()
     # Its own end is an end: the supervisor starts it again.
     assert ends == [-9]
 
@@ -107,7 +107,7 @@ def up(
     yield start
     page.request("")
     for thread in threads:
-        thread.join(10)
+        thread.join()
 
 
 @pytest.fixture
@@ -165,18 +165,18 @@ def test_an_administrator_starts_and_stops_a_model_on_the_page(
     assert "is waiting to start" in page_of(administrator)
     assert "hx-get" in page_of(administrator)
     up()
-    wait_for(lambda: "is running and connected" in page_of(administrator), 20, "the model")
+    wait_for(lambda: "is running and connected" in page_of(administrator), "the model")
     assert [request.path for request, _ in httpserver.log] == ["/health", QUESTION] * 2
     assert "hx-get" not in page_of(administrator)
     assert connections.current().summary_model == "tiny"
     assert connections.current().openai_base_url == loaded.address
     run = queued(state=State.RUNNING)
-    wait_for(lambda: "paused while a run measures" in page_of(administrator), 20, "a pause")
+    wait_for(lambda: "paused while a run measures" in page_of(administrator), "a pause")
     assert loaded.alive() == 0
     Run.objects.filter(pk=run.pk).update(state=State.SUCCEEDED)
-    wait_for(lambda: "is running and connected" in page_of(administrator), 20, "its return")
+    wait_for(lambda: "is running and connected" in page_of(administrator), "its return")
     ask(administrator, "")
-    wait_for(lambda: not connections.kept(), 20, "its end")
+    wait_for(lambda: not connections.kept(), "its end")
     assert loaded.alive() == 0
     assert connections.current().summary_model == ""
     assert "Start it" in page_of(administrator)
@@ -188,7 +188,7 @@ def test_a_model_that_is_loaded_and_cannot_answer_is_not_connected(
     httpserver.expect_request(QUESTION).respond_with_data("no <template>", 500)
     ask(administrator, str(loaded.path))
     up()
-    wait_for(lambda: "could not be started" in page_of(administrator), 20, "the reason")
+    wait_for(lambda: "could not be started" in page_of(administrator), "the reason")
     assert "It is loaded, but answers 500: no &lt;template&gt;" in page_of(administrator)
     assert loaded.alive() == 0
     assert not connections.kept()
@@ -197,7 +197,7 @@ def test_a_model_that_is_loaded_and_cannot_answer_is_not_connected(
     httpserver.expect_request("/health").respond_with_data("{}")
     httpserver.expect_request(QUESTION).respond_with_data("{}")
     ask(administrator, str(loaded.path))
-    wait_for(lambda: "is running and connected" in page_of(administrator), 20, "the model")
+    wait_for(lambda: "is running and connected" in page_of(administrator), "the model")
 
 
 def test_a_full_disk_changes_nothing_and_says_so(
@@ -223,7 +223,7 @@ def test_why_a_model_could_not_be_started_stands_on_the_page(
 ) -> None:
     ask(administrator, "nowhere.gguf")
     up()
-    wait_for(lambda: "could not be started" in page_of(administrator), 20, "the reason")
+    wait_for(lambda: "could not be started" in page_of(administrator), "the reason")
     assert "nowhere.gguf: there is no such file." in page_of(administrator)
     assert "Choose another" in page_of(administrator)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.processes import House, up
+from tests.processes import PATIENCE, House, up
 from workers.web.receiving import BODY_SECONDS, HEAD_SECONDS, MAX_BODY, SLOWEST
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("receiving")]
@@ -28,7 +28,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 def connect(house: House) -> socket.socket:
     port = int(house.address.rstrip("/").rsplit(":", 1)[1])
-    return socket.create_connection(("127.0.0.1", port), timeout=60)
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
 
 def answer(sock: socket.socket) -> http.client.HTTPResponse:

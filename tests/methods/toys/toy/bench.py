@@ -77,7 +77,7 @@ def silent(ctx, params):
 def endless(ctx, params):
     add(begin(ctx), 1)
     ctx.log("measuring")
-    time.sleep(120)
+    time.sleep(3600)
 
 
 def exhausted(ctx, params):
@@ -123,7 +123,7 @@ def timed(ctx, params):
         ctx.check("compiled", Path(__spec__.cached).is_file(), True)
     if params.how == "endless":
         ctx.log(f"process {os.getpid()}")
-        time.sleep(120)
+        time.sleep(3600)
     ctx.progress(1, 2, "half")
     ctx.log(f"process {os.getpid()}")
     series.add(
