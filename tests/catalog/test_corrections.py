@@ -17,7 +17,9 @@ from pytest_httpserver import HTTPServer
 
 from tests import factories
 from tests.claims.tables.test_reading import tables_of as read_tables
-from tests.claims.tables.test_shown import MAIN, OTHERS
+from tests.claims.tables.test_shown import HEAD, MAIN, OTHERS
+from tests.claims.tables.test_shown import page as table_page
+from tests.summaries.test_careless import answer
 from webapp.catalog import cases, linking
 from webapp.catalog.models import MethodLink
 from webapp.claims.corrections import corrected_quotes, headline_of, quotes_of
@@ -28,9 +30,14 @@ from webapp.claims.tables.shown import tables_of
 from webapp.claims.tables.store import store_tables
 from webapp.papers.models import Paper
 from webapp.summaries.models import Claim
+from webapp.summaries.schema import PaperSummary
+from webapp.summaries.summarise import check_again
 
 ABSTRACTS = Path("tests/claims/abstracts.json")
 RECORDED = Path("tests/catalog/corrections.jsonl")
+PAGE = "/papers/2603.00001/"
+OTHERWISE = "the paper says otherwise than its first sentence"
+NOT_GIVEN = "no passage of the paper gives the numbers of its first sentence in this way"
 QUOTE = "It reduces memory by 4.2×"
 ABSTRACT = (
     r"We propose Heron, a sparse attention. It reduces memory by $4.2\times$ and improves accuracy "
@@ -215,8 +222,8 @@ def test_the_own_row_and_the_main_table(client: Client, paper: Paper, ada: User)
 def correct_cell(client: Client, row: int, column: int, /, **fields: str) -> str:
     reading = TableReading.objects.get()
     form = {
-        "row": str(row),
-        "column": str(column),
+        "row": str(row + 1),
+        "column": str(column + 1),
         "reading": str(int(reading.read_at.timestamp())),
     }
     return correct(client, "cell", "Table 1", **(form | fields))
@@ -279,6 +286,8 @@ def test_a_corrected_cell_wins_wherever_it_is_shown(
     assert "| Heron | 51.3 | 19.2 |" in read["markdown"]
     value = next(value for value in read["values"] if value["text"] == "51.3")
     assert (value["value"], value["row_label"], value["own"]) == ("51.3", ["Heron"], True)
+    corrected = {v["text"]: v["corrected_from"] for v in read["values"] if v["corrected_from"]}
+    assert corrected == {"51.3": "49.1"}
     assert not [value for value in read["values"] if value["text"] == "49.1"]
     assert {"Wren-2", "MATH-500"} <= {
         text for value in read["values"] for text in value["row_label"] + value["head_path"]
@@ -319,6 +328,49 @@ def test_no_other_cell_and_no_other_text_is_taken(
 ) -> None:
     correct_cell(client, 5, 1, **fields)
     assert not Correction.objects.exists()
+
+
+@pytest.mark.parametrize("row", [1, 60, 61, 62, 199])
+def test_a_cell_of_any_row_of_a_long_table_is_corrected(
+    client: Client, paper: Paper, ada: User, row: int
+) -> None:
+    rows = [(f"Model {n}", f"{n}.5", f"{n}.7") for n in range(1, 200)]
+    store_tables(paper, 1, table_page("Table 1: Accuracy of all.", HEAD, *rows).encode())
+    field = re.search(r'<input type="number" name="row"[^>]*>', client.get(PAGE).content.decode())
+    assert field
+    assert 'min="1" max="200"' in field[0]
+    correct_cell(client, row, 1, value="51.3")
+    assert cells()[row] == [f"Model {row}", "51.3", f"{row}.7"]
+
+
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize(
+    ("gist", "before", "after"),
+    [
+        ("Heron outperforms Lark on GSM8K.", "", OTHERWISE),
+        ("Lark outperforms Heron on GSM8K.", OTHERWISE, ""),
+        ("Heron reaches 49.1 on GSM8K.", "", NOT_GIVEN),
+        ("Heron reaches 12.5 on GSM8K.", NOT_GIVEN, ""),
+    ],
+)
+def test_a_first_sentence_is_checked_again_after_a_correction(
+    client: Client, paper: Paper, gist: str, before: str, after: str
+) -> None:
+    """Heron has 49.1 on GSM8K and Lark 42.1; a reader corrects Heron's to 12.5."""
+    store_tables(paper, 1, MAIN.replace("GSM8K", "GSM8K ↑").encode())
+    content = PaperSummary.model_validate(answer(gist=gist)).model_dump()
+    summary = factories.summarise(paper, gist=gist, content=content)
+    check_again(paper)
+    summary.refresh_from_db()
+    for text, expected in (("49.1", before), ("12.5", after), ("", before)):
+        if text == "12.5":
+            correct_cell(client, 5, 1, value=text)
+        elif not text:
+            correct(client, "cell", Correction.objects.get().subject, undo="yes")
+        summary.refresh_from_db()
+        faults = summary.withheld if summary.withheld in {OTHERWISE, NOT_GIVEN} else ""
+        assert faults == expected
+        assert ("otherwise" in summary.gist_html) == (expected == OTHERWISE)
 
 
 def test_a_corrected_cell_survives_a_new_reading_or_is_listed(

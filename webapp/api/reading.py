@@ -79,6 +79,7 @@ def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
             "row_label": value.row_label if value.is_sure else (),
             "head_path": value.head_path if value.is_sure else (),
             "text": value.cell.text,
+            "corrected_from": value.cell.instead_of or None,
             "row": value.cell.row,
             "column": value.cell.column,
             "own": shown.is_own(value),

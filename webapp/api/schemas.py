@@ -245,6 +245,9 @@ class TableValue(Schema):
     row_label: list[str] = Field(description="From the outermost; empty where it is not sure.")
     head_path: list[str] = Field(description="From the outermost; empty where it is not sure.")
     text: str
+    corrected_from: str | None = Field(
+        description="The text in the paper's HTML, where a reader corrected the cell."
+    )
     value: Decimal
     unit: str
     spread: Decimal | None

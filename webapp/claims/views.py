@@ -111,7 +111,7 @@ def _cell_text(value: str) -> str:
 
 
 def _cell_name(paper: Paper, form: QueryDict) -> str:
-    """Return the name of the cell at a row and column of a table. Raises _NotPossibleError."""
+    """Return the name of the cell at a row and column, counted from 1. Raises _NotPossibleError."""
     tables = tables_of(paper)
     table = _table(tables, form.get("subject", ""))
     read_at = str(int(tables.reading.read_at.timestamp())) if tables.reading else ""
@@ -120,8 +120,8 @@ def _cell_name(paper: Paper, form: QueryDict) -> str:
     cells = {
         (cell.row + down, cell.column + right): name
         for name, cell in table.cells.items()
-        for down in range(cell.rows)
-        for right in range(cell.columns)
+        for down in range(1, cell.rows + 1)
+        for right in range(1, cell.columns + 1)
     }
     name = cells.get((number_in(form.get("row", "")), number_in(form.get("column", ""))), "")
     if not 0 < len(name) <= MAX_SUBJECT:

@@ -7,8 +7,8 @@ class SummariesConfig(AppConfig):
     name = "webapp.summaries"
 
     def ready(self) -> None:
-        """Check claims again when a reader corrects a table."""
+        """Check summaries again when a reader corrects a table."""
         from webapp.claims.corrections import cells_corrected  # noqa: PLC0415 - models are ready
-        from webapp.summaries.summarise import check_claims_again  # noqa: PLC0415 - as above
+        from webapp.summaries.summarise import check_again  # noqa: PLC0415 - as above
 
-        cells_corrected.answer(check_claims_again)
+        cells_corrected.answer(check_again)

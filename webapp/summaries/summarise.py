@@ -171,20 +171,28 @@ def _beginning(text: str, prompt: int | None, around: int) -> str:
 def _keep(summary: Summary, answer: PaperSummary, truth: PaperText, **read: Any) -> None:
     tables = tables_of(summary.paper).all
     claims = [_claim(summary, n, claim, truth, tables) for n, claim in enumerate(answer.claims)]
-    columns, marked = render_summary(answer, truth, summary.language, tables)
+    checked = _checked(answer, claims, truth, summary, tables)
     with transaction.atomic():
-        held = queue.finish(
-            summary,
-            State.DONE,
-            content=answer.model_dump(),
-            unverified=marked + sum(claim.in_doubt for claim in claims),
-            withheld=_why_withheld(answer, claims, truth, summary, tables),
-            **columns,
-            **read,
-        )
+        held = queue.finish(summary, State.DONE, content=answer.model_dump(), **checked, **read)
         if held:
             summary.claims.all().delete()  # of an earlier answer of this model
             Claim.objects.bulk_create(claims)
+
+
+def _checked(
+    answer: PaperSummary,
+    claims: Sequence[Claim],
+    truth: PaperText,
+    summary: Summary,
+    tables: Sequence[ShownTable],
+) -> dict[str, Any]:
+    """Return the columns of a summary that depend on what the paper says."""
+    columns, marked = render_summary(answer, truth, summary.language, tables)
+    return {
+        **columns,
+        "unverified": marked + sum(claim.in_doubt for claim in claims),
+        "withheld": _why_withheld(answer, claims, truth, summary, tables),
+    }
 
 
 def _why_withheld(
@@ -206,28 +214,36 @@ def _why_withheld(
 
 
 def _others(summary: Summary) -> Iterator[PaperSummary]:
-    """Yield the latest answers of the same model about other papers."""
+    """Yield the last answers of the same model about other papers before this summary's."""
     others = Summary.objects.filter(
         state=State.DONE, model=summary.model, language=summary.language
     ).exclude(paper=summary.paper_id)
+    if summary.state == State.DONE:
+        others = others.filter(finished_at__lt=summary.finished_at)
     for content in others.order_by("-finished_at").values_list("content", flat=True)[:COMPARED]:
         with suppress(ValidationError):
             yield PaperSummary.model_validate(content)
 
 
-def check_claims_again(paper: Paper, /) -> None:
-    """Check the claims of a paper's summaries again, after a correction of its tables."""
-    claims = Claim.objects.filter(summary__paper=paper, summary__version=paper.version)
-    if not claims.exists():
+def check_again(paper: Paper, /) -> None:
+    """Check the summaries of a paper again, after a correction of its tables."""
+    summaries = Summary.objects.filter(paper=paper, version=paper.version, state=State.DONE)
+    if not summaries:
         return
     source = FullText.objects.filter(paper=paper, version=paper.version).first()
     truth = _truth(paper, source or abstract_alone(paper, ""))
     tables = tables_of(paper).all
-    for claim in claims:
-        fields = {name: getattr(claim, name) for name in ClaimedNumber.model_fields}
-        agreement = check_claim(ClaimedNumber.model_validate(fields), truth, tables)
-        claim.assigned, claim.contradicted_by = agreement.is_found, agreement.otherwise
-    Claim.objects.bulk_update(claims, ["assigned", "contradicted_by"])
+    for summary in summaries:
+        claims = list(summary.claims.all())
+        for claim in claims:
+            fields = {name: getattr(claim, name) for name in ClaimedNumber.model_fields}
+            agreement = check_claim(ClaimedNumber.model_validate(fields), truth, tables)
+            claim.assigned, claim.contradicted_by = agreement.is_found, agreement.otherwise
+        Claim.objects.bulk_update(claims, ["assigned", "contradicted_by"])
+        with suppress(ValidationError):  # of an earlier form
+            answer = PaperSummary.model_validate(summary.content)
+            checked = _checked(answer, claims, truth, summary, tables)
+            Summary.objects.filter(pk=summary.pk, state=State.DONE).update(**checked)
 
 
 def _truth(paper: Paper, source: FullText) -> PaperText:

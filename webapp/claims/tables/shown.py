@@ -78,9 +78,14 @@ class ShownTable:
         return cells_by_name(self.key, self.as_read or self.table)
 
     @property
+    def height(self) -> int:
+        """Number of rows, those of the head included."""
+        return len(self.table.grid.rows)
+
+    @property
     def row_names(self) -> list[str]:
-        """Labels of the rows that are shown, for the choice of a cell."""
-        return row_names(self.table)[: self.table.head_rows + MAX_ROWS]
+        """Labels of all rows, for the choice of a cell."""
+        return row_names(self.table)
 
     @property
     def column_names(self) -> list[str]:
@@ -155,10 +160,10 @@ class ShownTable:
     @cached_property
     def rows(self) -> list[ShownRow]:
         """The rows of the body that are shown."""
-        first, height = self.table.head_rows, len(self.table.grid.rows)
+        first = self.table.head_rows
         return [
             ShownRow(self._cells(row), row in self._own_rows, self.table.is_block(row))
-            for row in range(first, min(height, first + MAX_ROWS))
+            for row in range(first, min(self.height, first + MAX_ROWS))
         ]
 
     def _cells(self, row: int) -> list[Cell]:
@@ -172,7 +177,7 @@ class ShownTable:
     @property
     def left_out(self) -> int:
         """Number of rows that are not shown."""
-        return max(0, len(self.table.grid.rows) - self.table.head_rows - MAX_ROWS)
+        return max(0, self.height - self.table.head_rows - MAX_ROWS)
 
     @property
     def own_found(self) -> bool:
