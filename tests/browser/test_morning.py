@@ -79,7 +79,7 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     expect(tab.locator("h1")).to_have_text(asked)
     accessible(tab, scripts)
     tab.fill("[name=categories]", "cs.CL")
-    tab.fill("[name=interests]", "evaluation, no such topic\n2603.99991")
+    tab.fill("[name=interests]", "evaluation, such a topic\n2603.99991")
     if not scripts:
         tab.click("#previewed button[name=preview]")
     expect(tab.locator("#preview")).to_contain_text("translation quality")

@@ -117,6 +117,27 @@ def test_nothing_at_all_is_refused_in_words(client: Client) -> None:
     assert not Profile.objects.exists()
 
 
+def test_a_feed_has_the_categories_and_exclusions_that_were_pasted(client: Client) -> None:
+    day()
+    refused = client.post(ADDRESS, {"categories": "cs.CL", "interests": "quant-ph"})
+    assert refused.status_code == 422
+    assert "A category alone ranks no paper." in text(refused)
+    client.post(ADDRESS, {"categories": "cs.CL", "interests": "owls, not voles, quant-ph"})
+    feed = Profile.objects.get(owner=User.objects.get())
+    assert (feed.categories, feed.exclude) == (["cs.CL", "quant-ph"], ["voles"])
+    page = text(client.get(f"/p/{feed.slug}/"))
+    assert "On owls" not in page  # each of them is hunting voles
+
+
+@pytest.mark.parametrize("title", ["Owls", "Owls at night"])
+def test_an_export_says_that_it_learns_from_titles(client: Client, title: str) -> None:
+    exported = f"@misc{{x, title={{{title}}}, eprint={{2603.99991}}}}"
+    asked = {"categories": "cs.CL", "interests": exported, "preview": "1"}
+    page = text(client.post(ADDRESS, asked))
+    assert "1 title of a paper that is not here, to learn from" in page
+    assert "no paper" not in page.lower().replace("no paper matches", "")
+
+
 @pytest.mark.parametrize("text_pasted", ["!!!", "a*", "@misc{x, title={}}"])
 def test_nothing_empty_is_created_of_what_cannot_be_used(client: Client, text_pasted: str) -> None:
     day()

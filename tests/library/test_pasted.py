@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.digests.days import MONDAY, announce, paper
-from webapp.library.pasted import MAX_PARTS, Understood, understand
+from webapp.library.pasted import MAX_PARTS, understand
 from webapp.library.references import is_export
 
 pytestmark = pytest.mark.django_db
@@ -97,6 +97,66 @@ def test_a_name_that_nobody_has_is_missing_and_words_are_words() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "name", ["Ludwig van der Noot", "Émile Zátopek", "Wei-Lin Q. Ōta", "Yann LeCun"]
+)
+def test_who_is_unknown_may_be_an_author(name: str) -> None:
+    """arXiv is asked, and both the words and the name are looked for in new papers."""
+    understood = understand(f"RAG; {name}")
+    assert [part.kind for part in understood.parts] == ["words", "name"]
+    assert understood.missing == [name]
+    assert understood.keywords == ["RAG", name, f"author:{name}"]
+
+
+@pytest.mark.parametrize("topic", ["LLM Agents", "Mixture of Experts", "Reward Models", "RAG"])
+def test_topics_in_capitals_are_no_names(topic: str) -> None:
+    assert kinds(topic) == [(topic, "words")]
+
+
+@pytest.mark.parametrize(
+    ("text", "categories"),
+    [
+        ("cs.CL cs.SD", ["cs.CL", "cs.SD"]),
+        ("cs.cl, CS.SD", ["cs.CL", "cs.SD"]),
+        ("quant-ph and hep-th", ["quant-ph", "hep-th"]),
+        ("cond-mat.str-el & physics.optics", ["cond-mat.str-el", "physics.optics"]),
+        ("q-bio.nc + astro-ph.GA", ["q-bio.NC", "astro-ph.GA"]),
+        ("math, physics, and, node.js, cs.txt", []),
+    ],
+)  # fmt: skip
+def test_categories_are_no_topics(text: str, categories: list[str]) -> None:
+    assert understand(text).categories == categories
+
+
+@pytest.mark.parametrize(
+    ("text", "topics", "excluded"),
+    [
+        ("transformers, not vision; no proteins", ["transformers"], ["vision", "proteins"]),
+        ("but not RAG\nexcept for agents\nExcluding code", [], ["RAG", "agents", "code"]),
+        ("RAG, -code, few-shot", ["RAG", "few-shot"], ["code"]),
+        ("- RAG\n-code", ["RAG", "code"], []),  # a list with bullets
+        ("in short", ["in short"], []),
+    ],
+)  # fmt: skip
+def test_topics_that_a_feed_leaves_out(text: str, topics: list[str], excluded: list[str]) -> None:
+    understood = understand(text)
+    assert (understood.keywords, understood.excluded) == (topics, excluded)
+
+
+def test_a_topic_that_begins_with_no_is_one_where_papers_have_it() -> None:
+    announce(MONDAY, paper(5, "There is no free lunch for pruners"))
+    understood = understand("no free lunch, no pruning")
+    assert (understood.keywords, understood.excluded) == (["no free lunch"], ["pruning"])
+
+
+@pytest.mark.parametrize(
+    "address", ["https://scholar.google.com/citations?user=a", "www.example.org"]
+)
+def test_an_address_without_a_paper_is_no_topic(address: str) -> None:
+    (part,) = understand(address).parts
+    assert (part.kind, part.problem) == ("refused", "names no arXiv paper")
+
+
 def test_a_sentence_is_a_described_interest() -> None:
     text = "I work on the retrieval of code, mostly where there are few examples."
     understood = understand(text)
@@ -110,8 +170,8 @@ def test_what_cannot_be_used_says_why_and_leaves_nothing() -> None:
     understood = understand("!!!\na*")
     assert [part.kind for part in understood.parts] == ["refused", "refused"]
     assert understood.parts[0].problem == "contains no letter and no digit"
-    assert understood.is_empty
-    assert Understood().is_empty
+    assert not understood.keywords
+    assert not understood.papers
 
 
 def test_a_zotero_address_leads_to_its_page() -> None:

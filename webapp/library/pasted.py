@@ -1,4 +1,4 @@
-"""Interpretation of pasted interests: words, papers, authors, sentences, references.
+"""Interpretation of pasted interests: topics, papers, authors, categories, sentences, references.
 
     understand("LLM agents, RAG\n2603.12201\nZ. Zhang")
 
@@ -15,28 +15,47 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
+from django.utils.translation import gettext as _
+
 from webapp.digests.profiles.keyword_frequencies import count_frequencies
 from webapp.digests.scoring.terms import AUTHOR, PatternError, term
 from webapp.library.importing import named_in
 from webapp.library.references import is_export
-from webapp.papers.identifiers import identifiers_in, parse_identifier
+from webapp.papers.identifiers import category_in, identifiers_in, parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.names import wrote
 from webapp.papers.search import search
 
 MAX_PARTS = 100
-SEARCHES = 40  # of one text
+SEARCHES = 60  # of one text
 LIST_WORDS = 4  # of a part between commas, at most: longer ones are a sentence
 SENTENCE_WORDS = 7  # from which a line is a described interest
 DESCRIBED = 3  # papers that a described interest brings
 HOMONYMS = 12  # names that are listed
 LATEST = 10  # papers of an author that count as liked
 
-Kind = Literal["words", "papers", "author", "interest", "missing", "refused"]
+Kind = Literal[
+    "words",
+    "papers",
+    "author",
+    "name",  # of nobody here: an author or a topic
+    "missing",  # an author of no paper here
+    "categories",
+    "excluded",
+    "interest",
+    "refused",
+]
 _SPLIT = re.compile(r"[,;\t、，；]")
 _BULLET = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)](?=\s))\s*")
 _INITIALS = re.compile(r"(?:\w\.?[\s-]*){1,3}(?<=\.)\s*\S+", re.UNICODE)
 _WORD = re.compile(r"\w+")
+_PARTICLES = frozenset(
+    {"al", "bin", "da", "de", "del", "den", "der", "di", "dos", "la", "van", "von"}
+)
+_EXCLUDED = re.compile(
+    r"(?:(?:but )?(?:not|no)|except(?: for)?|excluding) (?P<topic>.{2,})", re.IGNORECASE
+)
+_ADDRESS = re.compile(r"https?://\S+|www\.\S+", re.IGNORECASE)
 _ZOTERO = re.compile(r"\bzotero\.org/", re.IGNORECASE)
 
 
@@ -78,8 +97,26 @@ class Understood:
 
     @property
     def keywords(self) -> list[str]:
-        """The words and phrases, as keywords of a feed."""
-        return [part.text for part in self.parts if part.kind == "words"]
+        """Topics, and authors of no paper here, as keywords of a feed."""
+        topics = [part.text for part in self.parts if part.kind in {"words", "name"}]
+        return [*topics, *(f"{AUTHOR}{name}" for name in self.missing)]
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of authors of no paper here, whose papers arXiv is asked for."""
+        return [part.text for part in self.parts if part.kind in {"missing", "name"}]
+
+    @property
+    def excluded(self) -> list[str]:
+        """Topics that the feed leaves out."""
+        return [part.text for part in self.parts if part.kind == "excluded"]
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of arXiv that were named."""
+        return [
+            name for part in self.parts if part.kind == "categories" for name in part.text.split()
+        ]
 
     @property
     def papers(self) -> list[Paper]:
@@ -96,11 +133,6 @@ class Understood:
     def authors(self) -> list[Homonym]:
         """Authors whose names were given, and homonyms."""
         return [author for part in self.parts for author in part.authors]
-
-    @property
-    def is_empty(self) -> bool:
-        """True if no part can contribute to a feed."""
-        return not (self.keywords or self.papers or self.unknown or self.authors or self.texts)
 
 
 def understand(text: str) -> Understood:
@@ -142,8 +174,8 @@ class _PartReader:
             bare = _bare(_BULLET.sub("", line))
             listed = [_bare(part).rstrip(".") for part in _SPLIT.split(bare)]
             is_list = len(listed) > 1 and all(len(part.split()) <= LIST_WORDS for part in listed)
-            if is_list and (paper := self._titled(bare)):
-                yield PastedPart(bare, "papers", (paper,))
+            if is_list and (part := self._titled(bare)):
+                yield part
                 continue
             for piece in listed if is_list else [bare]:
                 if piece and piece.casefold() not in seen:
@@ -151,18 +183,24 @@ class _PartReader:
                     yield self.read(piece)
 
     def read(self, piece: str) -> PastedPart:
-        """Interpret a part."""
-        if names := _identifiers(piece):
-            return _papers(piece, names)
-        if piece.casefold().startswith(AUTHOR):
-            return self._author(piece[len(AUTHOR) :].strip()) or PastedPart(piece, "missing")
-        if paper := self._titled(piece):
-            return PastedPart(piece, "papers", (paper,))
-        if len(piece.split()) >= SENTENCE_WORDS:
-            return self._interest(piece)
-        if len(piece.split()) <= LIST_WORDS and (author := self._author(piece)):
-            return author
-        return PastedPart(piece, "missing") if _INITIALS.fullmatch(piece) else _words(piece)
+        """Interpret a part as the first thing that it can be."""
+        readings = (
+            _identifiers,
+            self._named_author,
+            _categories,
+            _address,
+            self._titled,
+            self._interest,
+            self._excluded,
+            self._author,
+        )
+        for reading in readings:
+            if part := reading(piece):
+                return part
+        if _INITIALS.fullmatch(piece):
+            return PastedPart(piece, "missing")
+        is_unknown = _is_like_a_name(piece) and not self._search(piece)
+        return _topic(piece, "name" if is_unknown else "words")
 
     def _search(self, text: str) -> list[Paper]:
         if self._searches <= 0:
@@ -170,18 +208,27 @@ class _PartReader:
         self._searches -= 1
         return search(text, relax=False).papers
 
-    def _titled(self, piece: str) -> Paper | None:
+    def _titled(self, piece: str) -> PastedPart | None:
         """Return the paper with this title."""
         words = re.findall(r"\w+", piece.casefold())
         if len(words) < 3:
             return None
         for paper in self._search(" ".join(f"title:{word}" for word in words[:12])):
             if re.findall(r"\w+", paper.title.casefold()) == words:
-                return paper
+                return PastedPart(piece, "papers", (paper,))
         return None
+
+    def _named_author(self, piece: str) -> PastedPart | None:
+        """Return the author whose name follows `author:`."""
+        if not piece.casefold().startswith(AUTHOR):
+            return None
+        name = piece[len(AUTHOR) :].strip()
+        return self._author(name) or PastedPart(name, "missing")
 
     def _author(self, name: str) -> PastedPart | None:
         """Return the author with this full name, or with its initials, or None."""
+        if len(name.split()) > LIST_WORDS:
+            return None
         words = [word for word in _WORD.findall(name) if len(word) > 1]
         if len(_WORD.findall(name)) < 2:  # a surname alone is a word like others
             return None
@@ -193,8 +240,19 @@ class _PartReader:
         latest = theirs[:LATEST] if len(authors) == 1 else []
         return PastedPart(name, "author", tuple(latest), authors=authors)
 
-    def _interest(self, piece: str) -> PastedPart:
+    def _excluded(self, piece: str) -> PastedPart | None:
+        """Return the topic behind a minus or a "not", unless papers have the whole as a topic."""
+        if piece.startswith(("-", "−")) and len(piece) > 2:
+            return _topic(piece[1:], "excluded")
+        left_out = _EXCLUDED.fullmatch(piece)
+        if left_out and not self._search(f'"{piece}"'):
+            return _topic(left_out["topic"], "excluded")
+        return None
+
+    def _interest(self, piece: str) -> PastedPart | None:
         """Return a described interest with the papers that fit it best."""
+        if len(piece.split()) < SENTENCE_WORDS:
+            return None
         if self._searches <= 0:
             return PastedPart(piece, "interest")
         self._searches -= 1
@@ -205,25 +263,47 @@ def _bare(text: str) -> str:
     return " ".join(text.strip(" \t\"'“”‘’«»").split())
 
 
-def _words(piece: str) -> PastedPart:
+def _topic(piece: str, kind: Kind) -> PastedPart:
     try:
         term(piece)
     except PatternError as error:
         return PastedPart(piece, "refused", problem=str(error))
-    return PastedPart(piece, "words")
+    return PastedPart(piece, kind)
 
 
-def _identifiers(piece: str) -> list[str]:
+def _is_like_a_name(piece: str) -> bool:
+    """True for `Ludwig van der Noot`, not for `Mixture of Experts` and `LLM Agents`."""
+    words = [word for word in piece.split() if word not in _PARTICLES]
+    return 2 <= len(words) <= LIST_WORDS and all(
+        word[0].isupper() and not (word.isupper() and len(word.strip(".")) > 1) for word in words
+    )
+
+
+def _categories(piece: str) -> PastedPart | None:
+    """Return the categories of a part that names nothing else."""
+    names = [word for word in piece.split() if word not in {"and", "&", "+"}]
+    categories = [category_in(name) for name in names]
+    if not categories or not all(categories):
+        return None
+    return PastedPart(" ".join(categories), "categories")
+
+
+def _identifiers(piece: str) -> PastedPart | None:
+    """Return the papers that are named by identifiers or addresses."""
     try:
-        return [parse_identifier(piece)[0]]
+        names = [parse_identifier(piece)[0]]
     except ValueError:
-        return identifiers_in(piece)
-
-
-def _papers(piece: str, names: list[str]) -> PastedPart:
+        names = identifiers_in(piece)
     here = Paper.objects.in_bulk(names, field_name="arxiv_id")
     unknown = tuple(name for name in names if name not in here)
-    return PastedPart(piece, "papers", tuple(here[name] for name in names if name in here), unknown)
+    papers = tuple(here[name] for name in names if name in here)
+    return PastedPart(piece, "papers", papers, unknown) if names else None
+
+
+def _address(piece: str) -> PastedPart | None:
+    if _ADDRESS.fullmatch(piece):
+        return PastedPart(piece, "refused", problem=_("names no arXiv paper"))
+    return None
 
 
 def _homonyms(name: str, papers: Iterable[Paper]) -> tuple[Homonym, ...]:

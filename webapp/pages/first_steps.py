@@ -35,6 +35,7 @@ from webapp.ui.pages import for_readers
 from webapp.ui.templatetags.ui import sanitised
 
 OFFERED = 10  # papers to choose from at once
+MISSING = 3  # authors that arXiv is asked for
 SHEETS = 5  # of offered papers
 LOOKED_AT = 150  # of the last days, among which the most different are sought
 
@@ -61,7 +62,8 @@ class FirstStepsForm(forms.Form):
         max_length=2_000_000,
         required=False,
         label="Topics, papers or authors",
-        help_text="Words, a sentence, titles, arXiv ids or links, names, BibTeX or RIS.",
+        help_text="Words, a sentence, titles, arXiv ids or links, names, categories, BibTeX or "
+        "RIS. “Not” before a topic leaves it out.",
     )
     chosen = PapersField(
         Paper.objects.none(),
@@ -126,8 +128,9 @@ class FirstStepsForm(forms.Form):
         keywords = [*read.keywords, *(f"{AUTHOR}{author.name}" for author in self.authors)]
         given = ProfileForm.initial_of(None) | {
             "name": "Mine",
-            "categories": data.get("categories", ""),
+            "categories": " ".join([data.get("categories", ""), *read.categories]),
             "keywords": "\n".join(keywords),
+            "exclude": "\n".join(read.excluded),
             "learns": True,
         }
         whole = ProfileForm(given)
@@ -139,7 +142,9 @@ class FirstStepsForm(forms.Form):
         has_some = bool(keywords or read.papers or read.unknown or read.texts or data.get("chosen"))
         if not has_some and self.saved < LEAST and "interests" not in self.errors:
             nothing = _("Write what you follow, or pick papers below.")
-            if read.parts:
+            if read.categories:
+                nothing = _("A category alone ranks no paper. Add a topic, or pick papers below.")
+            elif read.parts:
                 nothing = _("Nothing in this could be used. Write a topic, or pick papers below.")
             self.add_error("interests", nothing)
         return data
@@ -210,11 +215,10 @@ def _make(request: HttpRequest, reader: User, form: FirstStepsForm) -> Profile:
     form.profile_settings.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
     save_settings(profile, form.profile_settings)
     unknown = import_named(reader, form.named).unknown
-    missing = [part.text for part in form.understood.parts if part.kind == "missing"]
     try:
         if unknown:
             ask_for(reader, unknown)
-        for name in missing[:3]:
+        for name in form.understood.missing[:MISSING]:
             ask_for_author(reader, name)
     except LimitReachedError as error:
         messages.warning(request, str(error))

@@ -110,6 +110,27 @@ _ARCHIVES = frozenset(
 )
 
 
+# https://arxiv.org/category_taxonomy: archives that are categories, and those that have subjects.
+_UNDIVIDED = frozenset(
+    {"gr-qc", "hep-ex", "hep-lat", "hep-ph", "hep-th", "math-ph", "nucl-ex", "nucl-th", "quant-ph"}
+    | {"astro-ph", "cond-mat"}  # before 2009
+)
+_LETTERED = frozenset(
+    {"astro-ph", "cs", "econ", "eess", "math", "nlin", "q-bio", "q-fin", "stat"}
+)  # with subjects of two letters
+
+
+def category_in(text: str) -> str:
+    """Return the category that `text` names in any case, or "" if it is another word."""
+    archive, dot, subject = text.strip().lower().partition(".")
+    if not dot:
+        return archive if archive in _UNDIVIDED else ""
+    if archive in _LETTERED and re.fullmatch("[a-z]{2}", subject):
+        return f"{archive}.{subject.upper()}"
+    is_spelt = archive in {"cond-mat", "physics"} and re.fullmatch("[a-z-]{4,9}", subject)
+    return f"{archive}.{subject}" if is_spelt else ""
+
+
 def category_names(terms: Iterable[str]) -> tuple[str, ...]:
     """The terms that can be arXiv categories, each once, in order.
 
