@@ -13,7 +13,6 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from webapp.digests.marks import marks_of
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
 from webapp.summaries.models import Summary
@@ -161,10 +160,6 @@ def make_digest(
                 announce_type=AnnounceType.CROSS if rank % 7 == 0 else AnnounceType.NEW,
                 version=paper.version,
                 matches=matches,
-                marks={
-                    "title": marks_of(render(paper.title, _marks(paper.title, matches))),
-                    "abstract": marks_of(render(paper.abstract, _marks(paper.abstract, matches))),
-                },
                 changed_at=digest.changed_at,
             )
         )
@@ -204,16 +199,6 @@ def _matches(paper: Paper) -> list[dict[str, Any]]:
             points = 1.5 if "title" in where else 1.0
             found.append({"keyword": keyword, "where": where, "points": points})
     return found
-
-
-def _marks(text: str, matches: Sequence[dict[str, Any]]) -> list[tuple[int, int, int]]:
-    low, marks = text.lower(), []
-    for index, match in enumerate(matches):
-        at = low.find(match["keyword"].lower())
-        while at >= 0:
-            marks.append((at, at + len(match["keyword"]), index))
-            at = low.find(match["keyword"].lower(), at + 1)
-    return marks
 
 
 def summarise(paper: Paper, language: str = "en", **facts: Any) -> Summary:

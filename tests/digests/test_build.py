@@ -26,7 +26,7 @@ def rows() -> list[tuple[object, ...]]:
     return list(
         DigestEntry.objects.order_by("digest__profile", "digest__date", "rank").values_list(
             "digest__profile__slug", "digest__date", "digest__fingerprint", "rank", "score",
-            "paper__arxiv_id", "announce_type", "version", "marks",
+            "paper__arxiv_id", "announce_type", "version", "text_hash",
         )
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """A day's papers, and fingerprints of all inputs of a digest: an unchanged one is not rebuilt.
 
-Gists and method chips are not inputs: they are written straight into the entries (`entries.py`).
+Gists and method chips are not inputs: they are read with the entries (`entries.py`).
 """
 
 import json

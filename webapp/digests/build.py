@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date as Date
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -27,8 +27,7 @@ from webapp.digests.batch import (
     shown_before,
     unchanged,
 )
-from webapp.digests.marks import marks_in, version_of
-from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Profile
+from webapp.digests.models import Digest, DigestEntry, FurtherMatches, Profile
 from webapp.digests.profiles.validation import (
     ProfileError,
     settings_of,
@@ -42,8 +41,9 @@ from webapp.papers.models import Announcement
 
 log = logging.getLogger(__name__)
 
-PLAIN = ("paper", "rank", "score", "also_mentioned", "announce_type", "version")  # of an entry
-ENTRY_COLUMNS = (*("digest_id", "paper_id", *PLAIN[1:], "matches", "marks", "chips", "changed_at"),)
+# Of an entry.
+PLAIN = ("paper", "rank", "score", "also_mentioned", "announce_type", "version", "text_hash")
+ENTRY_COLUMNS = ("digest_id", "paper_id", *PLAIN[1:], "matches", "changed_at")
 DIGEST_COLUMNS = (
     *("considered", "matched", "liked", "fingerprint", "inputs", "changed_at", "is_sample"),
 )
@@ -222,14 +222,8 @@ class _Draft:
             paper = day.announced[candidate.at].paper
             odds = candidate.log_odds if self.rules.learned else None
             row["matches"] = scorer.matches(rule, day.candidates[candidate.at], odds)
-            marks: dict[str, Any] = {"text": version_of(paper.title, paper.abstract)}
-            if substring := self.rules.substring:
-                marks["substring"] = True
-            if self.profile.is_site:
-                for name in ("title", "abstract"):
-                    text = getattr(paper, name)
-                    marks[name] = marks_in(text, row["matches"], substring=substring)
-            self.entries.append(row | {"rank": rank, "marks": marks})
+            row["text_hash"] = _text_hash(paper.title, paper.abstract)
+            self.entries.append(row | {"rank": rank})
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -270,7 +264,6 @@ def _write(day: Day, drafts: Mapping[int, _Draft]) -> dict[int, set[int]]:
         for key, draft in drafts.items():
             if (papers := earlier.get(key, set())) != draft.earlier:
                 draft.make(papers)
-        _add_chips([entry for draft in drafts.values() for entry in draft.entries])
         now = timezone.now()
         entries: list[tuple[Digest, dict[str, Any], datetime]] = []
         further = []
@@ -311,9 +304,8 @@ def _insert(entries: Sequence[tuple[Digest, dict[str, Any], datetime]]) -> None:
         for start in range(0, len(entries), ROWS):
             values: list[Any] = []
             for digest, entry, changed_at in (some := entries[start : start + ROWS]):
-                texts = [entry["json"], _json(entry["marks"]), _json(entry["chips"])]
                 timestamp = connection.ops.adapt_datetimefield_value(changed_at)
-                values += (digest.pk, *(entry[name] for name in PLAIN), *texts, timestamp)
+                values += (digest.pk, *(entry[name] for name in PLAIN), entry["json"], timestamp)
             cursor.execute(
                 f"INSERT INTO {DigestEntry._meta.db_table} ({columns})"  # noqa: S608
                 f" VALUES {', '.join([row] * len(some))}",
@@ -321,19 +313,15 @@ def _insert(entries: Sequence[tuple[Digest, dict[str, Any], datetime]]) -> None:
             )
 
 
-def _add_chips(entries: Sequence[dict[str, Any]]) -> None:
-    """The stored method chips of each paper, where there are any."""
-    papers = {entry["paper"] for entry in entries}
-    chips = dict(Chips.objects.filter(paper__in=papers).values_list("paper_id", "chips"))
-    for entry in entries:
-        entry["chips"] = chips.get(entry["paper"], [])
+@lru_cache(4_000)  # the papers of a day are in many digests
+def _text_hash(title: str, abstract: str) -> str:
+    return sha256(f"{title}\n{abstract}".encode(errors="replace")).hexdigest()[:8]
 
 
 def _content(entry: dict[str, Any]) -> str:
     """Return an entry's visible content as text, rank excluded."""
     entry["json"] = _json(entry["matches"])
-    shown = [entry[name] for name in PLAIN if name != "rank"]
-    return repr((shown, entry["json"], _json(entry["chips"]), entry["marks"].get("text")))
+    return repr(([entry[name] for name in PLAIN if name != "rank"], entry["json"]))
 
 
 def _json(value: object) -> str:

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.core.limits import spend, visitor
 from webapp.core.revisions import revision
-from webapp.digests.entries import with_gists
+from webapp.digests.entries import with_summaries
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.queries import digest_entries
@@ -77,7 +77,7 @@ def _digest_source(slug: str | None, date: Date | None, key: str) -> FeedSource:
 
 def _digest_items(site: Site, profile: Profile, digests: list[Digest]) -> list[Item]:
     ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
-    entries = list(with_gists(ordered.select_related("paper")))
+    entries = list(with_summaries(ordered.select_related("paper")))
     if not entries and len(digests) == 1:  # a day weeks past
         entries = digest_entries(digests[0])
     # Joined to every entry, the digest and its profile would take half of the time.

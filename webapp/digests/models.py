@@ -1,9 +1,10 @@
 """Profiles and their digests, and what is learned from a reader."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
@@ -12,12 +13,12 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.claims.corrections import headline_of
 from webapp.claims.extraction.quotes import Quote
-from webapp.digests.marks import Mark, marks_in, with_marks
 from webapp.digests.packed import PackedJSONField
+from webapp.digests.scoring.terms import normalise, term
 from webapp.learning.preferences import LEARNED
 from webapp.papers.models import Paper
 from webapp.papers.proposal import what_it_did
-from webapp.ui.markup import plain
+from webapp.ui.markup import plain, render
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -148,16 +149,13 @@ class DigestEntry(models.Model):
     # (`scoring.rules.Match`); one that is learned also has "closeness", "near" and "near_id"
     # (`learning.preferences`)
     matches = models.JSONField(default=list)
-    # Which text of the paper it shows, whether keywords are substrings, and the matches in its HTML
-    # (`digests.marks`), in the site's digest alone; in others they are found when they are shown:
-    # {"text": hash, "substring": true, "title": [mark], "abstract": [mark]}
-    marks = models.JSONField(default=dict)
-    chips = models.JSONField(default=list)  # [{"method": slug, "name", "figure"}]
+    text_hash = models.CharField(max_length=8)  # of the paper's title and abstract
     changed_at = models.DateTimeField()  # when its content last changed
-    # Of the paper's summary in the profile's language, where `entries.with_gists` read them: one
-    # sentence, plain and sanitised, and when it was written.
+    # Where `entries.with_summaries` read them. Of the paper's summary in the profile's language:
+    # one sentence, plain and sanitised, and when it was written. Of the paper: `Chips.chips`.
     gist = gist_html = ""
     summarised_at: datetime | None = None
+    chips: Sequence[dict[str, Any]] = ()
     # Of a further match, whose matches are made when it is shown (`queries.load_texts`).
     keywords: tuple[str, ...] | None = None
 
@@ -195,18 +193,26 @@ class DigestEntry(models.Model):
     @cached_property
     def title_html(self) -> str:
         """The paper's title with the matches marked: <mark data-k="0">…</mark>."""
-        return with_marks(self.paper.title_html, self._marks("title"))
+        return self._marked("title")
 
     @cached_property
     def abstract_html(self) -> str:
         """The paper's abstract with the matches marked."""
-        return with_marks(self.paper.abstract_html, self._marks("abstract"))
+        return self._marked("abstract", links=True)
 
-    def _marks(self, field: str) -> list[Mark]:
-        if (stored := self.marks.get(field)) is not None:
-            return list(stored)
-        substring = self.marks.get("substring", False)
-        return marks_in(getattr(self.paper, field), self.matches, substring=substring)
+    def _marked(self, field: str, *, links: bool = False) -> str:
+        text = normalise(getattr(self.paper, field))
+        substring = bool(self.matches) and (
+            self.digest.profile.matching == Profile.Matching.SUBSTRING
+        )
+        spans = [
+            (start, end, number)
+            for number, match in enumerate(self.matches)
+            if {"title", "abstract"} & {*match["where"]}
+            for start, end in term(match["keyword"], substring=substring).spans(text)
+        ]
+        html: str = getattr(self.paper, f"{field}_html")
+        return render(text, spans, links=links) if spans else html
 
 
 class FurtherMatches(models.Model):
@@ -218,8 +224,7 @@ class FurtherMatches(models.Model):
 
     digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")
     # [{"paper": primary key, "keywords": [str], and as in DigestEntry: "score", "also_mentioned",
-    # "announce_type", "version"}]; of what was an entry "matches", "marks" and "chips" instead
-    # of "keywords"
+    # "announce_type", "version"}]; of what was an entry "matches" instead of "keywords"
     rows = PackedJSONField(default=list)
 
     class Meta:
@@ -230,7 +235,7 @@ class Chips(models.Model):
     """The methods a paper concerns, each with its best figure, as cards show them."""
 
     paper = models.OneToOneField(Paper, on_delete=models.CASCADE, related_name="chips")
-    chips = models.JSONField()  # as in DigestEntry
+    chips = models.JSONField()  # [{"method": slug, "name", "figure"}]
 
 
 class LearnedModel(models.Model):

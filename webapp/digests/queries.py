@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
-from webapp.digests.entries import with_gists
-from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.entries import with_summaries
+from webapp.digests.models import Chips, Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import ProfileError, settings_of
 from webapp.digests.scoring.rules import Candidate
 from webapp.digests.scoring.scorer import Scorer
@@ -37,15 +37,16 @@ def digest_at(slug: str | None = None, date: Date | None = None) -> Any:
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:
     """The digest's entries in their order, each with its paper: one query, if they are stored."""
-    stored = list(with_gists(digest.entries.select_related("paper")))
+    stored = list(with_summaries(digest.entries.select_related("paper")))
     if not stored and (packed := _rows(digest)):
         stored = entries_of_rows(digest, packed, 1)
         load_texts(stored)
-        written = shown_summaries().filter(
-            paper__in=[entry.paper_id for entry in stored], language=digest.profile.language
-        )
+        papers = [entry.paper_id for entry in stored]
+        written = shown_summaries().filter(paper__in=papers, language=digest.profile.language)
         summaries = {summary.paper_id: summary for summary in written.reverse()}
+        chips = dict(Chips.objects.filter(paper__in=papers).values_list("paper_id", "chips"))
         for entry in stored:
+            entry.chips = chips.get(entry.paper_id, ())
             if summary := summaries.get(entry.paper_id):
                 entry.gist, entry.gist_html = summary.gist, summary.gist_html
                 entry.summarised_at = summary.finished_at
@@ -82,6 +83,8 @@ def entries_of_rows(
                 "rank": rank + len(entries),
             }
             keywords = columns.pop("keywords", None)
+            for name in ("marks", "chips"):  # which rows packed by older versions have
+                columns.pop(name, None)
             entry = DigestEntry(digest=digest, **columns)
             entry.keywords = keywords
             entries.append(entry)
@@ -110,7 +113,6 @@ def _make_matches(entries: Sequence[DigestEntry]) -> None:
         names = tuple(paper.author_names)
         candidate = Candidate(paper.arxiv_id, paper.title, paper.abstract, authors=names)
         entry.matches = scorer.matches(0, candidate)
-        entry.marks = {"substring": True} if rules.substring else {}
 
 
 def incomplete_after(listings: Iterable[Listing], date: Date) -> list[Listing]:

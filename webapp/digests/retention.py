@@ -23,10 +23,8 @@ BATCH = 500  # digests that are looked up, or deleted in a transaction
 TOGETHER = 100  # digests that are packed in a transaction
 WHOLE_DAYS = 28  # before the latest digest, after which those of readers are packed
 DAYS_A_YEAR = 250  # on which arXiv announces papers
-PACKED = (  # of an entry
-    *("paper", "score", "also_mentioned", "announce_type", "version", "matches", "marks"),
-    "chips",
-)
+# Of an entry.
+PACKED = ("paper", "score", "also_mentioned", "announce_type", "version", "matches")
 # Queries for the size of a table with its indexes, in bytes.
 _SIZE = {
     "sqlite": "SELECT sum(pgsize) FROM dbstat WHERE name IN"
@@ -85,7 +83,6 @@ def pack(digests: Collection[int]) -> None:
         rows_of: dict[int, list[dict[str, Any]]] = defaultdict(list)
         entries = DigestEntry.objects.filter(digest__in=digests).order_by("digest", "rank")
         for entry in entries.values("digest", *PACKED):
-            entry["marks"].pop("text", None)  # tells whether an entry's text changed
             rows_of[entry.pop("digest")].append(entry)
         FurtherMatches.objects.bulk_create(
             [FurtherMatches(digest_id=digest, rows=rows) for digest, rows in rows_of.items()],

@@ -21,7 +21,7 @@ from django.utils.translation import gettext, ngettext
 from webapp.claims.extraction.quotes import Quote
 from webapp.core import connections, leases
 from webapp.core.leases import renewed
-from webapp.digests.entries import with_gists
+from webapp.digests.entries import with_summaries
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, first_reason, method_texts
 from webapp.mail.models import Delivery
@@ -162,7 +162,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLin
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
-    shown = with_gists(entries).order_by("also_mentioned", "-digest__date", "rank")[:MAX_PAPERS]
+    shown = with_summaries(entries).order_by("also_mentioned", "-digest__date", "rank")[:MAX_PAPERS]
     return until, [_line(reader, entry, entry.digest.date, first_reason(entry)) for entry in shown]
 
 

@@ -9,7 +9,7 @@ methods           links from papers to methods, and what stands measured
 run:0198c0de…     a run, by its id without hyphens
 runs              any run, as the list of runs shows it
 results           the public runs that succeeded
-gists             what cards, mail and feeds show of summaries
+gists             what cards, mail and feeds show of summaries and methods
 profiles          the profiles that readers see, without their digests
 vectors           what an encoder made of papers
 digests           any digest
@@ -138,6 +138,7 @@ WATCHES = [
     Watch("summaries_fulltext", _OF_PAPER, ("sha256", "fetched_at")),
     Watch("summaries_summary", _OF_PAPER, _SUMMARY),
     Watch("summaries_summary", "SELECT 'gists' AS scope WHERE {row}.gist <> ''", _SUMMARY),
+    Watch("digests_chips", "SELECT 'gists' AS scope"),
     Watch(
         "summaries_claim",
         "SELECT 'paper:' || paper_id AS scope FROM summaries_summary WHERE id = {row}.summary_id",

@@ -41,8 +41,7 @@ def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
     if context["user"].is_authenticated:
         whose |= Q(digest__profile__owner=context["user"])
     entries = DigestEntry.objects.filter(whose, paper=paper.pk).select_related("digest__profile")
-    latest = entries.order_by("-digest__profile__is_site", "-digest__date")
-    shown = latest.defer("marks")[:SCORES]
+    shown = entries.order_by("-digest__profile__is_site", "-digest__date")[:SCORES]
     return {"paper": paper, "entries": shown, "user": context["user"]}
 
 
