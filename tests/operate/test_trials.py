@@ -55,7 +55,6 @@ class FixedServer:
     text: str
     tokens: int = 0
     base_url: str = "http://localhost:1/v1"
-    longest: int = 0
     sent: Callable[[], None] | None = None
 
     def ask(self, *_: object) -> Reply:

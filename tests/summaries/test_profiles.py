@@ -16,15 +16,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from tests.servers.openai import OpenAIServer, paper_of
+from tests.servers.openai import OpenAIServer
 from tests.summaries.test_summarise import summarised
 from webapp.operate import trials
 from webapp.papers.models import Paper
-from webapp.summaries import capability, queue
+from webapp.summaries import capability
 from webapp.summaries.client import Server
 from webapp.summaries.models import ServerCapability
 from webapp.summaries.schema import bounded_schema, strict_schema
-from webapp.summaries.summarise import summarise
 from workers.up import llama, local_model
 from workers.up.llama import ModelFile, ModelFileError
 
@@ -102,24 +101,10 @@ def test_a_server_that_says_nothing_of_its_context_gets_no_further_field(
     assert not any({"max_tokens", "temperature"} & set(request) for request in model.requests)
 
 
-def test_an_answer_that_the_server_s_own_limit_cuts_off_is_asked_for_whole_once(
+def test_an_answer_that_the_servers_own_limit_cuts_off_has_failed(
     arxiv: HTTPServer, model: OpenAIServer, paper: Paper
 ) -> None:
-    """`transformers serve` says no context, and ends at 1,024 tokens where nobody says more."""
     model.own_limit = 100
-    row = summarised(paper)
-    assert (row.state, row.reason) == ("done", "")
-    assert [one.get("max_tokens") for one in model.requests if paper_of(one)] == [None, 3000]
-    asked = len(model.requests)
-    queue.again([paper], "zh", Server.configured())
-    assert summarise(queue.ready()[0]) == "done"
-    assert [one["max_tokens"] for one in model.requests[asked:]] == [3000], "remembered"
-
-
-def test_a_server_that_takes_no_longer_answer_is_believed(
-    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
-) -> None:
-    model.own_limit, model.mode = 100, "unknown"
     row = summarised(paper)
     assert (row.state, row.attempt) == ("failed", 1)
     assert row.reason.endswith("it was cut off at the server's length limit")

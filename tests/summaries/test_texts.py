@@ -169,9 +169,9 @@ def test_what_follows_the_references_of_a_pdf_is_kept(appendix: str) -> None:
 def test_formulas_without_alttext_are_read() -> None:
     formulas = (
         "<math><semantics><mi>x</mi><annotation encoding='application/x-tex'>x_{1}</annotation>"
-        "</semantics></math> and <math alttext=''><msup><mi>a</mi><mn>2</mn></msup><mo>+</mo>"
-        "<mfrac><mi>b</mi><mn>10</mn></mfrac></math> and <math alttext='y'><mi>z</mi></math>"
+        "</semantics></math> and <math alttext=''><mi>a</mi><mo>+</mo><mi>b</mi></math> "
+        "and <math alttext='y'><mi>z</mi></math>"
     )
     page = f"<article><p>We have {formulas}. {LONG}</p></article>"
     (section,) = sections_of_html(page.encode())
-    assert section.text.startswith("We have $x_{1}$ and $a^2+b/{10}$ and $y$ .")
+    assert section.text.startswith("We have $x_{1}$ and $a+b$ and $y$ .")

@@ -15,9 +15,6 @@ class Token(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)  # null: never
     used_at = models.DateTimeField(null=True, blank=True)
-    # The rate limit: requests in the current minute (since 1970), over all processes.
-    minute = models.BigIntegerField(default=0)
-    requests = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ("-created_at",)

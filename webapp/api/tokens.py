@@ -1,12 +1,10 @@
 """Readers' tokens, and the requests that they authenticate."""
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from secrets import token_urlsafe
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -14,10 +12,10 @@ from ninja.security import HttpBearer
 
 from webapp.api.models import Token
 from webapp.api.problems import ProblemError
+from webapp.core.limits import spend
 from webapp.readers.links import hashed, page_address
 
 PREFIX = "assay_"  # so that a leaked token can be recognised
-A_MINUTE = 60  # requests with a token
 SCOPES = {"runs": "request and cancel runs", "library": "read and change the library"}
 MAX_TOKENS = 20  # tokens per reader
 LIFETIMES = (30, 90, 365)  # days that a reader may choose from, or never
@@ -73,16 +71,6 @@ def revoke(reader: User, pk: int) -> bool:
     return Token.objects.filter(reader=reader, pk=pk).delete()[0] > 0
 
 
-def spend(token: Token) -> bool:
-    """Count a request; False if the limit per minute is reached. Safe for concurrent requests."""
-    minute = int(time.time()) // 60
-    row, now = Token.objects.filter(pk=token.pk), timezone.now()
-    if row.exclude(minute=minute).update(minute=minute, requests=1, used_at=now):
-        return True
-    left = row.filter(minute=minute, requests__lt=A_MINUTE)
-    return left.update(requests=F("requests") + 1, used_at=now) > 0
-
-
 class Bearer(HttpBearer):
     """Authenticates by a token that has the scope; its requests are limited by the minute."""
 
@@ -91,18 +79,17 @@ class Bearer(HttpBearer):
         self.scope = scope
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        """The reader of a valid token. Raises ProblemError without the scope or over the limit."""
+        """Return the reader of a valid token.
+
+        Raises ProblemError without the scope, LimitReachedError over the limit.
+        """
         row = find(token)
         if row is None:
             return None
         if self.scope not in row.scopes:
             raise ProblemError(403, f"This token does not have the scope {self.scope!r}.")
-        if not spend(row):
-            raise ProblemError(
-                429,
-                f"A token may make {A_MINUTE} requests per minute. Try again in a minute.",
-                headers={"Retry-After": "60"},
-            )
+        spend("API requests", f"token {row.token_hash[:32]}")
+        Token.objects.filter(pk=row.pk).update(used_at=timezone.now())
         return row.reader
 
 

@@ -17,6 +17,7 @@ from webapp.api import tokens
 from webapp.api.api import api
 from webapp.api.models import Token
 from webapp.core.input import number_in
+from webapp.core.limits import LIMITS
 from webapp.ui.pages import for_readers
 
 
@@ -43,7 +44,7 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
     context = {
         "tokens": Token.objects.filter(reader=reader),
         "made": made,
-        "a_minute": tokens.A_MINUTE,
+        "a_minute": LIMITS["API requests"].most,
         "scopes": tokens.SCOPES.items(),
         "lifetimes": tokens.LIFETIMES,
         "days": tokens.DAYS,

@@ -73,6 +73,7 @@ LIMITS = {
     "tables": Limit(gettext_noop("papers whose tables are read"), 50, DAY, "reader"),
     "summaries": Limit(gettext_noop("summaries by the model"), 30, DAY, "reader"),
     "corrections": Limit(gettext_noop("corrections"), 60, HOUR, "reader"),
+    "API requests": Limit(gettext_noop("API requests"), 60, MINUTE, "token"),
     "runs": Limit(gettext_noop("requests for runs"), 60, HOUR, "reader"),
     "sign-in links": Limit(gettext_noop("requests for sign-in links"), 10, HOUR, "address"),
     "confirmations": Limit(gettext_noop("mails to confirm an address"), 5, DAY, "reader"),

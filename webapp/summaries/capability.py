@@ -24,7 +24,6 @@ Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
 # A token of a paper has three to five characters; one of seven is in no text that was read whole.
 LEAST_A_TOKEN, LIKELY_A_TOKEN, MOST_A_TOKEN = 3, 4, 7
 MOST_TOKENS = 6_000  # of an answer: the longest summary that the schema allows
-USUAL_TOKENS = 3_000  # of one that is as long as summaries are, also in Chinese
 CONTEXTS = 1024  # tokens, of which contexts are multiples
 # Text that makes at least one token: a word with the sign before it, digits, signs.
 _WORDS = re.compile(r"[^\w\s]?[^\W\d_]+|\d+|[^\w\s]+")
@@ -50,13 +49,10 @@ def mode_of(server: Server, ask: Ask | None = None) -> str:
 
 
 def fitted(server: Server) -> Server:
-    """Return the server with the longest answer that fits its context, if that is known.
-
-    If it is not, a usual summary is requested once the server's own limit has cut one off.
-    """
+    """Return the server with the longest answer that fits its context, if that is known."""
     row = known(server)
     if row is None or row.context is None:
-        return replace(server, longest=USUAL_TOKENS)
+        return server
     return replace(server, most_tokens=min(round(row.context * FOR_THE_ANSWER), MOST_TOKENS))
 
 

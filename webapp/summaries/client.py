@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -124,7 +124,6 @@ class Server:
     key: str
     until: float = math.inf  # deadline for its answers, on the monotonic clock
     most_tokens: int = 0  # of an answer; 0: the server's own limit
-    longest: int = 0  # tokens asked for once that limit has cut an answer off; 0: not once more
     sent: Callable[[], None] = field(default=lambda: None, compare=False)  # before each request
 
     @staticmethod
@@ -151,26 +150,13 @@ class Server:
         what it raises ends the answer, at the server too.
         """
         extra: dict[str, Any] = {"response_format": response_format} if response_format else {}
-        most = self.most_tokens or (self.longest if self.base_url in _cut_off else 0)
-        reply = self._ask_with_fallbacks(messages, extra | _limits(most), heard)
-        if not reply.cut or most or not self.longest:
-            return reply
-        try:
-            whole = self._ask_with_fallbacks(messages, extra | _limits(self.longest), heard)
-        except RefusedError:
-            return reply
-        _cut_off.add(self.base_url)
-        read, written = reply.tokens_in + whole.tokens_in, reply.tokens_out + whole.tokens_out
-        return replace(whole, tokens_in=read, tokens_out=written)
-
-    def _ask_with_fallbacks(
-        self, messages: Sequence[Message], extra: dict[str, Any], on_progress: Callable[[int], None]
-    ) -> Reply:
-        """One answer in the first of the ways that the server does not refuse."""
+        if self.most_tokens:
+            extra |= {"max_tokens": self.most_tokens, "temperature": TEMPERATURE}
+        # In the first of the ways that the server does not refuse.
         ways = _WAYS[_refused_by.get(self.base_url, 0) :]
         for way in ways:
             try:
-                reply = self._ask(messages, extra | way, on_progress)
+                reply = self._ask(messages, extra | way, heard)
             except TooLongError:
                 raise
             except RefusedError as error:
@@ -292,8 +278,6 @@ _WAYS: tuple[dict[str, Any], ...] = (
     {},
 )
 _refused_by: dict[str, int] = {}  # the ways that a server has refused, by its address
-# Servers whose own limit is shorter than a summary: `transformers serve` ends at 1,024 tokens.
-_cut_off: set[str] = set()
 # Models without a system role (Gemma 2 and 3 on several servers), by address and name.
 _no_system: set[tuple[str, str]] = set()
 _NO_SYSTEM = re.compile(
@@ -302,10 +286,6 @@ _NO_SYSTEM = re.compile(
     re.IGNORECASE,
 )
 _FIELD = re.compile(r"stream|un(?:recogni[sz]ed|known|expected|supported)|extra|not permitted")
-
-
-def _limits(most: int) -> dict[str, Any]:
-    return {"max_tokens": most, "temperature": TEMPERATURE} if most else {}
 
 
 def _silent(patience: Patience) -> BusyError:

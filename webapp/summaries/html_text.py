@@ -133,27 +133,13 @@ def _around(node: HtmlElement) -> tuple[str, str]:
 
 
 def _formula(math: HtmlElement) -> str:
-    """The TeX of a formula: its alttext, its annotation, else what its MathML shows."""
+    """The TeX of a formula: its alttext, its annotation, else its characters."""
     if alttext := (math.get("alttext") or "").strip():
         return alttext
     for annotation in math.iter("annotation"):
         if "tex" in (annotation.get("encoding") or "") and (annotation.text or "").strip():
             return str(annotation.text).strip()
-    return _shown(math, 0)
-
-
-_BETWEEN = {"msup": "^", "mover": "^", "msub": "_", "munder": "_", "mfrac": "/"}
-
-
-def _shown(node: HtmlElement, depth: int) -> str:
-    if node.tag in {"annotation", "annotation-xml"} or depth > 50:
-        return ""
-    parts = [part for child in node if (part := _shown(child, depth + 1))]
-    if sign := _BETWEEN.get(node.tag):
-        return sign.join(part if len(part) == 1 else f"{{{part}}}" for part in parts)
-    if node.tag in {"msubsup", "munderover"} and len(parts) == 3:
-        return f"{parts[0]}_{{{parts[1]}}}^{{{parts[2]}}}"
-    return (node.text or "").strip() + "".join(parts)
+    return str(math.text_content()).strip()
 
 
 def _plain(text: str) -> str:
