@@ -16,9 +16,10 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.test import TransactionTestCase
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests import databases, fast, machine
+from tests.processes import PATIENCE
 from tests.servers import stores
 from webapp.env import VARIABLES
 from webapp.ui.translations import compile_catalogues
@@ -249,6 +250,14 @@ def browser(chromium: str) -> Iterator[Browser]:
         # A separate GPU process takes a tenth of Chromium's time.
         arguments = ["--no-sandbox", "--in-process-gpu"]
         found = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        new_context = found.new_context
+
+        def new_patient_context(**options: Any) -> BrowserContext:
+            context = new_context(**options)
+            context.set_default_timeout(1000 * PATIENCE)
+            return context
+
+        found.new_context = new_patient_context  # type: ignore[method-assign]
         yield found
         found.close()
 

@@ -11,9 +11,10 @@ from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests import databases
 from tests.browser.looks import DESKTOP
+from tests.processes import PATIENCE
 from tests.servers.site import Site, serving
 
-expect.set_options(timeout=60_000)  # of a machine that does other things too
+expect.set_options(timeout=1000 * PATIENCE)
 FIRST_DAYS = ("empty", "unreachable", "sample")  # scenes of which each holds what was before it
 
 

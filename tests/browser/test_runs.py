@@ -142,7 +142,7 @@ def test_a_hidden_page_asks_nothing_and_a_site_that_is_gone_is_told(
     polls.clear()
     time.sleep(3)
     assert polls == []
-    with page.expect_request("**/live?*", timeout=60_000):
+    with page.expect_request("**/live?*"):
         page.evaluate(
             "document.hidden = false; document.dispatchEvent(new Event('visibilitychange'))"
         )

@@ -43,7 +43,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Save, take back and note, until the storm is over."""
         cookies = {"sessionid": self.session, "csrftoken": TOKEN}
-        with httpx2.Client(base_url=self.address, cookies=cookies, timeout=5) as client:
+        with httpx2.Client(base_url=self.address, cookies=cookies, timeout=60) as client:
             papers = [f"2512.{number:05d}" for number in range(PAPERS)]
             while papers and not self.stopping.is_set():
                 paper = self.chance.choice(papers)

@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from tests.processes import FOREVER, forked, idle_seconds_until, processes_of, wait_for
-from tests.runs.asking import ask, ended, measuring, reached
+from tests.runs.asking import ask, ended, killed_later, measuring, reached
 from tests.runs.rig import Rig
 from webapp.runs import submit
 from webapp.runs.dispatch import dispatch
@@ -57,7 +57,7 @@ def test_a_run_is_measured(rig: Rig) -> None:
 
 
 def test_kill_9_of_the_workers_main_process(rig: Rig) -> None:
-    run = measuring(ask(seconds=3))
+    run = killed_later()
     rig.kill("one")
     nothing_left(rig)
     rig.bench()
@@ -66,7 +66,7 @@ def test_kill_9_of_the_workers_main_process(rig: Rig) -> None:
 
 
 def test_kill_9_of_the_workers_child(rig: Rig) -> None:
-    run = measuring(ask(seconds=3))
+    run = killed_later()
     for child in children_of(rig.running["one"].pid):
         os.kill(child, signal.SIGKILL)
     nothing_left(rig)
@@ -76,7 +76,7 @@ def test_kill_9_of_the_workers_child(rig: Rig) -> None:
 
 @pytest.mark.parametrize("victim", ["benchmark", "reaper"])
 def test_kill_9_of_the_subprocess(rig: Rig, victim: str) -> None:
-    run = measuring(ask(seconds=2))
+    run = killed_later()
     for pid, command in rig.benchmarks().items():
         if (victim == "reaper") == ("reaper.py" in command):
             os.kill(pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ def test_redis_killed_and_started_again(rig: Rig) -> None:
 
 
 def test_a_worker_told_to_stop_gives_its_run_back(rig: Rig) -> None:
-    run = measuring(ask(seconds=3))
+    run = killed_later()
     rig.kill("one", signal.SIGTERM)
     reached(run, State.QUEUED)
     nothing_left(rig)

@@ -57,7 +57,7 @@ def test_a_lost_job_is_sent_again(rig: Rig) -> None:
 
 def test_lost_events_are_said_again(rig: Rig) -> None:
     """All is lost but the last telling; what the recorder held when it was killed is in it."""
-    run = measuring(ask(seconds=2))
+    run = measuring(ask(seconds=5))
     rig.kill("recorder")
     heard: list[dict] = []
 

@@ -222,7 +222,7 @@ def test_any_text_is_escaped(title: str) -> None:
 
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
-    found = browser.new_page()
+    found = browser.new_context().new_page()
     yield found
     found.close()
 

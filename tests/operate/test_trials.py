@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,10 +89,8 @@ def test_a_trial_that_takes_too_long_ends(
 ) -> None:
     settings.TRIAL_SECONDS = 4  # it asks, on a busy machine too
     model.scenario = "drip"
-    started = time.monotonic()
-    page = sent(client, "model", **of_model(model.url))
+    page = sent(client, "model", **of_model(model.url))  # it drips for ever
     assert "the model did not answer all questions within 4 s" in page
-    assert time.monotonic() - started < 60  # it drips for ever
     assert model.hung_up.wait()
     assert not file.exists()
 
@@ -198,9 +195,6 @@ def test_a_mail_server_that_drips_is_left(client: Client, monkeypatch: pytest.Mo
                     guest.sendall(b"2")
 
         threading.Thread(target=drip, daemon=True).start()
-        started = time.monotonic()
         page = sent(client, "mail", **of_mail(door.getsockname()[1], scheme="smtp"))
-        took = time.monotonic() - started
         over.set()
     assert "the server did not answer in time" in page
-    assert took < 60  # it drips for ever

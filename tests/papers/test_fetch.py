@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -54,10 +53,8 @@ def test_a_slow_drip_ends_at_the_deadline(
 ) -> None:
     monkeypatch.setattr(fetch, "TOTAL_SECONDS", 0.5)
     arxiv.behave(scenario)
-    began = time.monotonic()
     with pytest.raises(fetch.OutOfReachError, match="took longer than"):
-        fetch.get(url(arxiv))
-    assert time.monotonic() - began < 60  # it drips for ever
+        fetch.get(url(arxiv))  # it drips for ever
 
 
 def test_a_redirect_to_another_host_is_not_followed(arxiv: ArxivServer) -> None:

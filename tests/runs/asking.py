@@ -56,3 +56,13 @@ def measuring(run: Run) -> Run:
 
     wait_for(look, f"the benchmark of {run}")
     return run
+
+
+def killed_later() -> Run:
+    """The run of a benchmark that goes on until it is killed, and ends at once when it is retried.
+
+    However slow the machine is, the kill comes before the end.
+    """
+    run = measuring(ask(seconds=500, steps=1000))
+    Run.objects.filter(pk=run.pk).update(params=run.params | {"seconds": 0.1, "steps": 5})
+    return run

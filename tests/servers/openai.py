@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.processes import FOREVER
+
 Body = dict[str, Any]
 _FENCE = re.compile(r"={20}\n(.*)\n={20}", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.^-])\d+(?:\.\d+)?(?!\d|\.\d)")
@@ -414,7 +416,6 @@ class OpenAIServer:
     own_limit: int = 0  # tokens of an answer, unless the request says more; 0: any number
     by_title: dict[str, str] = field(default_factory=dict)
     requests: list[Body] = field(default_factory=list)
-    stall_seconds: float = 30.0
     delay: float = 0.0
     streams: str = "yes"  # one of STREAMS
     pause: float = 0.0  # seconds between two pieces of a stream
@@ -541,7 +542,7 @@ class OpenAIServer:
                     if self.streams == "error":
                         _event(handler, {"error": {"message": "the GPU fell off", "code": 500}})
                     if self.streams == "hangs":
-                        time.sleep(self.stall_seconds)
+                        time.sleep(FOREVER)
                     return
                 if self.streams == "comments":
                     handler.wfile.write(b": still here\n\n")
@@ -602,7 +603,7 @@ class OpenAIServer:
         handler.end_headers()
         handler.wfile.write(b'{"choices": [')
         handler.wfile.flush()
-        time.sleep(self.stall_seconds)
+        time.sleep(FOREVER)
         handler.close_connection = True
 
 

@@ -77,11 +77,11 @@ def test_a_slow_writer_is_not_silent(settings: Any) -> None:
 
 def test_a_stream_that_hangs_is_silent(settings: Any) -> None:
     settings.SUMMARY_SILENCE = 0.5
-    with OpenAIServer(streams="hangs", stall_seconds=20) as server:
-        before = time.monotonic()
-        with pytest.raises(BusyError, match="did not answer for 0"):
-            asked(server)
-        assert time.monotonic() - before < 15
+    with (
+        OpenAIServer(streams="hangs") as server,
+        pytest.raises(BusyError, match="did not answer for 0"),
+    ):
+        asked(server)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from tests.processes import PATIENCE, House, up
-from workers.web.receiving import BODY_SECONDS, HEAD_SECONDS, MAX_BODY, SLOWEST
+from workers.web.receiving import HEAD_SECONDS, MAX_BODY
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("receiving")]
 QUICK = HEAD_SECONDS - 1  # seconds for a page beside an attack, which itself ends after that
@@ -78,22 +78,18 @@ def test_more_connections_than_there_is_room_for_keep_no_page_back(house: House)
 def test_a_byte_now_and_then_does_not_prolong_a_head(house: House) -> None:
     with connect(house) as sock:
         began = time.monotonic()
-        try:
-            for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"a" * 60:
+        with suppress(OSError):
+            for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"a" * 1_000:
                 sock.send(bytes([byte]))
                 time.sleep(0.5)
-                assert time.monotonic() - began < HEAD_SECONDS + 15
-        except OSError:
-            pass
+            pytest.fail("it was read for ever")
         assert time.monotonic() - began > HEAD_SECONDS - 1
 
 
 def test_a_slow_body_is_told_and_ended(house: House) -> None:
     with connect(house) as sock:
         sock.sendall(head("Content-Length: 500") + b"address=")
-        began = time.monotonic()
         assert answer(sock).status == 408
-        assert time.monotonic() - began < BODY_SECONDS + 500 / SLOWEST + 15
 
 
 @pytest.mark.parametrize(
@@ -114,11 +110,9 @@ def test_what_is_too_large_is_refused_before_it_is_read(
 ) -> None:
     with connect(house) as sock:
         sock.sendall(head(*lines))
-        began = time.monotonic()
         response = answer(sock)
-        assert response.status == status
+        assert response.status == status  # 408 if it waited for the rest
         assert response.read().endswith(b".\n")
-        assert time.monotonic() - began < QUICK
 
 
 def test_a_large_upload_is_written_nowhere(house: House) -> None:
