@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from ..errors import InputError
@@ -27,13 +27,20 @@ from . import pattern
 from .block_sparse import attend as attend_pattern
 from .block_sparse import block_sparse_attention
 from .config import SparseAttentionConfig, head_groups, resolve_window
-from .pattern import Scoring
+from .pattern import Pattern, Scoring
 from .selectors import SELECTORS, MeanPooled, Selector, Summarised
 
 NAME, GROUPED = "assay_sparse", "grouped_heads"
 log = logging.getLogger(__name__)
 DEFAULT = MeanPooled(top=14)  # with the first block and the own one: 1,024 keys
 PACKED = "assay_sparse takes no packed sequences: pad the samples of a batch"
+SLIDING = "sliding_attention"
+WHOLE = {"full_attention", "hybrid"}  # layers that attend to every key
+SERVED = WHOLE | {SLIDING, "linear_attention", "conv", "moe"}
+# What a layer may pass that changes its attention, and that is not computed here.
+UNSERVED = (
+    "block_indices", "cu_seq_lens_q", "indices", "output_attentions", "position_bias", "sinks",
+)  # fmt: skip
 REAL, QUERY = 1, 2  # of a slot of keys: it holds a token; it is one of the queries'
 
 
@@ -49,14 +56,16 @@ def choose(model: Any, name: str, **options: Any) -> Selector | SparseAttentionC
     if name == GROUPED:
         options = _resolved(options, text)
     selector = _selector(name, options)
-    _check_model(type(model), model.config)
-    sliding = _sliding_layers(text)
-    if all(sliding):
+    _check_interface(type(model), model.config)
+    _check_layers(text)
+    kinds = _layer_kinds(text)
+    if not WHOLE.intersection(kinds):
         raise InputError(
-            "every layer of this model has a sliding window: nothing is left to choose"
+            "every layer of this model has a sliding window, or no attention: nothing is left to "
+            "choose"
         )
-    if any(sliding):
-        log.info("%d of %d layers keep their sliding window", sum(sliding), len(sliding))
+    if sliding := kinds.count(SLIDING):
+        log.info("%d of %d layers keep their sliding window", sliding, len(kinds))
     settings = {"selector": name, **options}
     for config in {id(c): c for c in (model.config, text)}.values():
         config.assay_sparse = settings
@@ -79,7 +88,7 @@ def _grouped(options: dict[str, Any]) -> SparseAttentionConfig:
         raise InputError(f"{GROUPED}: {error}") from error
 
 
-def _check_model(model: Any, config: Any) -> None:
+def _check_interface(model: Any, config: Any) -> None:
     """Raise InputError for a class of models that would run its own dense attention instead."""
     if not getattr(model, "_supports_attention_backend", True):
         raise InputError(
@@ -88,12 +97,22 @@ def _check_model(model: Any, config: Any) -> None:
         )
 
 
-def _sliding_layers(config: Any) -> list[bool]:
-    """Return which layers of a model attend to a sliding window."""
-    window, types = getattr(config, "sliding_window", None), getattr(config, "layer_types", None)
+def _check_layers(config: Any) -> None:
+    """Raise InputError for a model with layers whose keys are chosen in another way already."""
+    if others := sorted(set(_layer_kinds(config)) - SERVED):
+        raise InputError(
+            f"{config.model_type} has layers of {', '.join(others)}, which assay_sparse does not "
+            "compute: use 'sdpa' or 'eager'"
+        )
+
+
+def _layer_kinds(config: Any) -> list[str]:
+    """Return the kind of each layer, by the names of transformers' `layer_types`."""
+    types = getattr(config, "layer_types", None)
     if types is None:  # one kind of layer, as Mistral's
-        return [bool(window)] * config.num_hidden_layers
-    return [kind == "sliding_attention" for kind in types]
+        kind = SLIDING if getattr(config, "sliding_window", None) else "full_attention"
+        return [kind] * getattr(config, "num_hidden_layers", 1)
+    return list(types)
 
 
 def selector_of(config: Any) -> Selector | SparseAttentionConfig:
@@ -146,23 +165,23 @@ def attend(
     that are not causal self-attention.
     """
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    if dropout:
-        raise InputError("assay_sparse has no dropout of attention: set attention_dropout to 0")
-    if not causal or options.get("position_bias") is not None:
-        raise InputError("assay_sparse is for causal self-attention without position bias")
-    if options.get("output_attentions"):
-        raise InputError("assay_sparse has no weights to return: leave output_attentions out")
+    _check_call(causal, dropout, options)
+    selector = None if sliding_window is not None else _selector_of_layer(module)
     settings: dict[str, Any] = {"scale": scaling, "softcap": softcap or 0.0, "sinks": s_aux}
-    config, selector = getattr(module, "config", None), None
-    if sliding_window is None:
-        selector = selector_of(config)
-    else:
+    if sliding_window is not None:
         settings["window"] = sliding_window
+    if torch.is_autocast_enabled(query.device.type):  # as for PyTorch's own attention
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = (x.to(dtype) for x in (query, key, value))
     if attention_mask is None:
         out = _attend(query, key, value, selector, settings)
     else:
         out = query.new_zeros(query.shape)
-        if attention_mask.dtype != torch.uint8 or attention_mask.shape[1:3] != (1, 1):
+        if (
+            attention_mask.dtype != torch.uint8
+            or attention_mask.shape[1:3] != (1, 1)
+            or attention_mask.shape[3] < key.shape[2]
+        ):
             raise InputError(
                 f"assay_sparse takes no mask of {tuple(attention_mask.shape)}: give attention_mask "
                 "as (batch, tokens), 0 for padding, and pad samples instead of packing them"
@@ -171,16 +190,40 @@ def attend(
         slots = attention_mask[:, 0, 0, -key.shape[2] :]
         for b, slot_flags in enumerate(slots):  # each sample by itself, among its real tokens
             real = (slot_flags & REAL).nonzero()[:, 0]
-            rows = (slot_flags[slot_flags & QUERY > 0] & REAL).nonzero()[:, 0]
+            asked = (slot_flags & QUERY).nonzero()[:, 0]
+            rows = (slot_flags[asked] & REAL).nonzero()[:, 0]
             if len(rows):
                 k, v = (_taken(x[b : b + 1], real) for x in (key, value))
                 q = _taken(query[b : b + 1], rows)
-                out[b, :, rows] = _attend(q, k, v, selector, settings)[0]
+                places = real, asked[rows]
+                out[b, :, rows] = _attend(q, k, v, selector, settings, places=places)[0]
     return out.transpose(1, 2).contiguous(), None
 
 
+def _check_call(causal: bool, dropout: float, options: dict[str, Any]) -> None:
+    """Raise InputError where a layer passes what is not computed here."""
+    if dropout:
+        raise InputError("assay_sparse has no dropout of attention: set attention_dropout to 0")
+    if not causal:
+        raise InputError("assay_sparse is for causal self-attention")
+    for name in UNSERVED:
+        if options.get(name) is not None and options[name] is not False:
+            raise InputError(f"assay_sparse does not compute {name}: leave it out, or use 'eager'")
+
+
+def _selector_of_layer(module: nn.Module) -> Selector | SparseAttentionConfig:
+    """Return the selector of a layer. Raises InputError for one that hides its sliding window."""
+    config, layer = getattr(module, "config", None), getattr(module, "layer_idx", 0)
+    if config is not None and _layer_kinds(config)[layer : layer + 1] == [SLIDING]:
+        raise InputError(
+            f"{type(module).__name__} does not pass its sliding window, which assay_sparse would "
+            "ignore: use 'sdpa'"
+        )
+    return selector_of(config)
+
+
 def _taken(x: Tensor, index: Tensor) -> Tensor:
-    """Rows `at` of (1, heads, n, d), without a copy where they stand side by side."""
+    """Rows `index` of (1, heads, n, d), without a copy where they stand side by side."""
     first, last = int(index[0]), int(index[-1])
     if last - first + 1 == len(index):
         return x[:, :, first : last + 1]
@@ -189,16 +232,24 @@ def _taken(x: Tensor, index: Tensor) -> Tensor:
 
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, selector: Selector | SparseAttentionConfig | None,
-    settings: dict[str, Any],
+    settings: dict[str, Any], *, places: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention without padding; the queries are the last tokens of the keys."""
+    """Attention without padding; the queries are the last tokens of the keys.
+
+    `places` are the slots of keys (n_k,) and queries (n_q,), padding counted, by which
+    transformers measures a sliding window; None where there is no padding.
+    """
     if isinstance(selector, SparseAttentionConfig):
         groups = head_groups(selector, q.shape[1], k.shape[2], k.shape[1])
         read = pattern.of_groups(groups, k.shape[2], str(q.device))
         read = read._replace(ranges=read.ranges[..., -q.shape[2] :])
-        scale = q.shape[-1] ** -0.5 if settings["scale"] is None else settings["scale"]
-        scoring = Scoring(scale, settings["softcap"], settings["sinks"])
-        return attend_pattern(q, k, v, read, scoring, "auto")[0]
+        return attend_pattern(q, k, v, read, _scoring(q, settings), "auto")[0]
+    if selector is None and places is not None:
+        keys, queries = places
+        first = torch.searchsorted(keys, queries - settings["window"] + 1)
+        end = torch.searchsorted(keys, queries, right=True)
+        read = Pattern(torch.stack([first, end]).int()[None, None], (q.shape[1],), (1,))
+        return attend_pattern(q, k, v, read, _scoring(q, settings), "auto")[0]
     if selector is None or (selector.query_block > 1 and q.shape[2] != k.shape[2]):
         # After a prompt such a selector reads all keys.
         return block_sparse_attention(q, k, v, None, **settings)
@@ -209,6 +260,11 @@ def _attend(
         blocks = selector(q, k)
     settings = settings | {"query_block": selector.query_block, "key_block": selector.key_block}
     return block_sparse_attention(q, k, v, blocks, **settings)
+
+
+def _scoring(q: Tensor, settings: dict[str, Any]) -> Scoring:
+    scale = q.shape[-1] ** -0.5 if settings["scale"] is None else settings["scale"]
+    return Scoring(scale, settings["softcap"], settings["sinks"])
 
 
 def mask(  # noqa: PLR0917 - as transformers calls it
@@ -236,8 +292,10 @@ def mask(  # noqa: PLR0917 - as transformers calls it
     None where every key is real and the queries are the last ones. Raises InputError for masks
     that are more than causal, as packed sequences are, and for models without the interface.
     """
-    if config is not None and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
-        _check_model(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], config)
+    if config is not None:
+        if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+            _check_interface(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], config)
+        _check_layers(config)
     if use_vmap or "allow_is_bidirectional_skip" in options:
         raise InputError("assay_sparse is for causal masks alone, not for custom ones")
     if not allow_is_causal_skip and q_length > 1 and mask_function is not None:
@@ -368,17 +426,16 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 class SparseCache(Cache):  # type: ignore[misc]
     """The cache of a model that attends by `assay_sparse`: give it as `past_key_values`.
 
-    Sliding layers keep their window; all others keep every key, in place, with its summaries.
+    Layers that attend to every key keep them in place, with their summaries; others are
+    transformers' own.
     """
 
     def __init__(self, model_config: Any) -> None:
         config = model_config.get_text_config()
-        selector = selector_of(config)
-        layers: list[Any] = [
-            DynamicSlidingWindowLayer(config.sliding_window) if sliding else KeptLayer(selector)
-            for sliding in _sliding_layers(config)
-        ]
-        super().__init__(layers=layers)
+        selector, layers = selector_of(config), DynamicCache(config=config).layers
+        super().__init__(
+            layers=[KeptLayer(selector) if type(x) is DynamicLayer else x for x in layers]
+        )
 
 
 AttentionInterface.register(NAME, attend)

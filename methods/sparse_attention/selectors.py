@@ -85,8 +85,23 @@ def best_past(scores: Tensor, current: Tensor, top: int, sinks: int = 1) -> Tens
     return best.indices.masked_fill(best.values == -math.inf, -1)
 
 
+NONE_IS_FINE = {"top", "sinks", "most", "vertical", "slash"}  # options that may be 0
+
+
+class _Checked:
+    """Refuses options out of range."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
+            if name == "p" and not value > 0:
+                raise InputError(f"p must be above 0, not {value}")
+            least = 0 if name in NONE_IS_FINE else 1
+            if name not in {"p", "causal"} and not (type(value) is int and value >= least):
+                raise InputError(f"{name} must be an integer of at least {least}, not {value!r}")
+
+
 @dataclass(frozen=True)
-class WindowAndSinks:
+class WindowAndSinks(_Checked):
     """StreamingLLM: the first blocks and the last ones before a query (Xiao et al., 2309.17453).
 
     Equation: C_t = {c < s} ∪ {c : ⌊t / b⌋ - w < c ≤ ⌊t / b⌋} (section 3.2), in whole blocks.
@@ -111,7 +126,7 @@ class WindowAndSinks:
 
 
 @dataclass(frozen=True)
-class Strided:
+class Strided(_Checked):
     """Sparse Transformer's strided pattern in blocks: the last w and every s-th (1904.10509).
 
     Equation: A_t = {t, t - 1, …, t - l} ∪ {j : (t - j) mod l = 0} (section 4.2); the summary
@@ -133,7 +148,7 @@ class Strided:
         return torch.cat([near[0, 0], past], dim=1)[None, None]
 
 
-class Summarised:
+class Summarised(_Checked):
     """Chooses by summaries of complete blocks, which a cache can keep (`hugging_face.SparseCache`).
 
     Subclasses say what a block's summaries are, and choose by them.
@@ -286,7 +301,7 @@ def fewest_past(scores: Tensor, current: Tensor, p: float, most: int, sinks: int
 
 
 @dataclass(frozen=True)
-class ExactTopK:
+class ExactTopK(_Checked):
     """Blocks by the largest of their exact scores, as block-sparse flash attention (2512.07011).
 
     Equation: s_c = max_{j in c} ⟨q, k_j⟩, C = top-k over the past blocks, the own one always.
@@ -311,7 +326,7 @@ class ExactTopK:
         return best_past(best, current, self.top, self.sinks)
 
 
-class _Square:
+class _Square(_Checked):
     """Chooses for whole blocks of queries, as large as blocks of keys."""
 
     block: int
@@ -337,6 +352,11 @@ class Antidiagonal(_Square):
     stride: int = 8
     block: int = 64
     causal: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.block % self.stride:
+            raise InputError(f"a block of {self.block} is not made of strides of {self.stride}")
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""
@@ -475,6 +495,11 @@ class Radial(_Square):
     frame: int = 256  # tokens of a frame, a multiple of the block
     block: int = 64
     causal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.frame % self.block:
+            raise InputError(f"a frame of {self.frame} is not made of blocks of {self.block}")
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Blocks (batch or 1, choosing heads, query blocks, most) int64, -1 for none."""

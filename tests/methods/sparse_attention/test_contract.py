@@ -38,6 +38,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gpt_neox": {},
     "gpt_oss": SLIDING | EXPERTS,  # sinks
     "granite": {},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
     "llama": {},
     "mistral": {"sliding_window": None},
     "mixtral": EXPERTS | {"sliding_window": None},
@@ -307,6 +308,88 @@ def test_a_family_without_the_attention_interface_is_refused_by_name(
         model(tokens())
 
 
+@pytest.mark.parametrize(
+    ("family", "options", "reason"),
+    [
+        ("llama4_text", {"attention_chunk_size": 16}, "layers of chunked_attention"),
+        ("deepseek_v4", {"moe_intermediate_size": 32}, "layers of heavily_compressed_attention"),
+        (
+            "deepseek_v32",
+            {"q_lora_rank": 8, "qk_rope_head_dim": 16, "num_key_value_heads": 4, "index_topk": 8},
+            "layers of indexed_attention",
+        ),
+        ("phimoe", {"sliding_window": 20}, "does not pass its sliding window"),
+    ],
+)
+def test_a_family_that_chooses_keys_itself_is_refused_by_name(
+    family: str, options: dict[str, Any], reason: str
+) -> None:
+    config = AutoConfig.for_model(family, **(SIZES | EXPERTS | options))
+    model = Auto.from_config(config, attn_implementation="assay_sparse")
+    with pytest.raises(InputError, match=reason):
+        model(tokens(), use_cache=False)
+
+
+@pytest.mark.parametrize("name", hugging_face.UNSERVED)
+def test_what_would_change_attention_and_is_not_computed_is_refused(name: str) -> None:
+    x = torch.zeros(1, 4, 8, 16)
+    with pytest.raises(InputError, match=f"does not compute {name}"):
+        hugging_face.attend(torch.nn.Module(), x, x, x, None, **{name: torch.zeros(3)})
+
+
+@torch.no_grad()
+def test_a_mask_shorter_than_the_keys_is_refused() -> None:
+    x = torch.zeros(1, 4, 8, 16)
+    flags = torch.full((1, 1, 1, 7), hugging_face.REAL | hugging_face.QUERY, dtype=torch.uint8)
+    with pytest.raises(InputError, match="takes no mask of"):
+        hugging_face.attend(torch.nn.Module(), x, x, x, flags)
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "gpt_oss", "llama"])
+@torch.no_grad()
+def test_padding_inside_a_sample_is_that_of_the_model(family: str) -> None:
+    """A sliding window counts slots, as in transformers, and not the real tokens among them."""
+    real = torch.ones(1, 60, dtype=torch.long)
+    real[0, 8:13], real[0, 30:45] = 0, 0
+    options = {"attention_mask": real, "use_cache": False}
+    ours = sparse(family, "", full=True)(tokens(), **options).logits
+    exact = made(family, "eager")(tokens(), **options).logits
+    torch.testing.assert_close(ours[real == 1], exact[real == 1], atol=3e-5, rtol=1e-4)
+
+
+def test_autocast_is_that_of_the_model() -> None:
+    ids, logits = tokens(2), []
+    for implementation in ("assay_sparse", "sdpa"):
+        model = made("llama", implementation, full=implementation == "assay_sparse")
+        with torch.autocast("cpu", torch.bfloat16):
+            out = model(ids, labels=ids, use_cache=False)
+        out.loss.backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+        model.zero_grad()
+        logits.append(out.logits)
+    torch.testing.assert_close(*logits, atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("mean_pooled", {"top": -1}),
+        ("mean_pooled", {"key_block": 0}),
+        ("page_bounds", {"sinks": 1.5}),
+        ("exact", {"top": True}),
+        ("top_p", {"p": 0}),
+        ("top_p", {"p": float("nan")}),
+        ("strided", {"stride": 0}),
+        ("window_sinks", {"window": 0}),
+        ("antidiagonal", {"block": 60, "stride": 7}),
+        ("vertical_slash", {"last": 0}),
+    ],
+)
+def test_options_out_of_range_are_refused(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"must|not made of"):
+        hugging_face.SELECTORS[name](**options)
+
+
 @pytest.mark.parametrize("selector", ["mean_pooled", "page_bounds", "top_p", "strided"])
 @torch.no_grad()
 def test_a_cache_takes_chunks_and_is_cropped_and_reset(selector: str) -> None:
@@ -376,7 +459,7 @@ def test_unknown_choices_dropout_and_weights_are_refused_in_a_sentence() -> None
         hugging_face.choose(model, "mean_pooled", budget=3)
     with pytest.raises(InputError, match="not for causal"):
         hugging_face.choose(model, "block_top_k")
-    with pytest.raises(InputError, match="no weights to return"):
+    with pytest.raises(InputError, match="does not compute output_attentions"):
         model(tokens(), output_attentions=True)
     for layer in model.model.layers:
         layer.self_attn.attention_dropout = 0.1
