@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from celery.schedules import schedule
 
 from tests.processes import forked
 from tests.runs import saying
@@ -77,6 +78,26 @@ def test_a_beat_that_fails_ends_its_process() -> None:
     process = forked(work)
     process.join()
     assert process.exitcode == 1
+
+
+def test_a_task_is_sent_at_the_first_look_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Celery looks 10 ms before, and then without a pause: most of what the site took at rest."""
+    monkeypatch.setattr(beat, "_store_heartbeat", lambda: None)
+    monkeypatch.setattr(beat.Scheduler, "producer", None)
+    sent: list[str] = []
+    monkeypatch.setattr(
+        beat.Scheduler, "apply_entry", lambda _, entry, **__: sent.append(entry.task)
+    )
+    scheduler = beat.Scheduler(app=app)
+    sweep = scheduler.schedule["sweep"]
+    sweep.schedule = schedule(timedelta(seconds=0.3))
+    scheduler.schedule.clear()
+    scheduler.schedule["sweep"] = sweep
+    looks = 0
+    while len(sent) < 4:
+        time.sleep(scheduler.tick())
+        looks += 1
+    assert looks <= 2 * 4
 
 
 def test_a_clock_that_was_set_back_silences_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
