@@ -1,8 +1,10 @@
-"""Accuracy on tables of real papers: `python -m tests.claims.tables.measure FOLDER`.
+"""Accuracy on tables of real papers: `python -m tests.claims.tables.measure FOLDER [MARKED]`.
 
-FOLDER holds pages of LaTeXML whose names contain those of structures.jsonl. A line of that file
-says how one table is built, as a person read it before any rule did: how many rows are its head and
-how many columns label its rows, which rows name a block, which add to or take from another or
+FOLDER holds pages of LaTeXML whose names contain those of structures.jsonl: arXiv's own, or what
+LaTeXML made of the sources of a repository, of some only the title, the abstract and the tables. A
+line of structures.jsonl says how one table is built, as a person read it before any rule did: how
+many rows are its head and how many columns label its rows (and which of these hold numbers), which
+columns begin another table beside it, which rows name a block, which add to or take from another or
 continue it without a label, which are the paper's own, and whether it holds the main results.
 Labels and heads are spelt out of the HTML by the few lines below, not by the code that is measured.
 """
@@ -27,10 +29,10 @@ Structure = dict[str, Any]
 Grid = dict[tuple[int, int], str]
 
 
-def main(folder: Path) -> None:
-    """Print the shares over all marked tables, and each value that is read otherwise."""
+def main(folder: Path, marks: Path = MARKED) -> None:
+    """Print the shares over all marked tables, and the first faults of each."""
     marked: dict[str, list[Structure]] = defaultdict(list)
-    for line in MARKED.read_text().splitlines():
+    for line in marks.read_text().splitlines():
         structure = json.loads(line)
         marked[structure["page"]].append(structure)
     counts: Counter[str] = Counter()
@@ -92,7 +94,7 @@ def _compared(root: HtmlElement, structures: list[Structure]) -> Counter[str]:
 def _values(structure: Structure, cells: Grid, table: Any) -> Counter[str]:
     """Counts of one table: values with both paths right, and whether its own row was found."""
     counts: Counter[str] = Counter({"tables": 1})
-    own = set()
+    own, faults = set(), []
     for value in table.table.values:
         row, column = value.cell.row, value.cell.column
         counts["values"] += 1
@@ -100,13 +102,17 @@ def _values(structure: Structure, cells: Grid, table: Any) -> Counter[str]:
             own.add((row, column))
         if not value.is_sure:
             continue
-        expected = _row(structure, cells, row), _head(structure, cells, column)
+        expected = _row(structure, cells, row, column), _head(structure, cells, column)
         read = _plain(value.row_label), _plain(value.head_path)
         is_right = read[0] in expected[0] and read[1] == expected[1]
         counts["values given"] += 1
         counts["values right"] += is_right
         if not is_right:
-            print(structure["page"], structure["table"], value.cell.text, read, "for", expected)
+            faults.append((value.cell.text, *read, "for", *expected))
+    if faults:
+        print(
+            structure["page"], structure["table"], len(faults), "faults:", *faults[:2], sep="\n  "
+        )
     true = {
         (value.cell.row, value.cell.column)
         for value in table.table.values
@@ -123,10 +129,15 @@ def _values(structure: Structure, cells: Grid, table: Any) -> Counter[str]:
     return counts
 
 
-def _row(structure: Structure, cells: Grid, row: int) -> list[tuple[str, ...]]:
-    """The labels that are right for a row."""
+def _row(structure: Structure, cells: Grid, row: int, column: int) -> list[tuple[str, ...]]:
+    """The labels that are right for a value."""
+    if not structure["stubs"]:
+        return [()]
     row = structure.get("continued", {}).get(str(row), row)
-    label = [cells.get((row, column), "") for column in range(structure["stubs"])]
+    start = max((s for s in structure.get("beside", ()) if s < column), default=0)
+    stubs = range(start, min(start + structure["stubs"], column))
+    labels = [stub for stub in stubs if stub not in structure.get("numbers", ())]
+    label = [cells.get((row, stub), "") for stub in labels]
     for first, last, named in structure.get("groups", ()):
         if first <= row <= last:
             label[0] = cells[named, 0]
@@ -161,11 +172,17 @@ def _spelt(tabular: HtmlElement) -> Grid:
             while (row, column) in cells:
                 column += 1
             text = " ".join((_text(cell).strip() or _text(cell, citations=True)).split())
-            wide, high = (int(cell.get(name) or 1) for name in ("colspan", "rowspan"))
+            wide, high = (_span(cell, name) for name in ("col", "row"))
             for place in ((row + i, column + j) for i in range(high) for j in range(wide)):
                 cells[place] = text
             column += wide
     return cells
+
+
+def _span(cell: HtmlElement, kind: str) -> int:
+    """The columns or rows of a cell: an attribute of a table's cell, a class of any other's."""
+    stated = re.search(rf"ltx_{kind}span_(\d+)", cell.get("class") or "")
+    return int(cell.get(f"{kind}span") or (stated[1] if stated else 1))
 
 
 def _tabular_of(node: HtmlElement) -> HtmlElement:
@@ -186,4 +203,4 @@ def _text(node: HtmlElement, citations: bool = False) -> str:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     django.setup()
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

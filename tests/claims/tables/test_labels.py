@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 
@@ -153,3 +153,123 @@ def test_a_rule_within_a_block_leaves_open_whether_the_block_goes_on(last: str) 
     lines.insert(1, block)
     (table,) = tables_of(f"<table class='ltx_tabular'>{''.join(lines)}</table>")
     assert [is_sure for _, is_sure in labels(table)] == [True, True, False]
+
+
+def sure(table: Table) -> list[str]:
+    """The texts of the values whose label and heads are sure."""
+    return [value.cell.text for value in table.values if value.is_sure]
+
+
+@pytest.mark.parametrize("places", [*combinations(range(4), 2)])
+def test_a_label_of_two_rows_is_of_neither(places: tuple[int, int]) -> None:
+    names = ["Wren", "Tit", "Lark", "Crane"]
+    names[places[1]] = names[places[0]]
+    rows = [f"{name} | {n}.5 | {n}.7" for n, name in enumerate(names)]
+    table = grid("Model | A | B", f"={rows[0]}", *rows[1:])
+    assert sure(table) == [f"{n}.{m}" for n in range(4) if n not in places for m in (5, 7)]
+
+
+@pytest.mark.parametrize("between", ["Small models{c3}", "Model | PSNR | SSIM"])
+def test_a_label_may_return_in_another_part(between: str) -> None:
+    rows = ["Wren | 1.5 | 2.5", "Tit | 3.5 | 4.5"]
+    table = grid("Model | A | B", f"={rows[0]}", rows[1], f"={between}", f"={rows[0]}", rows[1])
+    assert len(sure(table)) == 8
+
+
+@pytest.mark.parametrize("places", [*combinations(range(4), 2)])
+def test_a_head_of_two_columns_is_of_neither(places: tuple[int, int]) -> None:
+    heads = ["A", "B", "C", "D"]
+    heads[places[1]] = heads[places[0]]
+    rows = [f"{name} | {n}.1 | {n}.2 | {n}.3 | {n}.4" for n, name in enumerate(MODELS)]
+    table = grid(" | ".join(["Model", *heads]), f"={rows[0]}", *rows[1:])
+    left = [f".{n + 1}" for n in range(4) if n not in places]
+    assert sure(table) == [f"{n}{text}" for n in range(3) for text in left]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("bare", [1, 2])
+def test_a_row_with_the_label_of_its_group_alone_is_not_sure(size: int, bare: int) -> None:
+    """Such as a row of standard deviations under the row of a method."""
+    bare = min(bare, size - 1)
+    lines = [f"Small{{r{size}}} | Wren | 0.5 | 0.7"]
+    lines += [f"{'' if n == bare else f'Tit {n}'} | {n}.5 | {n}.7" for n in range(1, size)]
+    table = grid("Kind | Model | A | B", f"={lines[0]}", *lines[1:], "=Large | Crane | 9.5 | 9.7")
+    expected = [f"{n}.{m}" for n in range(size) if n != bare for m in (5, 7)]
+    assert sure(table) == [*expected, "9.5", "9.7"]
+
+
+@pytest.mark.parametrize("numbers", [1, 2])
+@pytest.mark.parametrize("spanned", [True, False])
+@pytest.mark.parametrize("methods", [("Plain", "Ours"), ("Zero-shot", "GA", "Ours")])
+def test_names_behind_numbers_tell_apart_rows_of_one_label(
+    numbers: int, spanned: bool, methods: tuple[str, ...]
+) -> None:
+    """Model, what it reaches without any method, and the methods."""
+    lines = []
+    for model in MODELS[:2]:
+        for place, method in enumerate(methods):
+            span = f"{{r{len(methods)}}}" if spanned else ""
+            first = [f"{model}{span}", *(f"6{n}.5{span}" for n in range(numbers))]
+            row = first if place == 0 or not spanned else []
+            lines.append(" | ".join([*row, method, f"{place}.1", f"{place}.2"]))
+    heads = ["Model", *("Clean", "Clean-2")[:numbers], "Method", "A", "B"]
+    table = grid(
+        " | ".join(heads), *(f"={line}" if n == 0 else line for n, line in enumerate(lines))
+    )
+    read = [v.row_label for v in table.values if v.head_path[-1] in {"A", "B"} and v.is_sure]
+    assert read == [(model, m) for model in MODELS[:2] for m in methods for _ in "AB"]
+    clean = [v for v in table.values if v.head_path[-1].startswith("Clean")]
+    assert not spanned or not any(value.is_sure for value in clean), "they are of all the methods"
+
+
+@pytest.mark.parametrize("added", ["+ X", "＋ X", "w/ X", "with X"])
+@pytest.mark.parametrize("taken", ["w/o Y", "without Y", "– Y"])
+def test_what_is_left_out_after_an_addition_is_not_left_out_of_the_base(
+    added: str, taken: str
+) -> None:
+    table = grid("Model | A", "=Baseline | 1.0", f"{added} | 2.0", f"{taken} | 3.0", "Tit | 4.0")
+    read = [label for label, _ in labels(table)]
+    assert read == [("Baseline",), ("Baseline", added), (taken,), ("Tit",)]
+    alone = grid("Model | A", "=Full | 1.0", f"{taken} | 3.0", f"{added} | 2.0")
+    assert [label for label, _ in labels(alone)] == [("Full",), ("Full", taken), ("Full", added)]
+
+
+@pytest.mark.parametrize("missing", ["+ X", "w/o X", "– w/o X", "– X"])
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_variant_without_values_names_no_block(missing: str, place: int) -> None:
+    rows = ["Heron | 1.5 | 2.5", "w/o A | 3.5 | 4.5", "w/o B | 5.5 | 6.5"]
+    rows.insert(place, f"{missing} | |")
+    table = grid("Model | A | B", f"={rows[0]}", *rows[1:])
+    read = [label for label, _ in labels(table)]
+    assert all(missing not in label for label in read)
+    assert read[0] == ("Heron",)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_name_without_values_is_a_block_only_if_it_is_set_apart(place: int, apart: bool) -> None:
+    rows = [f"{name} | {n}.5 | {n}.7" for n, name in enumerate(MODELS)]
+    rows.insert(place, f"{'=' if apart else ''}Crane | |")
+    table = grid("Model | A | B", f"={rows[0]}", *rows[1:])
+    read = labels(table)
+    assert [is_sure for _, is_sure in read] == [n < place or apart for n in range(3)]
+    if apart:
+        assert read[-1] == (("Crane", "Lark"), True)
+
+
+def test_a_single_row_of_numbers_has_no_label() -> None:
+    table = grid("Notebooks | Papers | Others | Total", "=12 | 7 | 3 | 22")
+    assert sure(table) == []
+    horizons = grid("Horizon | MAE | RMSE", "=96 | 0.25 | 0.41", "192 | 0.27 | 0.44")
+    assert len(sure(horizons)) == 4
+
+
+@pytest.mark.parametrize("chosen", [("25", "0.65", "0.10"), ("0.5", "0.65", "0.1", "0.9")])
+def test_a_number_that_labels_two_rows_is_one_setting_of_several(chosen: tuple[str, ...]) -> None:
+    """Each row changes one setting: then the first setting alone names no row."""
+    rows = []
+    for n, setting in enumerate(chosen):
+        changed = [*chosen[:n], f"{setting}1", *chosen[n + 1 :]]
+        rows.append(" | ".join([*changed, f"9{n}.5", f"8{n}.5"]))
+    heads = [*(f"Setting {n}" for n in range(len(chosen))), "A", "B"]
+    assert sure(grid(" | ".join(heads), f"={rows[0]}", *rows[1:])) == []

@@ -52,6 +52,37 @@ def test_the_own_row() -> None:
     assert proposed_names("On the cost of attention", "We study LLMs and GSM8K.") == []
 
 
+@pytest.mark.parametrize("also", ["further", "also", "additionally", "thus"])
+@pytest.mark.parametrize("verb", ["introduce", "propose", "present"])
+def test_a_second_method_is_the_paper_s_own_too(also: str, verb: str) -> None:
+    abstract = f"We {verb} HeronNet, a kernel. We {also} {verb} LarkNet, which is fast."
+    assert proposed_names("On birds", abstract) == ["HeronNet", "LarkNet"]
+
+
+@pytest.mark.parametrize(
+    "what", ["alignment framework", "new and fast method", "algorithm", "model of birds"]
+)
+def test_a_method_beside_a_benchmark_is_the_paper_s_own(what: str) -> None:
+    article = "an" if what[0] == "a" else "a"
+    abstract = f"We introduce NestQA, a benchmark of nests, and NestRL, {article} {what} for them."
+    assert proposed_names("On birds", abstract) == ["NestRL"]
+
+
+@pytest.mark.parametrize("name", ["A2M", "P2B", "S4M", "X2K"])
+def test_a_name_with_a_digit_between_letters_is_no_size(name: str) -> None:
+    assert proposed_names(f"{name}: hijacking nests", "It is fast.") == [name]
+    for size in ("Nest-7B", "Heron10K"):
+        assert proposed_names(f"{size}: many nests", "It is large.") == []
+
+
+@pytest.mark.parametrize("field", ["EEG", "MRI", "OCR", "VQA"])
+def test_what_is_measured_is_no_method(field: str) -> None:
+    assert (
+        proposed_names(f"What birds show in their {field} at night", f"{field} consistently fails.")
+        == []
+    )
+
+
 def test_a_metric_with_a_blank_before_its_cut_off() -> None:
     assert metric("Recall @1") == metric("R@1")
 

@@ -91,14 +91,49 @@ def test_only_the_first_sentence_of_a_caption_says_what_a_table_is(words: str) -
 
 
 @pytest.mark.parametrize("columns", [2, 3, 5])
-def test_of_two_comparisons_the_larger_is_the_main_table(columns: int) -> None:
-    head = ("Method", *(f"Task {n}" for n in range(columns + 1)))
-    rows = [(name, *(f"4{n}.1" for n in range(columns + 1))) for name in (*RIVALS, "Heron")]
+@pytest.mark.parametrize("less", range(1, 5))
+def test_the_first_comparison_is_the_main_table_unless_another_is_twice_as_large(
+    columns: int, less: int
+) -> None:
+    head = ("Method", *(f"Task {n}" for n in range(columns)))
+    rows = [(name, *(f"4{n}.1" for n in range(columns))) for name in (*RIVALS, "Heron")]
+    left = max(2, columns + 1 - less)
     wide = page("Table 1: Accuracy of all methods.", head, *rows)
-    narrow = page("Table 2: Accuracy of all methods.", head[:-1], *(row[:-1] for row in rows))
+    narrow = page("Table 2: Accuracy of all methods.", head[:left], *(row[:left] for row in rows))
+    is_small = 2 * (left - 1) < columns
     for pages in ([wide, narrow], [narrow, wide]):
         tables = shown(*pages)
-        assert main_of(tables) is tables[pages.index(wide)]
+        assert main_of(tables) is tables[pages.index(wide) if is_small else 0]
+
+
+def test_half_of_the_columns_may_be_settings() -> None:
+    (table,) = shown(page("Comparison.", ("Model", "Acc.", "Epochs"), ("Wren", "66.2", "3"),
+                          ("Tit", "65.8", "3")))  # fmt: skip
+    assert main_of([table]) is table
+
+
+@pytest.mark.parametrize("label", ["Heron", "Heron-7B", "Heron large", "Heron (k=4)", "Full Heron"])
+@pytest.mark.parametrize("part", ["fusion", "heads", "encoder + heads", "layers only"])
+def test_a_part_of_the_method_is_not_the_method(label: str, part: str) -> None:
+    rows = [("Wren", "1.0", "2.0"), (label, "3.0", "4.0"), (f"Heron {part}", "5.0", "6.0")]
+    assert own(shown(page("All.", HEAD, *rows))) == [{label}]
+
+
+@pytest.mark.parametrize("model", ["w/ GPT-5", "– w/ GPT-5", "- with GPT-5", "GPT-5"])
+@pytest.mark.parametrize("other", ["w/o Judge", "– w/o Judge", "+ Judge"])
+def test_rows_under_the_name_of_the_method_are_its_own(model: str, other: str) -> None:
+    rows = [
+        ("Wren", "", ""), (model, "1.0", "2.0"), ("Heron", "", ""), (model, "3.0", "4.0"),
+        (other, "5.0", "6.0"),
+    ]  # fmt: skip
+    (table,) = shown(page("All.", HEAD, *rows))
+    assert {v.cell.text for v in table.table.values if table.is_own(v)} == {"3.0", "4.0"}
+
+
+def test_ours_is_own_whatever_it_is_added_to() -> None:
+    rows = [("Baseline (w/o style)", "1.0", "2.0"), ("+ KMeans", "3.0", "4.0"),
+            ("+ DBSCAN (Ours)", "5.0", "6.0")]  # fmt: skip
+    assert own(shown(page("All.", HEAD, *rows))) == [{"+ DBSCAN (Ours)"}]
 
 
 def own(tables: list[ShownTable]) -> list[set[str]]:

@@ -24,28 +24,35 @@ _RERUN = re.compile(
     r"\b(?:our )?(?:re-?(?:implement\w*|produc\w*|run|trained|eval\w*)|impl\w*\.?|baselines?)\b",
     re.IGNORECASE,
 )
+_ALSO = r"(?:(?:further|also|additionally|therefore|thus|hence) )?"
 _VERBS = "propose|introduce|present|develop|design|call|name|describe"
 _PROPOSED = re.compile(
-    rf"\b(?:we|this (?:paper|work)) (?:{_VERBS})s?\b[^.;]{{0,160}}", re.IGNORECASE
+    rf"\b(?:we|this (?:paper|work)) {_ALSO}(?:{_VERBS})s?\b[^.;]{{0,260}}", re.IGNORECASE
 )
 _NAME = re.compile(
     r"\b(?:[A-Z][A-Za-z]*[A-Z0-9][\w+\-]*|[A-Z]{2,}[\w+\-]*|[A-Z][a-z]+(?:-[A-Z]\w*)+)"
 )
 # "We introduce Heron, a …": what stands between verb and comma is a name whatever its letters.
 _INTRODUCED = re.compile(
-    rf"\b[Ww]e (?:{_VERBS}) (?:the )?(?P<name>[A-Z][\w.+-]*(?: [\d.]+\w?)?)"
+    rf"\b[Ww]e {_ALSO}(?:{_VERBS}) (?:the )?(?P<name>[A-Z][\w.+-]*(?: [\d.]+\w?)?)"
     r"(?=,| \(|:| —| –| \bas\b| which\b| that\b)"
+)
+# "… and Heron, an alignment framework that …"
+_APPOSED = re.compile(
+    rf"(?P<name>{_NAME.pattern}) ?, an? (?:[\w-]+ ){{0,4}}?"
+    r"(?:framework|method|approach|algorithm|model|architecture|system|network|strategy)\b"
 )
 _CALLED = re.compile(
     r"\b(?:called|named|dubbed|termed|coined|namely)\s+[\"“']?(?P<name>[A-Z][\w+-]*[A-Z0-9]\w*|[A-Z]{2,})"
 )
 _ABLATED = re.compile(
-    r"\bw/o\b|\bwithout\b|(?:^|\s)[-−–—]\s?(?=\w)|\bno[- ]|-no[a-z]"
+    r"\bw/o\b|\bwithout\b|(?:^|\s)[-−–—]\s?(?!w/(?!o)|with\b)(?=\w)|\bno[- ]|-no[a-z]"
     r"|\b(?:minus|ablat\w+|removed?|replac\w+|only)\b"
 )
 # Proposals of a paper that are not methods and have no row among them.
 _NO_METHOD = re.compile(
-    r"\w*(?:[Bb]ench(?:mark)?|[Dd]ata ?[Ss]et|[Cc]orpus|Arena|Eval)(?:-\w+)?|\w+-?\d+[KMB]"
+    r"\w*(?:[Bb]ench(?:mark)?|[Dd]ata ?[Ss]et|[Cc]orpus|Arena|Eval)(?:-\w+)?"
+    r"|\w*(?:-|[a-z]{2})\d+[KMB]"
 )
 _DATA = r"(?:benchmarks?|data ?sets?|corpus|corpora|test ?bed|suite|taxonomy|survey|leaderboard)\b"
 _DATA_NOUN = re.compile(rf"^(?:an? |the )?(?:[\w–-]+ ){{0,6}}{_DATA}", re.IGNORECASE)
@@ -60,6 +67,7 @@ _ACHIEVES = (
 )
 _COMMON = {"LLM", "LLMs", "VLM", "VLMs", "MLLM", "MLLMs", "RL", "AI", "NLP", "GPU", "CPU", "API"}
 _COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "3D", "2D", "QA"}
+_COMMON |= {"EEG", "ECG", "MRI", "fMRI", "CT", "OCR", "ASR", "NLI", "SQL", "VQA", "MCP"}
 
 
 def proposed_names(title: str, abstract: str) -> list[str]:
@@ -79,6 +87,7 @@ def proposed_names(title: str, abstract: str) -> list[str]:
         names.append(match["name"])
     for sentence in _PROPOSED.findall(abstract):
         names += [name for name in _NAME.findall(sentence) if name not in _COMMON][:1]
+        names += [match["name"] for match in _APPOSED.finditer(sentence)]
     names += [match["name"] for match in _CALLED.finditer(abstract)]
     names += [
         name
@@ -133,20 +142,32 @@ def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
 
     "w/o X" is its ablation and "our X baseline" another's method; "+ X" and "A + X" are its own.
     """
+    *outer, last = label or ("",)
+    is_other = bool(_ABLATED.search(last) or _RERUN.search(last))
+    if _OURS.search(last) and not is_other:
+        return True
     text = " ".join(label)
-    if _ABLATED.search(text) or _RERUN.search(text):
+    if is_other or _ABLATED.search(text) or _RERUN.search(text):
         return False
-    last = label[-1] if label else ""
     if _OURS.search(text) or last in {"Proposed", "This work", "This paper"}:
         return True
+    if any(re.fullmatch(re.escape(name), group, re.I) for name in names for group in outer):
+        return not last.startswith(("+", "＋"))
     return any(
         re.match(
-            rf"(?:[\w.-]+/|our |full |complete |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}(?!\w)",
+            rf"(?:[\w.-]+/|our |full |complete |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}"
+            rf"(?!\w|{_PART})",
             last,
             re.I,
         )
         for name in names
     )
+
+
+# Words behind a name that make it a part of the method: "Heron fusion layer".
+_PART = (
+    r"(?-i: (?!with|using|on|at|in|for|large|small|base|full|final|model|method|framework)[a-z]{3})"
+)
 
 
 def is_own_head(head_path: Sequence[str], names: Sequence[str]) -> bool:

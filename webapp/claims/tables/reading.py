@@ -5,10 +5,12 @@ words, and is given a metric or a data set only where one of them names it (`nam
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
+from itertools import islice
 
 from .grid import Cell, Grid
 
@@ -28,8 +30,9 @@ _NUMERIC = re.compile(r"\d")
 _WORDS = re.compile(r"[^\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡$]")
 _DASHES = {"-", "–", "—", "--"}
 _NOTHING = {"", "-", "–", "—", "n/a", "na", "none", "oom", "✓", "✗", "×", "/"}
-# A row that adds to the method above it.
+# A row that adds to the method above it, and one that leaves something out.
 _ADDED = re.compile(r"(?:[+＋↳∟└⊕]|&|w/o?(?!\w)|with(?:out)?\b|[-−–]\s)\s*\S")
+_TAKEN = re.compile(r"w/?o(?!\w)|without\b|[-−–]\s*(?!w/?(?!o))\S")
 MAX_HEAD_ROWS = 6
 MAX_STUB_COLUMNS = 5
 
@@ -79,17 +82,53 @@ class _Label:
 
     texts: tuple[str, ...]
     is_sure: bool
+    height: int  # rows that it stands beside
 
     @property
-    def base(self) -> str:
-        """The method that the rows below may add to, or ""."""
-        text = self.texts[0] if len(self.texts) == 1 else ""
-        return "" if _ADDED.match(text) else text
+    def is_numeric(self) -> bool:
+        """True if it consists of numbers."""
+        return all(value_of(text) for text in self.texts)
 
-    def added_to(self, base: str) -> "_Label":
-        """The label with the method above it where it only says what is added to that."""
-        is_added = base and len(self.texts) == 1 and _ADDED.match(self.texts[0])
-        return replace(self, texts=(base, *self.texts)) if is_added else self
+
+@dataclass
+class _Base:
+    """The method above rows such as "+ X" and "w/o X"."""
+
+    text: str = ""
+    is_extended: bool = False  # by a row "+ X": then it is open what a row "w/o Y" leaves out
+
+    def of(self, label: _Label) -> _Label:
+        """Return a row's label, with the method above where it only says what is added to that."""
+        if len(label.texts) != 1 or not _ADDED.match(label.texts[0]):
+            self.text, self.is_extended = label.texts[0] if len(label.texts) == 1 else "", False
+            return label
+        is_taken = bool(_TAKEN.match(label.texts[0]))
+        is_open = is_taken and self.is_extended
+        self.is_extended = self.is_extended or not is_taken
+        if not self.text or is_open:
+            return label
+        return replace(label, texts=(self.text, *label.texts))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the body between the columns of one table, with its label and heads."""
+
+    index: int
+    columns: range
+    block: tuple[str, ...]
+    label: _Label
+    head: list[tuple[str, ...]]
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """The rows and columns under the same heads, in which a label names one row."""
+        return id(self.head), self.columns.start
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What no other row should have: its part and its label."""
+        return (*self.part, self.label.texts)
 
 
 @dataclass(frozen=True)
@@ -140,7 +179,12 @@ class Table:
 
     def is_block(self, row: int) -> bool:
         """True if the row holds a single label, which names the block of rows below it."""
-        return bool(self._block_name(row))
+        return bool(self._blocks[row])
+
+    @cached_property
+    def _blocks(self) -> list[str]:
+        """The labels of rows that name a block, "" for the others."""
+        return [self._block_name(row) for row in range(len(self.grid.rows))]
 
     def _block_name(self, row: int) -> str:
         """Return a block's label, or ""; a dash before it is skipped, one after it is a value."""
@@ -151,8 +195,17 @@ class Table:
             return ""
         leads = not any(cell and cell.text for cell in self.grid.rows[row][1 : cells[0].column])
         is_unfinished = cells[0].column == 1 and cells[0].text in self._second_labels
+        is_unfinished = is_unfinished or bool(_ADDED.match(cells[0].text))
         is_first = cells[0].column <= 1 and leads and not is_unfinished
         return cells[0].text if cells[0].columns > 1 or is_first else ""
+
+    def _is_sure_block(self, row: int) -> bool:
+        """True if a block's label is set apart: else the row may be one without its values."""
+        cell = self.grid.distinct(row)[-1]
+        is_first = row == self.head_rows or self.is_block(row - 1) or self._is_ruled(row)
+        below = self.grid.distinct(row + 1)[:1] if row + 1 < len(self.grid.rows) else []
+        is_listed = bool(below and _ADDED.match(below[0].text))
+        return cell.columns > 1 or cell.is_bold or is_first or is_listed
 
     @cached_property
     def _second_labels(self) -> set[str]:
@@ -264,17 +317,24 @@ class Table:
 
         A column that is constant over the rows of one label holds values, not labels.
         """
-        return self._is_whole(column) and len(self._labels(start, column)) < len(
-            self._labels(start, column + 1)
-        )
+        return self._is_whole(column) and self._separates(range(start, column), column)
 
-    def _labels(self, start: int, end: int) -> set[tuple[int | str, ...]]:
-        """Return the rows' distinct labels in columns `start` to `end`, each with its block."""
+    def _separates(self, columns: range, column: int) -> bool:
+        """True if a column tells apart rows that have the same texts in some other columns."""
+        return len(self._labels(*columns)) < len(self._labels(*columns, column))
+
+    def _label_columns(self, stub: range, end: int) -> list[int]:
+        """Return the columns of row labels, and one of words behind numbers if labels repeat."""
+        behind = (c for c in range(stub.stop, end - 1) if self._is_wordy(c))
+        return [*stub, *(c for c in islice(behind, 1) if self._separates(stub, c))]
+
+    def _labels(self, *columns: int) -> set[tuple[int | str, ...]]:
+        """Return the rows' distinct texts in some columns, each with its block."""
         labels: set[tuple[int | str, ...]] = set()
         block = 0
         for row in range(self.head_rows, len(self.grid.rows)):
             block += self.is_block(row)
-            cells = self.grid.rows[row][start:end]
+            cells = [self.grid.rows[row][column] for column in columns]
             labels.add((block, *(cell.text if cell else "" for cell in cells)))
         return labels
 
@@ -293,17 +353,36 @@ class Table:
 
     @cached_property
     def values(self) -> list[Value]:
-        """Every single number of the body in reading order; a spanning cell counts once."""
-        return list(self._values())
+        """Every single number of the body in reading order; a spanning cell counts once.
 
-    def _values(self) -> Iterator[Value]:
+        A label or head that stands for several rows or columns is not certain to be a value's own.
+        """
+        rows = list(self._rows())
+        counts = Counter(row.key for row in rows)
+        # Numbers that label two rows are one setting of several, and the others look like values.
+        unclear = {row.part for row in rows if counts[row.key] > 1 and row.label.is_numeric}
+        values = list[Value]()
+        for row in rows:
+            is_unclear = row.label.is_numeric and row.part in unclear
+            values += self._values_of(row, is_single=counts[row.key] == 1 and not is_unclear)
+        places = Counter((value.row_label, value.head_path) for value in values)
+        return [
+            value
+            if places[value.row_label, value.head_path] == 1
+            else replace(value, is_sure=False)
+            for value in values
+        ]
+
+    def _rows(self) -> Iterator["_Row"]:
+        """Yield the rows of the body with their labels, one for each table side by side."""
         block: tuple[str, ...] = ()
-        bases: dict[int, str] = {}  # what rows of "+ X" add to, for each table side by side
+        bases: dict[int, _Base] = {}  # of each table side by side
         has_block = True  # no rule has ended the block since its name
         head = [self.head_path(column) for column in range(self.grid.width)]
+        is_only = len(self.grid.rows) == self.head_rows + 1
         for row in range(self.head_rows, len(self.grid.rows)):
             if self.is_block(row):
-                block, bases, has_block = (self._block_name(row),), {}, True
+                block, bases, has_block = (self._blocks[row],), {}, self._is_sure_block(row)
                 continue
             if self._is_second_head(row):
                 head = [
@@ -315,30 +394,26 @@ class Table:
             if row in self._beside_blocks:
                 block = ()
             ends = block and self._is_ruled(row) and not self.is_block(row - 1)
-            has_block = has_block and not ends if block else True
+            has_block = (has_block and not ends) if block else True
             for columns, label in self._labelled(row):
-                whole = label if block else label.added_to(bases.get(columns.start, ""))
-                if whole is label:
-                    bases[columns.start] = label.base
-                whole = replace(whole, is_sure=whole.is_sure and has_block)
-                yield from self._values_between(row, columns, block, whole, head)
+                bases.setdefault(columns.start, _Base())
+                whole = label if block else bases[columns.start].of(label)
+                is_named = bool(whole.texts) and not (is_only and whole.is_numeric)
+                is_sure = whole.is_sure and has_block and is_named
+                whole = replace(whole, texts=block + whole.texts, is_sure=is_sure)
+                yield _Row(row, columns, block, whole, head)
 
-    def _values_between(
-        self,
-        row: int,
-        columns: range,
-        block: tuple[str, ...],
-        label: "_Label",
-        head: list[tuple[str, ...]],
-    ) -> Iterator[Value]:
-        for column in columns:
-            cell = self.grid.rows[row][column]
-            if cell is None or (cell.row, cell.column) != (row, column):
+    def _values_of(self, row: "_Row", *, is_single: bool) -> Iterator[Value]:
+        for column in row.columns:
+            cell = self.grid.rows[row.index][column]
+            if cell is None or (cell.row, cell.column) != (row.index, column):
                 continue
             read = value_of(cell.text)
             if read is not None:
-                is_sure = label.is_sure and bool(head[column]) and bool(label.texts)
-                yield Value(cell, *read, block + label.texts, head[column], block, is_sure)
+                is_of_row = row.label.is_sure and cell.rows <= row.label.height
+                is_sure = is_single and is_of_row and bool(row.head[column])
+                texts = row.label.texts
+                yield Value(cell, *read, texts, row.head[column], row.block, is_sure)
 
     def _is_second_head(self, row: int) -> bool:
         """True if a row in the body is another head: no numbers, and a rule or repeated heads."""
@@ -359,17 +434,28 @@ class Table:
                 path.append(cell.text)
         return tuple(text for i, text in enumerate(path) if i == 0 or text != path[i - 1])
 
+    @cached_property
+    def _sides(self) -> list[tuple[range, int, list[int]]]:
+        """Return the stub, the end and the columns of row labels of each table side by side."""
+        ends = [stub.start for stub in self.stubs[1:]] + [self.grid.width]
+        return [
+            (stub, end, self._label_columns(stub, end))
+            for stub, end in zip(self.stubs, ends, strict=True)
+        ]
+
     def _labelled(self, row: int) -> Iterator[tuple[range, "_Label"]]:
         """Yield a row's ranges of value columns, each with the row's label in its part."""
-        ends = [stub.start for stub in self.stubs[1:]] + [self.grid.width]
-        for stub, end in zip(self.stubs, ends, strict=True):
-            cells = [*self.grid.rows[row][stub.start : stub.stop]]
-            is_sure = True
-            if len(stub) > 1 and cells[1] and cells[1].text:
-                cells[0], is_sure = self._group_of(row, stub.start)
+        for stub, end, columns in self._sides:
+            cells = [self.grid.rows[row][column] for column in columns]
+            named = [cell for cell in cells if cell and cell.text.lower() not in _NOTHING]
+            is_sure = bool(named) and named[-1].row == row  # else it names the rows above as well
+            if len(cells) > 1 and cells[1] and cells[1].text:
+                cells[0], is_of_group = self._group_of(row, stub.start)
+                is_sure = is_sure and is_of_group
             texts = [cell.text for cell in cells if cell and cell.text.lower() not in _NOTHING]
             label = tuple(text for i, text in enumerate(texts) if i == 0 or text != texts[i - 1])
-            yield range(stub.stop, end), _Label(label, is_sure)
+            height = named[-1].rows if named else 0
+            yield range(stub.stop, end), _Label(label, is_sure, height)
 
     def _group_of(self, row: int, column: int) -> tuple[Cell | None, bool]:
         """Return the label of a row's group, and whether it is certain.
@@ -426,7 +512,7 @@ class Table:
         for row in range(self.head_rows, len(self.grid.rows)):
             cells = self.grid.rows[row]
             if self.is_block(row):
-                lines.append(_row([self._block_name(row)]))
+                lines.append(_row([self._blocks[row]]))
             else:
                 lines.append(_row([cell.text if cell is not None else "" for cell in cells]))
         return "\n".join(lines)

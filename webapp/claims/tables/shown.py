@@ -21,7 +21,7 @@ MAX_ROWS = 60  # shown of one table
 OUTLIER = 10  # times the middle of a column: another unit, or a misread number
 _NO_RESULT = re.compile(
     r"hyper-?parameter|statistics|notation|configuration|composition|data ?sets? (?:used|overview)|"
-    r"prompt|training (?:details|settings|data)|symbols|taxonomy|abbreviation|distribution of|"
+    r"training (?:details|settings|data)|symbols|taxonomy|abbreviation|distribution of|"
     r"number of (?:samples|examples|images|documents|questions)|overview of|summary of the data",
     re.IGNORECASE,
 )
@@ -244,7 +244,7 @@ class ShownTable:
         """True if the table reports results: enough values, few settings, nothing against it."""
         values = self.table.values
         given = sum(is_attribute(value.head_path) for value in values)
-        return len(values) >= 4 and not self._says(_NO_RESULT) and given * 2 < len(values)
+        return len(values) >= 4 and not self._says(_NO_RESULT) and given * 2 <= len(values)
 
     @property
     def is_variation(self) -> bool:
@@ -275,8 +275,8 @@ class ShownTable:
         return {value.row_label[len(value.block) :] for value in self.table.values}
 
     @property
-    def weight(self) -> tuple[bool, bool, bool, bool, bool, int, int]:
-        """Rank as the main table: highest for the largest comparison with the own method."""
+    def rank(self) -> tuple[bool, bool, bool, bool, bool]:
+        """Rank as the main table: highest for a comparison with the paper's own method."""
         is_appendix = bool(re.match(r"A\d", self.stored.anchor))
         return (
             self.is_result and not self.is_variation,
@@ -284,8 +284,6 @@ class ShownTable:
             not is_appendix,
             self._says(_MAIN),
             self._marks_best,
-            len(self.table.values),
-            -self.stored.position,
         )
 
 
@@ -372,6 +370,13 @@ def own_names(title: str, abstract: str, tables: Sequence[Table]) -> list[str]:
 
 
 def main_of(tables: Sequence[ShownTable]) -> ShownTable | None:
-    """Return the table of the main results, or None if no table reports results."""
+    """Return the table of the main results, or None if no table reports results.
+
+    It is the first of the highest rank that has at least half as many values as the largest.
+    """
     results = [table for table in tables if table.is_result]
-    return max(results, key=lambda table: table.weight, default=None)
+    best = max((table.rank for table in results), default=None)
+    results = [table for table in results if table.rank == best]
+    sizes = [len(table.table.values) for table in results]
+    large = (table for table, n in zip(results, sizes, strict=True) if 2 * n >= max(sizes))
+    return min(large, key=lambda table: table.stored.position, default=None)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 TAIL = 40  # characters of a line that tell what stands raised or lowered behind them
 _NUMBER = re.compile(r"(?:^|[\s(\[{/|,;:±~≈<>=×·x$€£])[-+−]?(?:\d[\d,]*)?\.?\d+\s?%?$")
-_POWER_OF = re.compile(r"(?:^|[\s×·x*(])(?:10|\d)$")
+_POWER_OF = re.compile(r"(?:^|[\s×·x*(])(?:10|\d)$|/10$")
 _EXPONENT = re.compile(r"[-+−]?\d{1,3}")
 _JOINED = re.compile(r"[±%°×].*|st|nd|rd|th", re.DOTALL)
 _CHANGE = re.compile(r"\(?\s*[-+−–↑↓▲▼△▽]\s*[\d.].*", re.DOTALL)
