@@ -156,7 +156,8 @@ def test_a_token_without_the_scope_reads_no_library(reader: User) -> None:
 
 
 @pytest.mark.parametrize(
-    "q", ["https://arxiv.org/abs/2603.1", "std::vector", "arXiv:2603.00001", "WhAI:Probing minds"]
+    "q",
+    ["see https://arxiv.org/abs/2603.1", "std::vector", "arXiv:2603.00001", "WhAI:Probing minds"],
 )
 def test_a_colon_in_an_address_or_a_name_is_no_field(client: Client, reader: User, q: str) -> None:
     assert told(client, "/search", q=q) == ""

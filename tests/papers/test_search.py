@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from tests.factories import make_paper
+from tests.factories import make_paper, make_reader
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.test_store import entry
 from webapp.learning import postings
@@ -87,7 +87,13 @@ def found(query: str, category: str | None = None, since: date | None = None) ->
         ("attention date:2026-03-03", [1, 2]),
         ("attention year:never", [1, 2]),
         ("cs.CL", [1]),
-        ("hep-th", []),  # words, as long as no category is meant beyond doubt
+        ("hep-th", [3]),
+        ("HEP-TH", [3]),
+        ("cs.cl, attention", [1]),
+        ("https://arxiv.org/list/hep-th/recent", [3]),
+        ("arxiv.org/list/cs.CL/new?show=50", [1]),
+        ("https://www.example.org/attention", []),
+        ("https://arxiv.org/abs/2603.99991v2", []),
         ("2603.00003", [3]),
         ("arXiv:2603.00003v2", [3]),
         ("https://arxiv.org/abs/2603.00003", [3]),
@@ -99,6 +105,27 @@ def found(query: str, category: str | None = None, since: date | None = None) ->
 )
 def test_what_a_query_finds(papers: None, query: str, numbers: list[int]) -> None:
     assert found(query) == numbers
+
+
+@pytest.mark.parametrize("query", ["2603.99990", "arXiv:2603.99990v2", "arxiv.org/pdf/2603.99990"])
+def test_a_paper_that_is_not_here_can_be_fetched(papers: None, client: Client, query: str) -> None:
+    make_paper(9, title="A paper about 2603 and 99990", abstract="arXiv, abs, pdf")
+    page = client.get("/search", {"q": query}).content.decode()
+    assert "2603.99990 is not on this site" in page
+    assert 'href="https://arxiv.org/abs/2603.99990"' in page
+    assert 'action="/library/import/"' not in page
+    client.force_login(make_reader())
+    page = client.get("/search", {"q": query}).content.decode()
+    hidden = re.search(r'action="/library/import/".*?name="text" value="([^"]*)"', page, re.DOTALL)
+    assert hidden
+    assert hidden[1] == "2603.99990"
+
+
+def test_an_address_without_a_paper_finds_nothing_and_says_so(papers: None, client: Client) -> None:
+    for address in ("https://www.example.org/attention", "www.boats.org/a?q=boats"):
+        page = client.get("/search", {"q": address}).content.decode()
+        assert "This address names no arXiv paper." in page
+        assert 'class="paper' not in page
 
 
 def test_category_and_day_narrow_it(papers: None) -> None:

@@ -17,10 +17,11 @@ from typing import Literal
 
 from django.contrib.auth.models import User
 from django.db.models import Max
+from django.utils.translation import gettext
 
 from webapp.core.hooks import Hook, NamedHooks
 from webapp.papers.days import eastern_date, now
-from webapp.papers.identifiers import parse_identifier
+from webapp.papers.identifiers import category_in, identifiers_in, parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
 from webapp.papers.search.authors import papers_by
@@ -55,6 +56,11 @@ QUESTION = 4  # words of a query that is also asked by meaning
 MEANT = 100  # papers that are nearest in meaning
 RRF = 60  # of reciprocal rank fusion: what a first place is worth beside a second
 _LIKE = re.compile(r"\s*(?:papers?\s+)?(?:like|similar\s+to)\s*:?\s+(\S+)\s*", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_LISTING = re.compile(
+    r"(?:https?://)?(?:\w+\.)?arxiv\.org/(?:list|archive|rss|atom)/([\w.-]+)(?:[/?]\S*)?",
+    re.IGNORECASE,
+)  # of a category, on arXiv
 _YEAR = re.compile(r"(?<!\S)(?:19|20)\d\d(?!\S)")
 # Fields that other apps define, by name: each maps a value, for a reader or None, to the keys of
 # its papers, or raises QueryError.
@@ -79,7 +85,8 @@ class SearchResults:
 
     `some` papers follow that have only some of the words; they begin at place `some_from` of this
     page, if they do. `by_meaning`: papers nearest in meaning are among them. `like`: they are like
-    this paper. `corrected`: the query that was asked instead of a misspelled one. `more`: there are
+    this paper. `absent`: the identifier that was asked for, of a paper that is not here.
+    `corrected`: the query that was asked instead of a misspelled one. `more`: there are
     more matches than `count`. `dropped`: words left out because no paper contains them.
     `loosened`: phrases were matched as separate words. `suggestion`: the query with the dropped
     words corrected, or without what "but not" names. `query` is None for an empty query, and for
@@ -97,6 +104,7 @@ class SearchResults:
     loosened: bool = False
     by_meaning: bool = False
     like: Paper | None = None
+    absent: str = ""
     corrected: str = ""
     suggestion: str = ""
     query: Query | None = None
@@ -137,10 +145,10 @@ def search(
     rarest and most of them first.
     """
     page = max(1, min(page, MAX_PAGES))
-    if paper := _by_identifier(text):
-        return SearchResults([paper] if page == 1 else [], page, count=1)
-    if (like := _LIKE.fullmatch(text)) and (paper := _by_identifier(like[1])):
-        return _like(paper, page, order)
+    if listing := _LISTING.fullmatch(text.strip()):
+        text = category_in(listing[1]) or text
+    if answer := _by_name(text, page, order):
+        return answer
     if relax and _YEAR.fullmatch(text.strip()):
         text = f"year:{text.strip()}"
     options = Asked(category, since, page, order, reader)
@@ -235,6 +243,19 @@ def _matches(query: Query, page: int, order: Order) -> list[int]:
         query = replace(query, terms=telling)
     look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
     return index.matches(query, look)
+
+
+def _by_name(text: str, page: int, order: Order) -> SearchResults | None:
+    """Return the answer to an identifier, to an address, or to "papers like" a paper."""
+    if paper := _by_identifier(text):
+        return SearchResults([paper] if page == 1 else [], page, count=1)
+    if named := identifiers_in(text, strict=True):
+        return SearchResults([], page, absent=named[0])
+    if _ADDRESS.fullmatch(text.strip()):
+        return SearchResults([], page, problem=gettext("This address names no arXiv paper."))
+    if (like := _LIKE.fullmatch(text)) and (paper := _by_identifier(like[1])):
+        return _like(paper, page, order)
+    return None
 
 
 def _like(paper: Paper, page: int, order: Order) -> SearchResults:

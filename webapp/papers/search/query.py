@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from django.utils.translation import gettext, gettext_noop
 
 from webapp.papers import folding
+from webapp.papers.identifiers import category_in
 from webapp.papers.names import parse_name, without_apostrophes
 from webapp.papers.search.words import IDLE, other_spelling
 
@@ -34,7 +35,6 @@ FIELDS = {
 TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,16}):)?(?P<text>"[^"]*"|[^\s"]+)')
 _BUT_NOT = re.compile(r',?\s+(?:but not|except(?: for)?|excluding)\s+([^"]+)$', re.IGNORECASE)
 _ONE_OF = re.compile(r",|\b(?:and|or|nor)\b", re.IGNORECASE)
-_CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
 _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 UNSPACED = re.compile(f"[{folding.UNSPACED}]")
@@ -255,8 +255,8 @@ def category_word(category: str) -> str:
 
 def _term(text: str, column: str) -> QueryTerm | None:
     text = text.removeprefix("-")
-    if column == "categories" or (not column and _CATEGORY.fullmatch(text)):
-        return QueryTerm((category_word(text.strip('"')),), "categories")
+    if column == "categories" or (not column and category_in(text.strip(",;"))):
+        return QueryTerm((category_word(text.strip('",;')),), "categories")
     name = ""
     if column == "authors":
         name = parse_name(text.strip('"')).in_order
