@@ -77,8 +77,9 @@ def check_tokens(x: Tensor, config: Any) -> None:
     Raises:
         InputError: for an empty batch, ids outside the vocabulary, or too many positions.
     """
-    if x.ndim != 2 or x.numel() == 0:
-        raise InputError(f"tokens have shape {tuple(x.shape)}; a non-empty (batch, time) is needed")
+    if x.ndim != 2 or x.numel() == 0 or x.is_floating_point():
+        given = f"{tuple(x.shape)} {x.dtype}"
+        raise InputError(f"tokens are {given}; non-empty integers (batch, time) are needed")
     most, last = config.max_position_embeddings, config.vocab_size - 1
     if x.shape[1] > most:
         raise InputError(f"{x.shape[1]} tokens, but the base has {most} positions")

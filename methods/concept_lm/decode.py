@@ -204,7 +204,13 @@ def generate(
 
     Equation: $x_{t + 1} \sim \mathrm{softmax}(\mathrm{logits}(x_{\le t}) / \tau), \quad
     \arg\max_v \mathrm{logits}_v(x_{\le t}) \;\mathrm{at}\; \tau = 0$
+
+    Raises:
+        InputError: for what `prefill` refuses, no tokens to write, a temperature below 0, or more
+            tokens than the base has positions.
     """
+    if n < 1 or not temperature >= 0:
+        raise InputError(f"n is at least 1 and the temperature 0, not {n} and {temperature}")
     logits, state = prefill(model, x, lengths, room=n)
     out = x.new_zeros(len(x), n)
     out[:, 0] = draw(logits, temperature, generator)

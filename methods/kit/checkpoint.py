@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor, nn
@@ -109,6 +110,9 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
 def read_state(path: Path) -> dict[str, Any]:
     """Read a file that `save_state` wrote; raises :class:`CheckpointError`."""
     try:
+        with ZipFile(path) as archive:  # torch.load does not compare the checksums that it wrote
+            if damaged := archive.testzip():
+                raise ValueError(f"{damaged} is damaged")
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises whatever its unpickler meets
         raise CheckpointError(f"{path.name} is not a checkpoint: {error}") from error

@@ -130,7 +130,11 @@ def recall(S: Tensor, owners: Tensor | None = None) -> Recall:
         if n != m:
             raise InputError(f"{n} captions for {m} images: say by `owners` whose each caption is")
         owners = torch.arange(n, device=S.device)
-    if owners.shape != (n,) or sorted(set(owners.tolist())) != list(range(m)):
+    if (
+        owners.shape != (n,)
+        or owners.is_floating_point()
+        or sorted(set(owners.tolist())) != list(range(m))
+    ):
         raise InputError(f"owners give each of {n} captions one of {m} images, each image some")
     true = S.gather(1, owners[:, None])  # (n, 1)
     pair = owners[:, None] == torch.arange(m, device=S.device)  # (n, m)

@@ -13,6 +13,11 @@ from .llava import FAMILIES, check_kind
 from .selectors import REGISTRY
 from .stream import Prompt, tokens_of
 
+# What `generate` takes that would change the prompt or its cache, and is not read here.
+UNREAD = (
+    "assistant_model", "inputs_embeds", "negative_prompt_attention_mask", "negative_prompt_ids",
+    "past_key_values", "position_ids",
+)  # fmt: skip
 FIRST_INSIDE = 2  # the layer of choices that need attention, as FastV has it
 
 
@@ -39,6 +44,8 @@ def prune(model: Any, selector: str = "fastv", *, keep: int, layer: int | None =
     check_kind(model.config)
     if selector not in REGISTRY:
         raise InputError(f"no selector {selector!r}; there are {', '.join(REGISTRY)}")
+    if type(keep) is not int or keep < 1:
+        raise InputError(f"keep must be a whole number of visual tokens, at least 1, not {keep!r}")
     chosen = REGISTRY[selector]
     if layer is None:
         layer = BEFORE if chosen.before else FIRST_INSIDE
@@ -60,6 +67,8 @@ def _generate(
     """Generate as the class does, after a pruned prompt: the prompt and what follows, (B, T)."""
     if given.get("streamer") is not None or given.get("return_dict_in_generate"):
         raise InputError("pruned generation returns ids alone: no streamer, no dictionary")
+    if unread := [name for name in UNREAD if given.get(name) is not None]:
+        raise InputError(f"pruned generation begins with a whole prompt: no {', '.join(unread)}")
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     settings = {name: value for name, value in given.items() if name not in tensors}

@@ -85,6 +85,11 @@ def test_bad_tokens():
         model(torch.zeros(1, 5000, dtype=torch.long))
     with pytest.raises(InputError, match="non-empty"):
         model(torch.zeros(1, 0, dtype=torch.long))
+    with pytest.raises(InputError, match="non-empty integers"):
+        model(torch.zeros(1, 4))
+    for n, temperature in ((0, 0.0), (3, -1.0), (3, float("nan"))):
+        with pytest.raises(InputError, match="n is at least 1 and the temperature 0"):
+            generate(model, checks.tokens("cpu"), n, temperature=temperature)
     with pytest.raises(InputError, match=r"prompt lengths must lie in 1\.\.24"):
         prefill(model, checks.tokens("cpu"), torch.tensor([0, 4]))
 

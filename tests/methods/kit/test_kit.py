@@ -196,6 +196,22 @@ def test_checkpoints_that_do_not_fit(tmp_path):
             train(path)
 
 
+def test_a_bit_that_flipped_is_seen(tmp_path):
+    """Every byte of a weight changes the model without making it unreadable or infinite."""
+    path, weight = tmp_path / "weights.pt", torch.arange(1.0, 9.0)
+    save_state(path, {"weights": {"weight": weight}})
+    whole, bytes_of_weight = path.read_bytes(), weight.numpy().tobytes()
+    place = whole.index(bytes_of_weight)
+    for offset in range(0, len(bytes_of_weight), 5):
+        flipped = bytearray(whole)
+        flipped[place + offset] ^= 1
+        path.write_bytes(flipped)
+        with pytest.raises(CheckpointError, match=r"is not a checkpoint: .* is damaged"):
+            read_state(path)
+    path.write_bytes(whole)
+    assert torch.equal(read_state(path)["weights"]["weight"], weight)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

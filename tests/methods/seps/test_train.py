@@ -216,6 +216,8 @@ def test_five_captions_an_image():
         recall(S)
     with pytest.raises(InputError, match="each image some"):
         recall(S, torch.zeros(4, dtype=torch.long))
+    with pytest.raises(InputError, match="one of 2 images"):
+        recall(S, owners.double())
 
 
 def test_folds_search_within_themselves():

@@ -8,7 +8,7 @@ from methods.token_pruning.checks import example, prompt_of
 from methods.token_pruning.choice import BEFORE, Stage
 from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava
-from methods.token_pruning.prune import prune
+from methods.token_pruning.prune import UNREAD, prune
 from methods.token_pruning.selectors import REGISTRY
 from tests.methods.token_pruning.test_families import CONFIGS, asked
 
@@ -85,6 +85,7 @@ def test_other_families_are_pruned_alike(kind):
         ({"streamer": object()}, "no streamer"),
         ({"return_dict_in_generate": True}, "no dictionary"),
         ({"prompt_lookup_num_tokens": 2}, "greedy or samples"),
+        *(({name: torch.zeros(1, 3)}, f"no {name}") for name in UNREAD),
     ],
 )
 def test_what_it_does_not_do_is_refused(options, message):
@@ -102,7 +103,9 @@ def test_what_it_does_not_do_is_refused(options, message):
         ("fastv", 4, 9, "no pruning layer 9"),
         ("tome", 4, 2, "cannot choose inside"),
         ("fastv", 4, BEFORE, "cannot choose before"),
-        ("fastv", 0, None, "a budget of 0"),
+        ("fastv", 0, None, "at least 1, not 0"),
+        ("fastv", 1.5, None, "whole number"),
+        ("fastv", True, None, "whole number"),
     ],
 )
 def test_what_cannot_be_pruned_so_is_refused_at_once(name, keep, layer, message):
