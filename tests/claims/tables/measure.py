@@ -193,7 +193,7 @@ def _text(node: HtmlElement, citations: bool = False) -> str:
     """The text of a cell; a citation counts where it is all of it."""
     css = node.get("class") or ""
     if node.tag == "math":
-        return node.get("alttext") or ""
+        return f" {node.get('alttext') or ''} "
     if ("ltx_cite" in css and not citations) or "ltx_ERROR" in css:
         return ""
     inner = (_text(child, citations) + (child.tail or "") for child in node)

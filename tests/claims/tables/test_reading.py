@@ -301,3 +301,31 @@ def test_a_head_that_spans_a_row_of_values_labels_no_row() -> None:
     )  # fmt: skip
     labels = [label for label, _, _ in told(table)][::4]
     assert labels == ["Wren/Plain", "Wren/Ours", "Wren/Gain", "Tit/Plain"]
+
+
+@pytest.mark.parametrize("alphas", [("0.05", "0.10"), ("0.1", "0.2", "0.3"), ("1e-3", "1e-4")])
+@pytest.mark.parametrize("groups", [2, 3])
+@pytest.mark.parametrize("spanned", [True, False])
+def test_numbers_that_each_label_has_are_settings(
+    alphas: tuple[str, ...], groups: int, spanned: bool
+) -> None:
+    rows = []
+    for group in range(groups):
+        for place, text in enumerate(alphas):
+            name = f"Set {group}{f'{{r{len(alphas)}}}' if spanned else ''} | "
+            first = name if place == 0 or not spanned else ""
+            rows.append(f"{first}{text} | {group}.{place}5 | {group}.{place}7")
+    table = grid("Data | α | FAR | Power", f"={rows[0]}", *rows[1:])
+    assert [v.row_label for v in table.values][::2] == [
+        (f"Set {group}", text) for group in range(groups) for text in alphas
+    ]
+    assert all(value.is_sure for value in table.values)
+
+
+@pytest.mark.parametrize("ranges", [("75 to 191", "150 to 180"), ("72–159", "81–190")])
+def test_a_column_of_numbers_and_ranges_labels_no_row(ranges: tuple[str, ...]) -> None:
+    units = ("4", "3", *ranges)
+    rows = [f"Wren {n} | {unit} | {n}.5" for n, unit in enumerate(units)]
+    table = grid("Job | Units | UCB", f"={rows[0]}", *rows[1:])
+    read = {v.row_label for v in table.values}
+    assert read == {(f"Wren {n}",) for n in range(4)}

@@ -204,3 +204,21 @@ def test_what_the_paper_sets_in_bold_decides_against_a_greater_value() -> None:
 def test_a_difference_is_no_best(label: str) -> None:
     rows = [("Wren", "1.0"), ("Heron", "3.0"), (label, "9.0")]
     assert best(("M", "Acc."), *rows) == {"3.0"}
+
+
+@pytest.mark.parametrize("ours", ["Ours", "ours, k=4", "our run"])
+@pytest.mark.parametrize("theirs", ["Official", "official, k=4", "reported", "Original"])
+def test_what_is_run_again_beside_the_official_result_is_not_own(ours: str, theirs: str) -> None:
+    rows = [(f"Wren ({theirs})", "1.0", "2.0"), (f"Wren ({ours})", "1.1", "2.1")]
+    title = "On nests that fly"
+    assert own(shown(page("All.", HEAD, *rows), title=title)) == [set()]
+    alone = page("All.", HEAD, ("Wren", "1.0", "2.0"), (f"Tit ({ours})", "1.1", "2.1"))
+    assert own(shown(alone, title=title)) == ([set()] if "run" in ours else [{f"Tit ({ours})"}])
+
+
+@pytest.mark.parametrize("says", ["HN is our calibrator", "HN is the proposed method"])
+def test_a_name_that_a_caption_calls_ours_is_own(says: str) -> None:
+    rows = [("Wren", "1.0", "2.0"), ("HN", "3.0", "4.0")]
+    title = "On nests that fly"
+    assert own(shown(page(f"All. {says}.", HEAD, *rows), title=title)) == [{"HN"}]
+    assert own(shown(page("All. HN is fast.", HEAD, *rows), title=title)) == [set()]

@@ -19,6 +19,8 @@ _DIFFERENCE = re.compile(
 _OURS = re.compile(
     r"\b[Oo]urs\b|\bOURS\b|\b(?:[Oo]ur|[Pp]roposed) (?:full )?(?:method|model|approach|framework)\b"
 )
+# What others published, beside which "(ours)" is a repetition.
+_OFFICIAL = re.compile(r"\((?:official|original|reported|published|paper)\b", re.IGNORECASE)
 # A baseline that the authors ran or changed themselves.
 _RERUN = re.compile(
     r"\b(?:our )?(?:re-?(?:implement\w*|produc\w*|run|trained|eval\w*)|impl\w*\.?|baselines?)\b",
@@ -112,13 +114,18 @@ def names_in_tables(
 ) -> list[str]:
     """Return the names of the paper's own method, with those that tables and captions add.
 
-    A label "X (ours)" names it in every table, and so does "RG = ReasoningGuard" in a caption.
+    A label "X (ours)" names it in every table, and so does a caption that says "RG =
+    ReasoningGuard" or "RG is our method".
     """
-    more = [match["name"] for label in labels if (match := _NAMED_OURS.fullmatch(label))]
+    labels = [*labels]
+    published = {_OFFICIAL.split(label)[0].strip() for label in labels if _OFFICIAL.search(label)}
+    ours = (match["name"] for label in labels if (match := _NAMED_OURS.fullmatch(label)))
+    more = [name for name in ours if name not in published]
     for caption in captions:
         for match in _STANDS_FOR.finditer(caption):
             if match["name"] in names:
                 more.append(match["short"])
+        more += _IS_OURS.findall(caption)
     added = [name for name in dict.fromkeys(more) if len(name) > 1 and name not in _COMMON]
     return [*names, *(name for name in added if not is_benchmark(name))][:8]
 
@@ -127,6 +134,9 @@ _NAMED_OURS = re.compile(r"(?P<name>[A-Z][\w .+-]{1,40}?)\W*\((?:[Oo]urs|OURS)\)
 _STANDS_FOR = re.compile(
     r"\b(?P<short>[A-Z][\w-]{0,9})(?: ?= ?| stands for | denotes | is short for )(?P<name>[\w-]+)"
 )
+
+
+_IS_OURS = re.compile(r"\b([A-Z][A-Z0-9]\w*|[A-Z][a-z]+[A-Z]\w*) is (?:our|the proposed)\b")
 
 
 def _partition(title: str) -> tuple[str, str, str]:
@@ -168,6 +178,11 @@ def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
 _PART = (
     r"(?-i: (?!with|using|on|at|in|for|large|small|base|full|final|model|method|framework)[a-z]{3})"
 )
+
+
+def is_official(label: Sequence[str]) -> bool:
+    """True if a label is of a result that others published: "MLP (official)"."""
+    return any(_OFFICIAL.search(text) for text in label)
 
 
 def is_own_head(head_path: Sequence[str], names: Sequence[str]) -> bool:

@@ -27,6 +27,8 @@ _VALUE = re.compile(
     rf"(?:\(\s*(?:±\s?(?P<inner>\d+(?:\.\d+)?)|(?P<note>[^()]{{1,24}}))\s*%?\))?{_MARKS}"
 )
 _NUMERIC = re.compile(r"\d")
+# Numbers and the signs between them: "0.5 / 1.6", "75 to 191".
+_NUMBERS = re.compile(r"(?=\D*\d)(?:[\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡]|(?<=\d )to(?= \d))+")
 _WORDS = re.compile(r"[^\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡$]")
 _DASHES = {"-", "–", "—", "--"}
 _NOTHING = {"", "-", "–", "—", "n/a", "na", "none", "oom", "✓", "✗", "×", "/"}
@@ -251,11 +253,7 @@ class Table:
 
     @staticmethod
     def _is_number(cell: Cell) -> bool:
-        return value_of(cell.text) is not None or bool(
-            re.fullmatch(
-                r"[\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡]*\d[\s\d.,%±×x/()\[\]+\-−–—<>≤≥~*†‡]*", cell.text
-            )
-        )
+        return value_of(cell.text) is not None or bool(_NUMBERS.fullmatch(cell.text))
 
     @cached_property
     def stubs(self) -> tuple[range, ...]:
@@ -313,11 +311,21 @@ class Table:
         return [cell.text for cell in self._body(column)][:3] == ["1", "2", "3"]
 
     def _tells_apart(self, start: int, column: int) -> bool:
-        """True if a column of whole numbers separates rows that the columns from `start` do not.
+        """True if a column of numbers separates rows that the columns from `start` do not.
 
-        A column that is constant over the rows of one label holds values, not labels.
+        The numbers are whole, or the same for each label: 0.1, 0.2, 0.1, 0.2. A column that is
+        constant over the rows of one label holds values, not labels.
         """
-        return self._is_whole(column) and self._separates(range(start, column), column)
+        columns = range(start, column)
+        is_setting = self._is_whole(column) or self._is_grid(columns, column)
+        return is_setting and self._separates(columns, column)
+
+    def _is_grid(self, columns: range, column: int) -> bool:
+        """True if each of several labels has a row for each of several texts of a column."""
+        labels, texts = self._labels(*columns), {cell.text for cell in self._body(column)}
+        rows = sum(not self.is_block(row) for row in range(self.head_rows, len(self.grid.rows)))
+        is_whole = len(self._labels(*columns, column)) == rows == len(labels) * len(texts)
+        return is_whole and min(len(labels), len(texts)) > 1
 
     def _separates(self, columns: range, column: int) -> bool:
         """True if a column tells apart rows that have the same texts in some other columns."""

@@ -13,7 +13,15 @@ from webapp.papers.models import Paper
 from .cells import cells_by_name, column_names, row_names, with_texts
 from .grid import Cell
 from .metrics import direction, direction_of_caption, first_sentence
-from .own import is_attribute, is_difference, is_own, is_own_head, names_in_tables, proposed_names
+from .own import (
+    is_attribute,
+    is_difference,
+    is_official,
+    is_own,
+    is_own_head,
+    names_in_tables,
+    proposed_names,
+)
 from .reading import Table, Value
 from .store import unpacked
 
@@ -121,7 +129,14 @@ class ShownTable:
                 for value in self._values_before_and_after
                 if _joined(value.row_label) in self.corrected_own
             }
-        rows = {v.cell.row for v in self.table.values if is_own(v.row_label, self.names)}
+        labels = {value.cell.row: value.row_label for value in self.table.values}
+        is_repetition = any(map(is_official, labels.values()))
+        rows = {
+            row
+            for row, label in labels.items()
+            if is_own(label, self.names)
+            and not (is_repetition and "(our" in _joined(label).casefold())
+        }
         return rows or (set() if self.own_columns else self._highlighted)
 
     @property
