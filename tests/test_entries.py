@@ -123,11 +123,11 @@ def test_nothing_hidden_that_a_reader_sends_is_stored(client: Client) -> None:
     reader = factories.make_reader("ada")
     paper = factories.make_paper(1)
     client.force_login(reader)
-    form: dict[str, Any] = {"name": HIDDEN, "scopes": "library", "note": HIDDEN, "tags": HIDDEN}
+    form: dict[str, Any] = {"name": HIDDEN, "scopes": "library", "note": HIDDEN}
     for address in ("/account/tokens/", f"/library/{paper.arxiv_id}/", "/feeds/new/"):
         client.post(address, {**form, "keywords": HIDDEN, "categories": "cs.LG", "list": HIDDEN})
     token = tokens.make(reader, "program", ["library"])
-    body = json.dumps({"note": HIDDEN, "tags": [HIDDEN + "\ud800"], "saved": True})
+    body = json.dumps({"note": HIDDEN, "lists": [HIDDEN + "\ud800"], "saved": True})
     answer = client.patch(
         f"/api/v1/library/{paper.arxiv_id}",
         body,
@@ -137,7 +137,7 @@ def test_nothing_hidden_that_a_reader_sends_is_stored(client: Client) -> None:
     assert answer.status_code == 200, answer.content
     kept = list(stored())
     told = {where for where, text in kept if "abcde" in text}
-    assert {"api.Token.name", "library.LibraryEntry.note", "library.LibraryEntry.tags"} <= told
+    assert {"api.Token.name", "library.LibraryEntry.note", "library.ReadingList.name"} <= told
     assert [where for where, text in kept if clean(text) != text.replace("\r\n", "\n")] == []
 
 

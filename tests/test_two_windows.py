@@ -117,12 +117,11 @@ def test_a_note_of_two_windows_keeps_both(client: Client, reader: User) -> None:
     address = f"/papers/{paper.arxiv_id}/"
     first, second, third = (Window(client, address) for _ in range(3))
     client.post(f"/library/papers/{paper.arxiv_id}/", {"read": "1"})  # no change of the note
-    mine = {"note": "from one", "tags": "x, y", "lists": [lists[0].pk]}
+    mine = {"note": "from one", "lists": [lists[0].pk]}
     first.send(first.form_with("note"), **mine)
-    second.send(second.form_with("note"), note="from two", tags="y, z", lists=[lists[1].pk])
+    second.send(second.form_with("note"), note="from two", lists=[lists[1].pk])
     entry = LibraryEntry.objects.get(reader=reader)
     assert entry.note == "from one\n\nfrom two"
-    assert entry.tags == ["x", "y", "z"]
     assert all(paper in listed.papers.all() for listed in lists)
     assert "both versions are kept" in client.get(address).content.decode()
     third.send(third.form_with("note"), **mine)  # what was sent before is not repeated
@@ -134,11 +133,11 @@ def test_a_note_may_be_shortened_in_the_only_window(client: Client, reader: User
     paper = factories.make_paper(1)
     listed = ReadingList.objects.create(reader=reader, name="a")
     listed.papers.add(paper)
-    LibraryEntry.objects.create(reader=reader, paper=paper, note="long text", tags=["x"])
+    LibraryEntry.objects.create(reader=reader, paper=paper, note="long text")
     window = Window(client, f"/papers/{paper.arxiv_id}/")
-    window.send(window.form_with("note"), note="text", tags="", lists=[])
+    window.send(window.form_with("note"), note="text", lists=[])
     entry = LibraryEntry.objects.get(reader=reader)
-    assert (entry.note, entry.tags, listed.papers.count()) == ("text", [], 0)
+    assert (entry.note, listed.papers.count()) == ("text", 0)
 
 
 PAGES = (

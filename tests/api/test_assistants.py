@@ -215,10 +215,10 @@ async def library_and_runs(client: Client, key: str) -> None:
     """Tools that a token with every scope may use."""
     kept = await told(client, "library")
     assert [item["id"] for item in kept["items"]] == ["2603.00001"]
-    changed = await told(client, "keep", arxiv_id="2603.00002", note="**later**", tags=["x"])
+    changed = await told(client, "keep", arxiv_id="2603.00002", note="**later**", lists=["x"])
     # What a reader wrote may have been pasted from anywhere: it is marked, too.
     assert changed["note"] == "<quoted>**later**</quoted>"
-    assert (changed["tags"], "saved" in changed) == (["<quoted>x</quoted>"], False)
+    assert (changed["lists"], "saved" in changed) == (["<quoted>x</quoted>"], False)
     wanted = {"method": "sparse_attention", "benchmark": "latency", "params": {"batch": 2}}
     asked = await told(client, "run", **wanted, key=key)
     assert (asked["state"], asked["params"]["batch"]) == ("queued", 2)
@@ -300,7 +300,7 @@ def test_a_field_that_nobody_thought_of_is_quoted() -> None:
         {"keywords": [{"keyword": attack}]},
         {"a_new_field": {"deep": [attack]}},
         {"series": [{"label": attack, "unit": attack}], "state": attack, "url": attack},
-        {"tags": [attack], "note": attack, "reason": attack, "doi": attack, "journal_ref": attack},
+        {"lists": [attack], "note": attack, "reason": attack, "doi": attack, "journal_ref": attack},
     ):
         text = str(marked(found))
         assert text.count(attack) == text.count(f"<quoted>{attack}</quoted>")

@@ -134,22 +134,32 @@ def test_a_library_is_changed_paper_by_paper(reader: User) -> None:
     mine = tokens.make(reader, "mine", ["library"])
     for _ in range(2):
         kept = patch(
-            "/library/2603.00001", mine, saved=True, note="Read **this**", tags=["kernels"]
+            "/library/2603.00001", mine, saved=True, note="Read **this**", lists=["a b", "kernels"]
         )
     assert (kept.status_code, kept.json()["saved"]) == (200, True)
     read_at = patch("/library/2603.00001", mine, read=True).json()["read_at"]
     assert patch("/library/2603.00001", mine, read=True).json()["read_at"] == read_at
     entry = LibraryEntry.objects.get(reader=reader)
-    assert (entry.note, entry.tags) == ("Read **this**", ["kernels"])
-    page = get("/library?tag=kernels", mine).json()
+    assert (entry.note, kept.json()["lists"]) == ("Read **this**", ["a b", "kernels"])
+    page = get("/library?list=kernels", mine).json()
     assert page["items"][0]["paper"]["id"] == "2603.00001"
+    assert page["items"][0]["lists"] == ["a b", "kernels"]
+    assert patch("/library/2603.00001", mine, lists=["kernels"]).json()["lists"] == ["kernels"]
+    assert get("/library?list=a+b", mine).json()["count"] == 0
+    assert get("/library?list=none", mine).status_code == 404
+    assert patch("/library/2603.00001", mine, lists=[]).json()["lists"] == []
     assert patch("/library/2603.00001", mine, saved=False).json()["saved"] is False
     assert not Star.objects.exists()
     # A note is the reader's own: it is listed when its paper is no longer saved.
     (item,) = get("/library", mine).json()["items"]
     assert (item["note"], item["saved"]) == ("Read **this**", False)
     assert get("/library?show=saved", mine).json()["count"] == 0
-    for wrong in ({"stars": 5}, {"note": "x" * 20_001}, {"tags": [""]}, {"read": "perhaps"}):
+    for wrong in (
+        {"stars": 5},
+        {"note": "x" * 20_001},
+        {"lists": [""], "saved": False},
+        {"read": "perhaps"},
+    ):
         assert patch("/library/2603.00001", mine, **wrong).status_code == 422
     assert patch("/library/2612.99999", mine, saved=True).status_code == 404
     other = tokens.make(factories.make_reader("other"), "theirs", ["library"])

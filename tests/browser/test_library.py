@@ -143,7 +143,6 @@ def test_several_papers_are_chosen_listed_and_the_list_shared(
         for box in tab.locator("[name=chosen]").all()[:2]:
             box.check()
     expect(tab.locator("[name=chosen]:checked")).to_have_count(2)
-    tab.get_by_role("textbox", name="Tags").fill(f"tag-{name}")
     with tab.expect_download() as download:
         tab.get_by_role("button", name="RIS").click()
     assert download.value.path().read_text().count("ER  -") == 2

@@ -30,7 +30,6 @@ CODES = {
 }
 TEXTS = {
     "EntryForm.note": "See 2601.01002",
-    "EntryForm.tags": "to read",
     "EntryForm.new_list": "Kernels",
     "ImportForm.text": "2601.01002",
     "MailForm.username": "ada",

@@ -43,7 +43,7 @@ def test_old_digests_go_and_what_a_reader_keeps_stays(monkeypatch: pytest.Monkey
     mine = [profile(f"Mine {at}", slug=f"mine-{at}", owner=reader) for at in range(5)]
     build([LONG_AGO, MONDAY], mine)
     Star.objects.create(reader=reader, paper=old)
-    LibraryEntry.objects.create(reader=reader, paper=old, note="Read this", tags=["a"])
+    LibraryEntry.objects.create(reader=reader, paper=old, note="Read this")
     ReadingList.objects.create(reader=reader, name="Later").papers.add(old)
     assert "5 digests deleted" in tidied()
     assert set(Digest.objects.values_list("date", flat=True)) == {MONDAY}

@@ -14,7 +14,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
 from tests import factories
-from webapp.library import bulk
+from webapp.library import lists
 from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 
@@ -42,7 +42,7 @@ def other(papers: list[Paper]) -> User:
     made: User = factories.make_reader("eve")
     for paper in papers:
         Star.objects.create(reader=made, paper=paper)
-        LibraryEntry.objects.create(reader=made, paper=paper, tags=["fast", "old"])
+        LibraryEntry.objects.create(reader=made, paper=paper, note="old")
     ReadingList.objects.create(reader=made, name="Wk").papers.add(*papers)
     return made
 
@@ -52,7 +52,7 @@ def kept(reader: User) -> tuple[object, ...]:
     lists = ReadingList.objects.filter(reader=reader).order_by("name")
     return (
         Star.objects.filter(reader=reader).count(),
-        [(one.paper_id, one.tags) for one in entries],
+        [(one.paper_id, one.note) for one in entries],
         [(one.name, one.share_key, sorted(one.papers.values_list("pk"))) for one in lists],
     )
 
@@ -64,22 +64,16 @@ def send(client: Client, papers: list[Paper], **given: str) -> str:
     return " ".join(re.findall(r'class="message[^>]*>\s*(.*?)\s*<', page, re.DOTALL))
 
 
-def test_chosen_papers_are_tagged_listed_and_taken_out(
+def test_chosen_papers_are_listed_and_taken_out(
     client: Client, reader: User, other: User, papers: list[Paper]
 ) -> None:
     before = kept(other)
-    assert "2 papers have the tags fast, kernels now" in send(
-        client, papers[:2], do="tag", tags="fast,  kernels, fast"
-    )
     assert "2 papers are on “Wk”" in send(client, papers[1:3], do="list", name=" Wk ")
     listed = ReadingList.objects.get(reader=reader)
     assert sorted(listed.papers.values_list("pk", flat=True)) == [one.pk for one in papers[1:3]]
     send(client, papers[1:2], do="list", name="Wk")  # there already: once
     assert listed.papers.count() == 2
 
-    send(client, papers[:2], do="remove", tag="fast")
-    tags = LibraryEntry.objects.filter(reader=reader).values_list("tags", flat=True)
-    assert list(tags) == [["kernels"], ["kernels"]]
     send(client, papers[1:2], do="remove", list=str(listed.pk), show="saved")
     assert [one.pk for one in listed.papers.all()] == [papers[2].pk]
     assert Star.objects.filter(reader=reader).count() == 4  # of the list alone
@@ -91,9 +85,6 @@ def test_chosen_papers_are_tagged_listed_and_taken_out(
 @pytest.mark.parametrize(
     "case",
     [
-        ({"do": "tag", "tags": " , "}, "Write a tag"),
-        ({"do": "tag", "tags": ",".join(f"t{n}" for n in range(21))}, "At most 20 tags"),
-        ({"do": "tag", "tags": ",".join(f"t{n}" for n in range(20))}, "more than 20 tags"),
         ({"do": "list", "name": ""}, "Write the name of a list"),
         ({"do": "list", "name": "x" * 81}, "at most 80"),
         ({"do": "list", "name": "Third"}, "limit is 1 lists"),
@@ -106,9 +97,9 @@ def test_what_cannot_be_done_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     given, why = case
-    monkeypatch.setattr(bulk, "MAX_LISTS", 1)
+    monkeypatch.setattr(lists, "MAX_LISTS", 1)
     ReadingList.objects.create(reader=reader, name="Wk")
-    LibraryEntry.objects.create(reader=reader, paper=papers[1], tags=["mine"], note="n")
+    LibraryEntry.objects.create(reader=reader, paper=papers[1], note="n")
     before = kept(reader)
     said = send(client, papers, **given)
     assert why in said
@@ -118,9 +109,9 @@ def test_what_cannot_be_done_changes_nothing(
 
 def test_nothing_chosen_unknown_or_of_nobody(client: Client, papers: list[Paper]) -> None:
     assert client.post(CHOSEN, {"chosen": "2603.00001", "do": "list"}).status_code == 302
-    assert "/sign-in/" in client.post(CHOSEN, {"do": "tag"})["Location"]
+    assert "/sign-in/" in client.post(CHOSEN, {"do": "list"})["Location"]
     client.force_login(factories.make_reader())
-    assert "Select papers first" in send(client, [], do="tag", tags="x")
+    assert "Select papers first" in send(client, [], do="list", name="x")
     page = client.post(CHOSEN, {"chosen": ["9999.99999", "'; --"], "export": "bib"}, follow=True)
     assert "Select papers first" in page.content.decode()
     assert client.get(CHOSEN).status_code == 405
@@ -151,9 +142,7 @@ def test_a_shared_list_is_read_by_whoever_has_its_address_until_it_is_withdrawn(
 ) -> None:
     mine = ReadingList.objects.create(reader=reader, name="Wk")
     mine.papers.add(papers[0])
-    LibraryEntry.objects.create(
-        reader=reader, paper=papers[0], note="secret note", tags=["hush-tag"]
-    )
+    LibraryEntry.objects.create(reader=reader, paper=papers[0], note="secret note")
     change, stranger = f"/library/lists/{mine.pk}/", Client()
     client.post(change, {"do": "share"})
     mine.refresh_from_db()
@@ -165,7 +154,7 @@ def test_a_shared_list_is_read_by_whoever_has_its_address_until_it_is_withdrawn(
     page = stranger.get(address)
     body = page.content.decode()
     assert papers[0].arxiv_id in body
-    assert not [one for one in ("secret note", "hush-tag", reader.username, change) if one in body]
+    assert not [one for one in ("secret note", reader.username, change) if one in body]
     assert "noindex" in page["X-Robots-Tag"]
     assert "private" in page["Cache-Control"]
     assert stranger.post(address).status_code == 405

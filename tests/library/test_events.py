@@ -68,7 +68,6 @@ WRITES: dict[str, Callable[[User], object]] = {
     "a note": lambda reader: reader.library.update(note="Read this"),  # type: ignore[attr-defined]
     "read": lambda reader: reader.library.update(read_at=timezone.now()),  # type: ignore[attr-defined]
     "not for me": lambda reader: reader.library.update(not_for_me=True),  # type: ignore[attr-defined]
-    "a tag": lambda reader: reader.library.update(tags=["x"]),  # type: ignore[attr-defined]
     "a text": lambda reader: LikedText.objects.filter(reader=reader).delete(),
     "on a list": lambda reader: ReadingList.objects.get(reader=reader).papers.add(
         Paper.objects.latest("pk")

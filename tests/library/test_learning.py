@@ -107,7 +107,7 @@ def test_rules_alone_are_not_touched(reader: User) -> None:
 
 def test_every_signal_counts_and_the_same_signals_change_nothing(reader: User) -> None:
     papers = list(Paper.objects.filter(title__startswith="robot")[:6])
-    entry = LibraryEntry.objects.create(reader=reader, paper=papers[0], note="mine", tags=["x"])
+    entry = LibraryEntry.objects.create(reader=reader, paper=papers[0], note="mine")
     LibraryEntry.objects.create(reader=reader, paper=papers[1], read_at=factories.moment(MONDAY, 9))
     made = ReadingList.objects.create(reader=reader, name="L")
     made.papers.add(papers[2], papers[3])

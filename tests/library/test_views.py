@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from tests.papers.conftest import WEDNESDAY
 from tests.servers.arxiv import ArxivServer
 from webapp.api import tokens
 from webapp.core import tasks
-from webapp.library import importing, views
+from webapp.library import importing, lists
 from webapp.library.feedback import signals
 from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star
 from webapp.library.references import references
@@ -36,27 +35,27 @@ def text(client: Client, address: str) -> str:
     return client.get(address).content.decode()
 
 
-def test_a_note_tags_read_state_and_lists_are_kept_and_found(client: Client, reader: User) -> None:
+def test_a_note_read_state_and_lists_are_kept_and_found(client: Client, reader: User) -> None:
     paper = factories.make_paper(1)
     address = f"/library/papers/{paper.arxiv_id}/"
     back = client.post(address, {"read": "1", "next": f"/papers/{paper.arxiv_id}/"})
     assert back["Location"] == f"/papers/{paper.arxiv_id}/#library"
-    sent = {"note": "**Bold** <script>x</script>", "tags": "kernels, , kernels", "new_list": "Wk"}
+    sent = {"note": "**Bold** <script>x</script>", "new_list": "Wk"}
     client.post(address, sent)
     entry = LibraryEntry.objects.get(reader=reader)
-    assert (entry.tags, entry.read_at is not None) == (["kernels"], True)
+    assert entry.read_at is not None
     page = text(client, f"/papers/{paper.arxiv_id}/")
     assert "<strong>Bold</strong>" in page
     assert "<script>x" not in page
     assert "Read: mark as unread" in page
     made = ReadingList.objects.get(name="Wk")
-    for part in ("", "show=all", "show=read", "show=notes", "tag=kernels", f"list={made.pk}"):
+    for part in ("", "show=all", "show=read", "show=notes", f"list={made.pk}"):
         assert f'id="p-{paper.arxiv_id}"' in text(client, f"/library/?{part}"), part
-    for part in ("show=saved", "show=unread", "show=left", "tag=other"):
+    for part in ("show=saved", "show=unread", "show=left"):
         assert f'id="p-{paper.arxiv_id}"' not in text(client, f"/library/?{part}"), part
     assert paper.arxiv_id in text(client, "/library.bib")
     assert "**Bold**" in text(client, "/account/data.json")
-    client.post(address, {"note": "", "tags": ""})  # no list ticked: it leaves them
+    client.post(address, {"note": ""})  # no list ticked: it leaves them
     assert not made.papers.exists()
     client.post(f"/library/lists/{made.pk}/", {"do": "delete"})
     assert not ReadingList.objects.exists()
@@ -83,16 +82,14 @@ def test_an_empty_part_offers_no_search_and_a_full_one_says_what_it_removes(
     assert "0</b> papers" not in empty
     paper = factories.make_paper(1)
     Star.objects.create(reader=reader, paper=paper)
-    LibraryEntry.objects.create(
-        reader=reader, paper=paper, tags=["fast"], read_at=paper.submitted_at
-    )
+    LibraryEntry.objects.create(reader=reader, paper=paper, read_at=paper.submitted_at)
     left = factories.make_paper(2)
     LibraryEntry.objects.create(reader=reader, paper=left, not_for_me=True)
     listed = ReadingList.objects.create(reader=reader, name="Wk")
     listed.papers.add(paper)
     for part, said in (
         ("show=saved", "Remove from saved papers"), ("show=read", "Mark as unread"),
-        ("show=left", "Undo “Not for me”"), ("tag=fast", "Remove this tag"),
+        ("show=left", "Undo “Not for me”"),
         (f"list={listed.pk}", "Remove from this list"),
     ):  # fmt: skip
         page = text(client, f"/library/?{part}")
@@ -145,17 +142,10 @@ def test_a_paper_is_saved_or_not_for_me_as_was_said_last(client: Client, reader:
     assert not Star.objects.exists()
 
 
-def test_a_tag_of_any_letters_goes_to_a_reference_manager(client: Client, reader: User) -> None:
-    LibraryEntry.objects.create(reader=reader, paper=factories.make_paper(1), tags=["C++ & co"])
-    page = text(client, "/library/?tag=C%2B%2B+%26+co")
-    (address,) = re.findall(r'href="(/library.bib[^"]+)"', page)
-    assert text(client, unescape(address)).count("@misc{") == 1
-
-
 def test_more_lists_than_there_may_be_are_refused_aloud(
     client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "MAX_LISTS", 1)
+    monkeypatch.setattr(lists, "MAX_LISTS", 1)
     address = f"/library/papers/{factories.make_paper(1).arxiv_id}/"
     for name in ("One", "Two", "One"):
         client.post(address, {"new_list": name})
@@ -186,11 +176,11 @@ def test_any_part_goes_to_a_reference_manager(client: Client, reader: User) -> N
 def test_nobody_sees_anothers_library(client: Client, reader: User) -> None:
     paper = factories.make_paper(1)
     other = factories.make_reader("other")
-    LibraryEntry.objects.create(reader=other, paper=paper, note="secret", tags=["private"])
+    LibraryEntry.objects.create(reader=other, paper=paper, note="secret")
     theirs = ReadingList.objects.create(reader=other, name="Theirs")
     theirs.papers.add(paper)
     Star.objects.create(reader=other, paper=paper)
-    for address in ("/library/", f"/library/?list={theirs.pk}", "/library/?tag=private",
+    for address in ("/library/", f"/library/?list={theirs.pk}",
                     f"/papers/{paper.arxiv_id}/", "/library.bib"):  # fmt: skip
         page = text(client, address)
         assert not any(w in page for w in ("secret", "Theirs", "Delete this list")), address

@@ -85,7 +85,7 @@ def _library(reader: Any, paper: Any) -> None:
 
     ZoteroReading.objects.create(reader=reader, version=7, include=["ABCD2345"], read_at=NOW)
     ZoteroItem.objects.create(reader=reader, key="EFGH2345", title=ODD, added_at=NOW)
-    LibraryEntry.objects.create(reader=reader, paper=paper, note=ODD, tags=["最好", "a b"])
+    LibraryEntry.objects.create(reader=reader, paper=paper, note=ODD)
     LikedText.objects.create(reader=reader, title="A paper of elsewhere", abstract=ODD)
     ReadingList.objects.create(reader=reader, name="To read").papers.add(paper)
 

@@ -280,3 +280,29 @@ def test_a_worker_that_was_switched_off_needs_a_new_key(site: Site) -> None:
         after = dict(database.execute(names).fetchall())
     assert before
     assert after == {name: version + 1 for name, version in before.items()}
+
+
+def test_tags_become_lists_and_what_used_them_goes_on(site: Site) -> None:
+    """A tag with the name of a shared list is not shown to that list's readers."""
+    with closing(sqlite3.connect(site.file)) as database, database:
+        tags = '["最好", "a b", "To read", "Kernels to read"]'
+        database.execute("UPDATE library_libraryentry SET tags = ?", [tags])
+        database.execute("UPDATE digests_profile SET learn_from = 'tag:a b' WHERE id = 3")
+        database.execute("UPDATE mail_delivery SET profile_id = NULL, q = '-TAG:x (tag:\"a b\")'")
+        shared = database.execute(
+            "SELECT count(*) FROM library_readinglist_papers WHERE readinglist_id = 1"
+        ).fetchone()
+    status, _, error = site.upgrade()
+    assert status == 0, error
+    with closing(sqlite3.connect(site.file)) as database:
+        lists = dict(database.execute("SELECT name, id FROM library_readinglist").fetchall())
+        through = "SELECT paper_id FROM library_readinglist_papers WHERE readinglist_id = ?"
+        papers = {name: database.execute(through, [pk]).fetchall() for name, pk in lists.items()}
+        (learns,) = database.execute(
+            "SELECT learn_from FROM digests_profile WHERE id = 3"
+        ).fetchone()
+        (q,) = database.execute("SELECT q FROM mail_delivery").fetchone()
+    assert set(lists) == {"Kernels to read", "To read", "最好", "a b", "Kernels to read 2"}
+    assert len(papers["Kernels to read"]) == shared[0]
+    assert all(papers[name] for name in lists if name != "Kernels to read")
+    assert (learns, q) == (f"list:{lists['a b']}", '-list:x (list:"a b")')

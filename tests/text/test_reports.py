@@ -517,19 +517,19 @@ def _creators(world: World, _text: str) -> None:
     assert page["authors"] == ["Ada Cole", "Ben Dale"]
 
 
-@check("blanks in tags by API and MCP")
-def _tags(world: World, _text: str) -> None:
+@check("blanks in names of lists by API and MCP")
+def _lists(world: World, _text: str) -> None:
     stored = made(33)
     token = tokens.make(User.objects.get(username="reader"), "program", ["library"])
     headers = {"Authorization": f"Bearer {token}"}
 
-    def tags(given: list[str]) -> Any:
+    def lists(given: list[str]) -> Any:
         address = f"/api/v1/library/{stored.arxiv_id}"
-        body = json.dumps({"tags": given})
+        body = json.dumps({"lists": given})
         return world.client.patch(address, body, "application/json", headers=headers)
 
-    assert tags(["a", "A", "a "]).json()["tags"] == ["a", "A"]
-    assert tags(["x,y"]).json()["tags"] == ["x", "y"]
+    assert sorted(lists(["a", "A", "a "]).json()["lists"]) == ["A", "a"]
+    assert lists(["x  y"]).json()["lists"] == ["x y"]
 
 
 # Kinds that need more than a page: a proxy, torch, a service at Zotero, a machine's limits.

@@ -205,7 +205,7 @@ class Assay:
             Name,
             Field(
                 description='Words, "phrases", OR, author:, cat:, method:, has:measured, after:; '
-                "in your library is:saved, is:unread, tag:, list:, note:."
+                "in your library is:saved, is:unread, list:, note:."
             ),
         ],
         since: Annotated[Date | None, Field(description="Announced on this day or later.")] = None,
@@ -284,13 +284,13 @@ class Assay:
     def library(
         self,
         show: Annotated[Show, Field(description="Which part.")] = "saved",
-        tag: Annotated[Name, Field(description="Only papers with this tag.")] = "",
+        in_list: Annotated[Name, Field(description="Only papers of this list.")] = "",
         q: Annotated[Name, Field(description="Only papers that a search finds.")] = "",
         limit: Limit = 10,
         offset: Offset = 0,
     ) -> str:
-        """The papers you keep, with notes and tags. Needs the scope `library`."""
-        items = self._items("/library", 50, limit, offset, show=show, tag=tag, q=q)
+        """The papers you keep, with notes and lists. Needs the scope `library`."""
+        items = self._items("/library", 50, limit, offset, show=show, list=in_list, q=q)
         return _page({}, [_library_paper(item) for item in items], limit, offset)
 
     def keep(
@@ -299,10 +299,10 @@ class Assay:
         saved: Annotated[bool | None, Field(description="Save, or no longer.")] = None,
         read: Annotated[bool | None, Field(description="Mark as read, or not.")] = None,
         note: Annotated[Text | None, Field(description="A Markdown note, instead.")] = None,
-        tags: Annotated[list[Name] | None, Field(description="All its tags.")] = None,
+        lists: Annotated[list[Name] | None, Field(description="All its lists.")] = None,
     ) -> str:
-        """Save, mark as read, annotate or tag a paper; what is omitted stays. Needs `library`."""
-        given = {"saved": saved, "read": read, "note": note, "tags": tags}
+        """Save, mark as read, annotate or list a paper; what is omitted stays. Needs `library`."""
+        given = {"saved": saved, "read": read, "note": note, "lists": lists}
         change = {name: value for name, value in given.items() if value is not None}
         return _json(
             _library_paper(self._send("PATCH", f"/library/{_identifier(arxiv_id)}", json=change))
@@ -376,7 +376,7 @@ def _why(matches: list[Answer]) -> str:
 
 def _library_paper(item: Answer) -> Answer:
     """A paper of a library."""
-    mine = {key: item[key] for key in ("saved", "read_at", "note", "tags") if item[key]}
+    mine = {key: item[key] for key in ("saved", "read_at", "note", "lists") if item[key]}
     return _paper_summary(item["paper"]) | mine
 
 

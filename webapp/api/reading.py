@@ -22,7 +22,8 @@ from webapp.core.limits import spend, visitor
 from webapp.digests.lookup import find_digest, find_paper, find_profile
 from webapp.digests.models import Digest, Profile
 from webapp.library import queries as library_queries
-from webapp.library.models import LibraryEntry, Star
+from webapp.library.lists import MAX_NAME, ListError, set_lists
+from webapp.library.models import LibraryEntry, ReadingList, Star
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, SearchResults, search
 from webapp.papers.search.query import QueryError
@@ -45,7 +46,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     order: Literal["relevance", "newest"] = "relevance",
 ) -> SearchResults:
     """As on the search page: words, "phrases", OR, author:, cat:, method:, has:measured, after:;
-    with a token of the scope `library` also is:unread, tag:, list:, note:."""
+    with a token of the scope `library` also is:unread, list:, note:."""
     spend("searches", visitor(request))
     asking = visitor_of(request, "library")
     reader = asking if isinstance(asking, User) else None
@@ -166,13 +167,16 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
     request: HttpRequest,
     page: PageNumber = 1,
     show: Literal["all", "saved", "unread", "read", "notes", "left"] = "all",
-    tag: Annotated[str, Query(max_length=40)] = "",
+    name: Annotated[str, Query(alias="list", max_length=MAX_NAME)] = "",
     q: Annotated[str, Query(max_length=400)] = "",
     sort: Literal["added", "announced", "title", "relevance"] = "added",
 ) -> dict[str, Any]:
     """A part of your library, or what a search finds in it, fifty papers per page."""
     reader = reader_of(request)
-    part = library_queries.Choice(show, tag)
+    of_list = ReadingList.objects.filter(reader=reader, name=name).first() if name else None
+    if name and of_list is None:
+        raise ProblemError(404, "There is no such list.")
+    part = library_queries.Choice(show, of_list)
     try:
         keys = library_queries.found(reader, part, q.strip(), sort)
     except QueryError as error:
@@ -181,10 +185,14 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
     mine = LibraryEntry.objects.filter(reader=reader, paper__in=shown)
     entries = {entry.paper_id: entry for entry in mine}
     saved = library_queries.shelf_of(reader, [paper.pk for paper in shown]).starred
+    lists = library_queries.lists_of_papers(reader, [paper.pk for paper in shown])
     return {
         "count": len(keys),
         "next": page + 1 if len(keys) > page * A_PAGE else None,
-        "items": [_item(paper, entries.get(paper.pk), paper.pk in saved) for paper in shown],
+        "items": [
+            _item(paper, entries.get(paper.pk), paper.pk in saved, lists.get(paper.pk, []))
+            for paper in shown
+        ],
     }
 
 
@@ -204,15 +212,23 @@ def change(request: HttpRequest, arxiv_id: Name, changes: schemas.LibraryChange)
     entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
     if (read := given.pop("read", None)) is not None:
         entry.read_at = (entry.read_at or timezone.now()) if read else None
+    if (lists := given.pop("lists", None)) is not None:
+        try:
+            set_lists(reader, paper, lists)
+        except ListError as error:
+            raise ProblemError(422, str(error)) from None
     for name, value in given.items():
         setattr(entry, name, value)
     entry.save()
     starred = Star.objects.filter(reader=reader, paper=paper).exists()
-    return _item(paper, entry, starred)
+    names = library_queries.lists_of_papers(reader, [paper.pk]).get(paper.pk, [])
+    return _item(paper, entry, starred, names)
 
 
-def _item(paper: Paper, entry: LibraryEntry | None, saved: bool) -> dict[str, Any]:
-    """A paper with its reader's state, note and tags, as LibraryItem describes it."""
+def _item(
+    paper: Paper, entry: LibraryEntry | None, saved: bool, lists: list[str]
+) -> dict[str, Any]:
+    """A paper with its reader's state, note and lists, as LibraryItem describes it."""
     marks = entry or LibraryEntry()
-    names = ("read_at", "not_for_me", "note", "tags")
-    return {name: getattr(marks, name) for name in names} | {"paper": paper, "saved": saved}
+    item = {name: getattr(marks, name) for name in ("read_at", "not_for_me", "note")}
+    return item | {"paper": paper, "saved": saved, "lists": lists}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from methods.spec import Benchmark
 from webapp.catalog.paper_methods import PaperMethod, beside, methods_of
@@ -21,7 +21,9 @@ from webapp.claims.extraction.reported import Kind
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.queries import digest_entries
 from webapp.learning.similar import similar
-from webapp.library.forms import MAX_NOTE, MAX_TAG, MAX_TAGS
+from webapp.library.forms import MAX_NOTE
+from webapp.library.lists import MAX_NAME
+from webapp.library.models import MAX_LISTS
 from webapp.papers.models import Paper
 from webapp.papers.search import SearchResults
 from webapp.summaries.queries import of_paper
@@ -369,7 +371,7 @@ class LibraryItem(Schema):
     read_at: datetime | None
     not_for_me: bool
     note: str
-    tags: list[str]
+    lists: list[str] = Field(description="The names of your lists that it is on.")
     paper: PaperSchema
 
 
@@ -377,14 +379,6 @@ class LibraryPage(ListPage):
     """A page of your library."""
 
     items: list[LibraryItem]
-
-
-def _tags(given: Any) -> Any:
-    """Tags as the form reads them: trimmed, each once, none with a comma."""
-    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
-        return given
-    parts = [" ".join(part.split()) for tag in given for part in tag.strip(" ,").split(",")]
-    return list(dict.fromkeys(parts))
 
 
 class LibraryChange(Schema):
@@ -396,6 +390,6 @@ class LibraryChange(Schema):
     read: bool | None = None
     not_for_me: bool = False
     note: str = Field("", max_length=MAX_NOTE)
-    tags: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]], BeforeValidator(_tags)
-    ] = Field([], max_length=MAX_TAGS)
+    lists: list[Annotated[str, Field(max_length=MAX_NAME)]] = Field(
+        [], max_length=MAX_LISTS, description="All lists that it is to be on; new names create one."
+    )

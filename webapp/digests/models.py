@@ -67,7 +67,7 @@ class Profile(models.Model):
     matching = models.CharField(max_length=9, choices=Matching.choices, default=Matching.TOKEN)
     ranking = models.CharField(max_length=7, choices=Ranking.choices, default=Ranking.RULES)
     min_score = models.FloatField(default=0.0)
-    # Whose likes count: "" for everything the reader keeps, else "list:<key>" or "tag:<name>".
+    # Whose likes count: "" for everything the reader keeps, else "list:<key>".
     learn_from = models.CharField(max_length=60, blank=True)
     size = models.PositiveSmallIntegerField(default=30)
     language = models.CharField(max_length=2, choices=Language.choices, default=Language.ENGLISH)
@@ -239,7 +239,7 @@ class Chips(models.Model):
 
 
 class LearnedModel(models.Model):
-    """Linear model of a reader's taste, from papers kept and rejected: all, a list's or a tag's."""
+    """Linear model of a reader's taste, from papers kept and rejected: all, or a list's."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="learned_models")
     source = models.CharField(max_length=60, blank=True)  # as `Profile.learn_from`

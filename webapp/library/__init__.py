@@ -1,1 +1,1 @@
-"""A reader's library: read state, notes, tags, lists, and what is learned from them."""
+"""A reader's library: read state, notes, lists, and what is learned from them."""

@@ -1,8 +1,8 @@
 """A reader's feedback, and when their preferences are learned from it.
 
-Every source has its own model: all that a reader saves, or one of their lists or tags. A star, a
-note, a tag, a place on a list and an import each count as "liked", as does a paper of a Zotero
-library that the reader learns from (an older one less).
+Every source has its own model: all that a reader saves, or one of their lists. A star, a note, a
+place on a list and an import each count as "liked", as does a paper of a Zotero library that the
+reader learns from (an older one less).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from webapp.papers.queries import dates
 MAX_SIGNALS = 1_000  # papers of each signal, the latest
 TOGETHER = 50  # readers whose days are built in one go
 LEARN = "learn"  # the work that waits for readers whose feedback changed
-ALL = ""  # the source of everything that a reader keeps; else `list:<key>` or `tag:<name>`
+ALL = ""  # the source of everything that a reader keeps; else `list:<key>`
 
 
 def signals(reader: User, source: str = ALL) -> Signals:
-    """The feedback of `reader`: all of it, or what they keep on a list or under a tag.
+    """The feedback of `reader`: all of it, or what is on a list.
 
     What is not for them counts against every interest.
     """
@@ -50,11 +50,9 @@ def signals(reader: User, source: str = ALL) -> Signals:
             readinglist__reader=reader, readinglist=int(name)
         )
         weights = dict.fromkeys(listed.values_list("paper_id", flat=True)[:MAX_SIGNALS], 1.0)
-    elif kind == "tag":
-        weights = {entry.paper_id: 1.0 for entry in entries if name in entry.tags}
     else:
         weights = {entry.paper_id: READ for entry in entries if entry.read_at}
-        weights |= {entry.paper_id: 1.0 for entry in entries if entry.note or entry.tags}
+        weights |= {entry.paper_id: 1.0 for entry in entries if entry.note}
         stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
         listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
         saved = [*stars[:MAX_SIGNALS], *listed.values_list("paper_id", flat=True)[:MAX_SIGNALS]]
@@ -75,16 +73,11 @@ def signals(reader: User, source: str = ALL) -> Signals:
 
 
 def sources(owner: int | None) -> list[tuple[str, str]]:
-    """The lists and tags of a reader, each with its label."""
+    """The lists of a reader, each with its label."""
     if owner is None:
         return []
     lists = ReadingList.objects.filter(reader=owner)
-    tagged = LibraryEntry.objects.filter(reader=owner).exclude(tags=[])
-    tags = sorted({tag for entry in tagged for tag in entry.tags})
-    return [
-        *((f"list:{listed.pk}", gettext("the list “%s”") % listed.name) for listed in lists),
-        *((f"tag:{tag}", gettext("the tag “%s”") % tag) for tag in tags),
-    ]
+    return [(f"list:{listed.pk}", gettext("the list “%s”") % listed.name) for listed in lists]
 
 
 def learn(reader_id: int) -> bool:

@@ -8,11 +8,11 @@ from django.utils.translation import gettext
 from webapp.core.addresses import zotero_key, zotero_library
 from webapp.library.references import decoded
 
-MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40
+MAX_NOTE = 20_000
 
 
 class EntryForm(forms.Form):
-    """A note, tags and a new list for one paper."""
+    """A note and a new list for one paper."""
 
     note = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 5}),
@@ -20,16 +20,7 @@ class EntryForm(forms.Form):
         required=False,
         help_text="Markdown: **bold**, lists, links, `code`. Nobody else sees it.",
     )
-    tags = forms.CharField(max_length=400, required=False, help_text="Separated by commas.")
     new_list = forms.CharField(max_length=80, required=False, label="New list")
-
-    def clean_tags(self) -> list[str]:
-        """The tags without duplicates, in the order given."""
-        given = (" ".join(tag.split()) for tag in self.cleaned_data["tags"].split(","))
-        tags = list(dict.fromkeys(tag[:MAX_TAG] for tag in given if tag))
-        if len(tags) > MAX_TAGS:
-            raise forms.ValidationError(gettext("At most %(most)d tags.") % {"most": MAX_TAGS})
-        return tags
 
 
 class ImportForm(forms.Form):

@@ -25,14 +25,13 @@ class Star(models.Model):
 
 
 class LibraryEntry(models.Model):
-    """One reader's marks on one paper: read, not for me, a note, tags."""
+    """One reader's marks on one paper: read, not for me, a note."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="library")
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="library_entries")
     read_at = models.DateTimeField(null=True, blank=True)
     not_for_me = models.BooleanField(default=False)
     note = models.TextField(blank=True)  # Markdown, as written
-    tags = models.JSONField(default=list)  # [str]
     changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -1,9 +1,7 @@
 """Reads of a reader's library for pages and exports."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.db.models import F
@@ -31,35 +29,32 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A part of a library: by state, by tag, or one list."""
+    """A part of a library: by state, or one list."""
 
     show: str = "all"
-    tag: str = ""
     of_list: ReadingList | None = None
 
     @property
     def title(self) -> str:
         """The name of the part."""
-        return self.of_list.name if self.of_list else self.tag or SHOWN[self.show]
+        return self.of_list.name if self.of_list else SHOWN[self.show]
 
     @property
     def is_all(self) -> bool:
         """True of the whole library."""
-        return self.show == "all" and not self.tag and not self.of_list
+        return self.show == "all" and not self.of_list
 
     @property
     def query(self) -> str:
         """The query string for it."""
-        if self.of_list:
-            return f"list={self.of_list.pk}"
-        return urlencode({"tag": self.tag} if self.tag else {"show": self.show})
+        return f"list={self.of_list.pk}" if self.of_list else f"show={self.show}"
 
 
 def choice(reader: User, given: dict[str, str]) -> Choice:
     """Return the part in a query string; all by default."""
     lists = ReadingList.objects.filter(reader=reader, pk=number_in(given.get("list", "")))
     show = given.get("show", "")
-    return Choice(show if show in SHOWN else "all", given.get("tag", "")[:40], lists.first())
+    return Choice(show if show in SHOWN else "all", lists.first())
 
 
 def keys(reader: User, part: Choice) -> list[int]:
@@ -67,10 +62,6 @@ def keys(reader: User, part: Choice) -> list[int]:
     if part.of_list:
         listed = part.of_list.papers.through.objects.filter(readinglist=part.of_list)
         return list(listed.order_by("-pk").values_list("paper", flat=True))
-    if part.tag:
-        entries = LibraryEntry.objects.filter(reader=reader)
-        tagged = entries.exclude(tags=[]).values_list("paper", "tags")
-        return [paper for paper, tags in tagged if part.tag in tags]
     return list(_by_state(reader)[part.show])
 
 
@@ -82,15 +73,15 @@ def _by_state(reader: User) -> dict[str, Iterable[int]]:
     stars = Star.objects.filter(reader=reader).values_list("paper", flat=True)
     entries = LibraryEntry.objects.filter(reader=reader).values_list("paper", flat=True)
     read = entries.filter(read_at__isnull=False)
-    annotated = entries.exclude(note="", tags=[])
     through = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
     listed = through.order_by("-pk").values_list("paper", flat=True)
+    notes = entries.exclude(note="")
     return {
-        "all": dict.fromkeys([*stars, *annotated, *listed]),
+        "all": dict.fromkeys([*stars, *notes, *listed]),
         "saved": stars,
         "unread": stars.exclude(paper__in=read),
         "read": read.order_by("-read_at"),
-        "notes": entries.exclude(note=""),
+        "notes": notes,
         "left": entries.filter(not_for_me=True),
     }
 
@@ -130,14 +121,18 @@ def papers(keys: Sequence[int]) -> list[Paper]:
 
 
 def panel_state(entry: LibraryEntry, lists: set[int]) -> str:
-    """Return a short hash of a paper's note, tags and lists, as its page shows them."""
-    return fingerprint((entry.note, entry.tags, sorted(lists)))
+    """Return a short hash of a paper's note and lists, as its page shows them."""
+    return fingerprint((entry.note, sorted(lists)))
 
 
-def tags(reader: User) -> list[tuple[str, int]]:
-    """The reader's tags with their numbers of papers, by name."""
-    rows = LibraryEntry.objects.filter(reader=reader).exclude(tags=[])
-    return sorted(Counter(tag for row in rows for tag in row.tags).items())
+def lists_of_papers(reader: User, papers: Iterable[int]) -> dict[int, list[str]]:
+    """Return the names of the reader's lists that each paper is on; one query."""
+    through = ReadingList.papers.through.objects
+    rows = through.filter(readinglist__reader=reader, paper__in=list(papers))
+    names: dict[int, list[str]] = {}
+    for paper, name in rows.order_by("readinglist__name").values_list("paper", "readinglist__name"):
+        names.setdefault(paper, []).append(name)
+    return names
 
 
 # In SQL for speed: it runs for every page of papers of a signed-in reader.
@@ -186,7 +181,7 @@ def feedback_counts(reader: User) -> dict[str, int]:
     }
 
 
-# A reader's own fields in every search: `is:unread`, `tag:kernels`, `list:"to cite"`, `note:`.
+# A reader's own fields in every search: `is:unread`, `list:"to cite"`, `note:`.
 
 
 def _is(value: str, reader: User) -> list[int]:
@@ -196,12 +191,6 @@ def _is(value: str, reader: User) -> list[int]:
         names = {"value": value, "states": "all, saved, unread, read, noted, left"}
         raise QueryError(gettext("There is no “is:%(value)s”. Use one of %(states)s.") % names)
     return list(states[value])
-
-
-def _tag(value: str, reader: User) -> list[int]:
-    entries = LibraryEntry.objects.filter(reader=reader).exclude(tags=[])
-    tagged = entries.values_list("paper", "tags")
-    return [paper for paper, tags in tagged if value.lower() in map(str.lower, tags)]
 
 
 def _list(value: str, reader: User) -> list[int]:
@@ -232,6 +221,5 @@ def _own(
 
 
 FIELDS = {
-    field: _own(field, find)
-    for field, find in {"is": _is, "tag": _tag, "list": _list, "note": _note}.items()
+    field: _own(field, find) for field, find in {"is": _is, "list": _list, "note": _note}.items()
 }

@@ -1,5 +1,7 @@
 """A list that is shown to whoever has its secret address: what its owner changes, and its feed."""
 
+from collections.abc import Callable
+
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -13,6 +15,7 @@ from webapp.core.revisions import revision
 from webapp.digests.feeds import paper_item
 from webapp.digests.models import DigestEntry, new_feed_key
 from webapp.library import queries
+from webapp.library.lists import ListError, clean_name
 from webapp.library.models import ReadingList
 from webapp.library.queries import Choice
 from webapp.ui import feed_http
@@ -59,7 +62,7 @@ def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
     """Rename a list, share it by a new secret address, withdraw that, or delete it."""
     mine = ReadingList.objects.filter(pk=pk, reader=reader)
     listed = get_object_or_404(mine)
-    action, name = request.POST.get("do", ""), " ".join(request.POST.get("name", "").split())
+    action = request.POST.get("do", "")
     names = {"name": listed.name}
     if action == "delete":
         listed.papers.clear()  # what is learned of the reader hears of it
@@ -77,14 +80,19 @@ def change(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
         is_shared = _("Anyone with the address below can read “%(name)s”.")
         is_private = _("“%(name)s” is private again. Its address no longer works.")
         messages.success(request, (is_shared if key else is_private) % names)
-    elif action == "rename" and 0 < len(name) <= 80:
-        try:
-            with transaction.atomic():
-                write(name=name)
-        except IntegrityError:
-            messages.error(request, _("You have a list “%(name)s” already.") % {"name": name})
-        else:
-            messages.success(request, _("The list is now called “%(name)s”.") % {"name": name})
     else:
-        messages.error(request, _("Write the name of a list, at most 80 characters."))
+        _rename(request, write)
     return redirect(f"{reverse('library:library')}?list={pk}")
+
+
+def _rename(request: HttpRequest, write: Callable[..., None]) -> None:
+    try:
+        name = clean_name(request.POST.get("name", ""))
+        with transaction.atomic():
+            write(name=name)
+    except ListError as error:
+        messages.error(request, str(error))
+    except IntegrityError:
+        messages.error(request, _("You have a list “%(name)s” already.") % {"name": name})
+    else:
+        messages.success(request, _("The list is now called “%(name)s”.") % {"name": name})

@@ -21,14 +21,8 @@ from webapp.library import queries, zotero, zotero_reading
 from webapp.library.feedback import ask
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import ask_for, import_liked
-from webapp.library.models import (
-    MAX_LISTS,
-    LibraryEntry,
-    LikedText,
-    ReadingList,
-    Star,
-    ZoteroReading,
-)
+from webapp.library.lists import ListError, named_list
+from webapp.library.models import LibraryEntry, LikedText, ReadingList, Star, ZoteroReading
 from webapp.papers import citations
 from webapp.readers.links import read_save_token
 from webapp.ui.pages import asked_mark, back, for_readers
@@ -95,7 +89,7 @@ def forget(request: HttpRequest, reader: User) -> HttpResponse:
 @for_readers("POST")
 @transaction.atomic
 def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
-    """Mark a paper as read (`read=1`) or unread (`read=0`), or set its note, tags and lists."""
+    """Mark a paper as read (`read=1`) or unread (`read=0`), or set its note and lists."""
     paper = find_paper(arxiv_id)
     marks = LibraryEntry.objects.select_for_update().get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
@@ -109,23 +103,22 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
             wrong = f"{_(str(form[field].label))}: {' '.join(map(str, errors))}"
             messages.error(request, wrong + " " + _("Nothing was saved."))
         return back(request, "/library/", "#library")
-    note, tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
+    note = form.cleaned_data["note"].strip()
     mine = ReadingList.objects.filter(reader=reader)
     chosen = set(map(number_in, request.POST.getlist("lists")))
     held = set(mine.filter(papers=paper).values_list("pk", flat=True))
     state = queries.panel_state(marks, held)
     if request.POST.get("seen", state) != state:  # the form is older than what another window wrote
-        note, tags, chosen = _joined(marks.note, note), [*marks.tags, *tags], chosen | held
+        note, chosen = _joined(marks.note, note), chosen | held
         messages.warning(request, _("Another window had changed this: both versions are kept."))
-    marks.note, marks.tags = note, list(dict.fromkeys(tags))
-    marks.save(update_fields=["note", "tags", "changed_at"])
-    name = form.cleaned_data["new_list"].strip()
-    if name and mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():
-        most = _("The limit is %(most)d lists. Delete one to create another.")
-        messages.error(request, most % {"most": MAX_LISTS})
-    elif name:
-        ReadingList.objects.get_or_create(reader=reader, name=name)[0].papers.add(paper)
-    for listed in mine.exclude(name=name):
+    marks.note = note
+    marks.save(update_fields=["note", "changed_at"])
+    if name := form.cleaned_data["new_list"]:
+        try:
+            chosen.add(named_list(reader, name).pk)
+        except ListError as error:
+            messages.error(request, str(error))
+    for listed in mine.all():
         (listed.papers.add if listed.pk in chosen else listed.papers.remove)(paper)
     messages.success(request, "Saved in your library.")
     return back(request, "/library/", "#library")

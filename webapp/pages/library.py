@@ -40,7 +40,6 @@ def library(request: HttpRequest, reader: User) -> HttpResponse:
         "sorts": queries.SORTS.items(),
         "problem": problem,
         "shown": queries.SHOWN.items(),
-        "tags": queries.tags(reader),
         "lists": ReadingList.objects.filter(reader=reader),
         "model": model,
         "liked_words": liked,

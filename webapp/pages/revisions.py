@@ -55,7 +55,7 @@ _LEARNING = [
         "library_libraryentry",
         _READER,
         work="learn",
-        columns=("read_at", "not_for_me", "note", "tags", "changed_at"),
+        columns=("read_at", "not_for_me", "note", "changed_at"),
     ),
     Watch("library_likedtext", _READER, work="learn"),
     Watch("library_zoteroitem", _READER, work="learn"),

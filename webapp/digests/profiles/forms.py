@@ -36,7 +36,7 @@ from webapp.ui.language import current_language
 
 @Hook
 def sources_of(_owner: int | None, /) -> Sequence[tuple[str, str]]:
-    """Return the lists and tags of a reader: (source as in `Profile.learn_from`, label)."""
+    """Return the lists of a reader: (source as in `Profile.learn_from`, label)."""
     return ()
 
 
@@ -86,7 +86,7 @@ class ProfileForm(forms.Form):
     learn_from = forms.ChoiceField(
         required=False,
         label="Learn only from",
-        help_text="With one list or tag for each interest, feeds do not mix them.",
+        help_text="Give each interest a list and a feed of its own.",
     )
     announce_types = forms.MultipleChoiceField(
         choices=AnnounceType.choices,
@@ -113,7 +113,7 @@ class ProfileForm(forms.Form):
     profile_settings: ProfileSettings
 
     def __init__(self, *args: Any, owner: int | None = None, **named: Any) -> None:
-        """`owner`: the reader whose lists and tags the feed may learn from."""
+        """`owner`: the reader whose lists the feed may learn from."""
         super().__init__(*args, **named)
         sources = [("", _("everything I save")), *sources_of(owner)]
         self.fields["learn_from"].choices = sources  # type: ignore[attr-defined]

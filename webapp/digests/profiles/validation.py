@@ -70,7 +70,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
-    learn_from: Annotated[str, Field(pattern=r"^(list:[0-9]{1,18}|tag:.{1,40})?$")] = ""
+    learn_from: Annotated[str, Field(pattern=r"^(list:[0-9]{1,18})?$")] = ""
     size: Annotated[int, Field(ge=1, le=MAX_SIZE)] = 30
     language: Profile.Language = Profile.Language.ENGLISH
 
@@ -180,7 +180,7 @@ def learned_of(model: LearnedModel) -> Learned:
 
 
 def stored_model(owner: int | None, source: str) -> Learned | None:
-    """Return what was learned from a reader, or from one of their lists or tags.
+    """Return what was learned from a reader, or from one of their lists.
 
     A feed without an owner has the model of the site's own list.
     """

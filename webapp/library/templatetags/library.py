@@ -31,19 +31,18 @@ def shelf(context: RequestContext, shown: Iterable[Any]) -> Shelf:
 
 @register.inclusion_tag("library/panel.html", takes_context=True)
 def library_panel(context: RequestContext, paper: Paper) -> dict[str, object]:
-    """The signed-in reader's read state, note, tags and lists of a paper; empty for others."""
+    """The signed-in reader's read state, note and lists of a paper; empty for others."""
     reader = context["user"]
     if not reader.is_authenticated:
         return {}
     entry = LibraryEntry.objects.filter(reader=reader, paper=paper.pk).first() or LibraryEntry()
     holding = ReadingList.papers.through.objects.filter(readinglist=OuterRef("pk"), paper=paper.pk)
     lists = list(ReadingList.objects.filter(reader=reader).annotate(holds=Exists(holding)))
-    initial = {"note": entry.note, "tags": ", ".join(entry.tags)}
     return {
         "request": context["request"],
         "paper": paper,
         "entry": entry,
-        "form": EntryForm(initial=initial, label_suffix="", auto_id="library_%s"),
+        "form": EntryForm(initial={"note": entry.note}, label_suffix="", auto_id="library_%s"),
         "lists": lists,
         "seen": queries.panel_state(entry, {listed.pk for listed in lists if listed.holds}),
     }

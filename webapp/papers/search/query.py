@@ -15,7 +15,7 @@ MAXTERMS = 16
 OR = "OR"
 DATES = frozenset({"after", "before", "year", "date"})
 CANNOT_JOIN = gettext_noop(
-    "OR joins two words of the same field, or two of method:, has:, is:, tag:, list: and note:. "
+    "OR joins two words of the same field, or two of method:, has:, is:, list: and note:. "
     "Neither can be excluded."
 )
 NO_FIELD = gettext_noop(
