@@ -97,10 +97,21 @@ FURTHER = (
         ", which reads blocks ",
         ", enabling ",
         " -- blocks ",
+        ", reading the blocks ",
+        ", and we read blocks ",
+        " so that blocks ",
+        " without reading blocks ",
     ],
 )
 def test_a_long_statement_ends_with_a_clause(parting: str) -> None:
     assert in_two_lines(f"{LONG}{parting}{FURTHER}.") == f"{LONG} …"
+    longer = f"{LONG} {FURTHER}"  # the first clause is never cut, and ends what is shown
+    assert in_two_lines(f"{longer}{parting}{FURTHER}; so.") == f"{longer} …"
+
+
+def test_sentences_without_a_blank_between_them_are_two() -> None:
+    assert what_it_did(f"Attention is costly.{DID}") == DID
+    assert what_it_did(f"{DID}It reads pages of 3.5GB and config.Yaml files.") == DID
 
 
 @pytest.mark.parametrize(

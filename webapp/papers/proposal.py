@@ -3,6 +3,8 @@
 import re
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
+# Also between two sentences without a blank: "of models.To address this".
+_SENTENCE_END = re.compile(rf"{SENTENCE_END.pattern}|(?<=[a-z]{{3}}\.)(?=[A-Z][a-z]+ )")
 _OWN = (
     r"\b(?:we|our (?:work|paper|study|approach|method)|this (?:paper|work|study|article|report))\b"
 )
@@ -73,9 +75,11 @@ _RUN_UP = re.compile(
 _FURTHER_CLAUSE = re.compile(
     r"(?<!\bthat)(?<!\bthe)(?<!\bby)(?<!\bof)(?<!\bis)(?<!\bare)(?<!\bto)(?<!\bin)(?<!\bon)"
     r"(?::|;| -{2,3}| [–—]|,(?= (?:which|where|while|whereas|enabling|achieving|resulting|thereby"
-    r"|leading|allowing|demonstrating|including|such as|in which|followed by|using)\b)) "
+    r"|leading|allowing|demonstrating|including|such as|in which|followed by|using|and (?:we|then)"
+    r"|\w+ing (?:the|an?|its|their|each|all|both|how|that|only|from|into|with|on|to))\b)"
+    r"|(?= (?:so that|such that|without \w+ing|rather than|instead of)\b)) "
 )
-_TWO_LINES = 210  # characters of a row of 1280 pixels
+_TWO_LINES = 190  # characters of a row of 1280 pixels
 
 
 def proposing_sentence(abstract: str) -> str:
@@ -89,7 +93,7 @@ def informative_sentence(abstract: str, title: str = "") -> str:
     That is one on what they made, else on what they worked on, else a result, and the first of
     several. Without any it is the second sentence, because the first states common knowledge.
     """
-    sentences = SENTENCE_END.split(abstract.strip())
+    sentences = _SENTENCE_END.split(abstract.strip())
     return min(enumerate(sentences), key=lambda numbered: _rank(numbered[0], numbered[1], title))[1]
 
 
@@ -124,17 +128,17 @@ def what_it_did(abstract: str, title: str = "") -> str:
 
 
 def in_two_lines(statement: str) -> str:
-    """Return a statement that is too long for two lines up to the end of a clause, if it has one.
-
-    Neither brackets nor a formula are left open.
-    """
+    """Return a statement that is too long for two lines up to the end of a clause, if it has one."""
     if len(statement) <= _TWO_LINES:
         return statement
-    ends = [match.start() for match in _FURTHER_CLAUSE.finditer(statement, 60, _TWO_LINES + 20)]
-    for end in reversed(ends):
-        start = statement[:end]
-        if all(start.count(a) == start.count(b) for a, b in ("()", "{}")) and (
-            start.count("$") % 2 == 0
-        ):
-            return f"{start} …"
-    return statement
+    ends = [end.start() for end in _FURTHER_CLAUSE.finditer(statement, 60)]
+    clauses = [statement[:end] for end in ends if _is_closed(statement[:end])]
+    short = [clause for clause in clauses if len(clause) <= _TWO_LINES]
+    best = [*short[-1:], *clauses][:1]  # the longest of two lines, else the shortest
+    return f"{best[0]} …" if best else statement
+
+
+def _is_closed(text: str) -> bool:
+    """True if a text leaves neither brackets nor a formula open."""
+    pairs = all(text.count(left) == text.count(right) for left, right in ("()", "{}"))
+    return pairs and text.count("$") % 2 == 0
