@@ -123,7 +123,7 @@ def test_a_note_of_two_windows_keeps_both(client: Client, reader: User) -> None:
     entry = LibraryEntry.objects.get(reader=reader)
     assert entry.note == "from one\n\nfrom two"
     assert all(paper in listed.papers.all() for listed in lists)
-    assert "both versions are kept" in client.get(address).content.decode()
+    assert "Both versions are kept" in client.get(address).content.decode()
     third.send(third.form_with("note"), **mine)  # what was sent before is not repeated
     entry.refresh_from_db()
     assert entry.note == "from one\n\nfrom two"

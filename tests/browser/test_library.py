@@ -24,7 +24,7 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     tab.goto("/first-steps/")
     tab.get_by_label("Categories").fill("cs.LG cs.CL cs.DC cs.AI")
     tab.get_by_label("Topics, papers or authors").fill("attention")
-    effect = tab.get_by_role("region", name="Effect on the last days")
+    effect = tab.get_by_role("region", name="Effect on recent days")
     expect(effect).to_contain_text("7 papers")
     five = ",".join(f"2603.{number:05d}" for number in (1, 11, 21, 31, 41))
     tab.get_by_label("Topics, papers or authors").fill(five)

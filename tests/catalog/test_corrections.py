@@ -434,7 +434,7 @@ def test_an_administrator_works_through_a_queue(client: Client, paper: Paper, ad
     client.force_login(User.objects.create_superuser("root"))
     assert "/corrections/" in client.get("/account/").content.decode()
     first, second, link = Correction.objects.all()
-    assert "3 corrections that nobody has checked" in page(client, "/corrections/")
+    assert "3 unchecked corrections" in page(client, "/corrections/")
     client.post("/corrections/", {"keep": str(first.pk)})
     client.post("/corrections/", {"undo": str(second.pk)})
     client.post("/corrections/", {"undo": str(link.pk)})

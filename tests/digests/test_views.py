@@ -262,7 +262,7 @@ def test_a_profile_is_previewed_then_saved_then_built(client, reader):
     factories.make_day(6)
     preview = client.post("/feeds/new/", FORM | {"preview": "1"})
     assert preview.status_code == 200
-    assert "Effect on the last days" in text(preview)
+    assert "Effect on recent days" in text(preview)
     assert not Profile.objects.filter(owner=reader).exists()
     saved = client.post("/feeds/new/", FORM | {"save": "1"})
     assert saved["Location"] == "/p/long-context/"
@@ -289,7 +289,7 @@ def test_a_changed_profile_shows_what_would_change(client, reader):
     factories.make_day(6)
     factories.make_profile("mine", owner=reader, name="Mine")
     page = text(client.post("/feeds/mine/", FORM | {"keywords": "Kernel", "preview": "1"}))
-    assert "Effect on the last days" in page
+    assert "Effect on recent days" in page
     assert "Nothing is saved yet" in page
 
 

@@ -71,7 +71,7 @@ def test_a_listed_paper_is_said_to_be_listed(client: Client, mine) -> None:
     announce(MONDAY, paper(1, "Owls", abstract=ABSTRACT))
     build([MONDAY], [mine(words=["owls"]), site_profile()])
     assert answers(client)["Owls"] == "It is in this list."
-    assert answers(client)["Assay"].startswith("It is further from the papers this feed is about")
+    assert answers(client)["Assay"].startswith("It is less close to this feed’s papers")
 
 
 def test_a_saved_paper_is_in_the_library(client: Client, mine) -> None:

@@ -88,7 +88,7 @@ def test_chosen_papers_are_listed_and_taken_out(
         ({"do": "list", "name": ""}, "Write the name of a list"),
         ({"do": "list", "name": "x" * 81}, "at most 80"),
         ({"do": "list", "name": "Third"}, "limit is 1 lists"),
-        ({"do": "remove", "show": "notes"}, "A note is deleted on its paper"),
+        ({"do": "remove", "show": "notes"}, "To delete a note, open its paper"),
         ({"do": "burn"}, "no such action"),
     ],
 )

@@ -207,7 +207,7 @@ def test_not_for_me_pushes_down_and_says_so(client: Client, reader: User) -> Non
     down = [one for one in entry["matches"] if one["points"] < 0]
     assert [one["near"] for one in down] == [text(212)[0]]
     why = client.get("/papers/2603.00212/").content.decode()
-    assert "like a paper that is not for you" in why
+    assert "similar to a paper marked" in why
 
 
 def titles_by_day(preview: str) -> list[list[str]]:

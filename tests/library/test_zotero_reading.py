@@ -81,7 +81,7 @@ def test_a_library_that_is_read_decides_what_is_close(
     )
     mine = profile("Mine", owner=reader, words=[], ranking="learned", size=3)
     page = text(client.post(ADDRESS, {"read": "1"}, follow=True))
-    assert "Feeds that learn now use 4 papers from there." in page
+    assert "Feeds that learn now use 4 papers from Zotero." in page
     assert "Learning from 4 of 4 papers, read" in page
     assert learn(reader.pk)
     build([MONDAY])

@@ -420,7 +420,7 @@ def test_more_mails_than_there_may_be_are_refused_aloud(
     client.force_login(reader)
     client.post("/account/mail/", {"q": "one", "frequency": "daily"})
     refused = client.post("/account/mail/", {"q": "two", "frequency": "daily"})
-    assert "The limit is 1 by mail" in refused.content.decode()
+    assert "You can get at most 1 feeds" in refused.content.decode()
     client.post("/account/mail/", {"q": "one", "frequency": "weekly"})  # changed, not added
     assert [(one.q, one.frequency) for one in Delivery.objects.all()] == [("one", "weekly")]
 

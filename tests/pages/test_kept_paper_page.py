@@ -165,7 +165,7 @@ def test_a_kept_page_goes_when_what_it_shows_changes(client: Client, changed: st
 def test_a_summary_under_way_is_followed(client: Client) -> None:
     other = summary(2, state="waiting")
     mine = summary(state="waiting")
-    assert "1 summary is made before it" in body(client)
+    assert "1 summary comes first" in body(client)
     Summary.objects.filter(pk=other.pk).update(state="done")
     assert "Waiting for the worker that makes summaries" in body(client)
     Summary.objects.filter(pk=mine.pk).update(state="running")

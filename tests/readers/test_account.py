@@ -140,7 +140,7 @@ def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> Non
     announce(MONDAY, paper(99))
     asked = {"categories": "cs.LG cs.CL", "interests": "sparse", "preview": "1"}
     page = client.post("/first-steps/", asked).content.decode()
-    assert "Effect on the last days" in page
+    assert "Effect on recent days" in page
     assert 'class="come"' in page
     assert not Profile.objects.filter(owner=ada).exists()
     liked = " ".join(f"2603.{n:05d}" for n in range(1, 6))

@@ -247,7 +247,7 @@ def test_a_prompt_of_which_less_than_half_was_cut_off_is_noticed(
     model.context = context
     summary = summarised(other)
     assert summary.read_share == pytest.approx(1 - cut, abs=0.03)
-    said = re.search(r"The server left about (\d+) % of it unread", paper_page(other))
+    said = re.search(r"The model did not read about (\d+) % of it", paper_page(other))
     assert said
     assert int(said[1]) == pytest.approx(100 * cut, abs=3)
 

@@ -187,7 +187,7 @@ class TestPaper:
         own = summary(papers[1], "waiting")
         assert "Waiting for the worker that makes summaries" in text(client, address)
         summary(papers[0], "running")
-        assert "Waiting for its turn: it is next." in text(client, address)
+        assert "Next in the queue." in text(client, address)
         Summary.objects.filter(pk=own.pk).update(reason="today’s 200 requests are used up")
         assert "Waiting: today’s 200 requests are used up." in text(client, address)
 

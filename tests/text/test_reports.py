@@ -163,7 +163,7 @@ def _long(world: World) -> None:
 def _truncated(world: World, _text: str) -> None:
     _long(world)
     assert world.summary(mode="ollama", context=4096).state == "done"
-    assert re.search(r"The server left about \d\d % of it unread", world.page())
+    assert re.search(r"The model did not read about \d\d % of it", world.page())
 
 
 @check("context length exceeded")

@@ -59,7 +59,7 @@ class Measurement:
             if point.ratio and point.ratio.low > self.series.most(point)
         ]
         flags = sorted({str(flag) for point in beyond for flag in point.flags})
-        return flags or (["no reason is known"] if beyond else [])
+        return flags or (["reason unknown"] if beyond else [])
 
     @property
     def where(self) -> str:

@@ -118,18 +118,18 @@ def _measured(claim: Claim, measured: Figure) -> Verdict:
     """The verdict of an interval, by the claim's own margin."""
     holds = claim.holds(measured.low, measured.high)
     if holds:
-        return Verdict(Word.REPRODUCED, _("measured at least as claimed"))
+        return Verdict(Word.REPRODUCED, _("measured at least as reported"))
     if holds is None:
-        reason = _("the interval includes the claim and values below it")
+        reason = _("the interval includes the reported value and values below it")
         return Verdict(Word.INCONCLUSIVE, reason)
     least, most = sorted(_share(claim, end) for end in (measured.low, measured.high))
     if most < PART:
-        reason = _("measured at most %(most)s of the claimed effect")
+        reason = _("measured at most %(most)s of the reported effect")
         return Verdict(Word.NOT, reason % {"most": f"{max(most, 0.0):.0%}"})
     if least < PART / 2:
-        reason = _("measured less than claimed, too imprecisely to say how much less")
+        reason = _("measured less than reported, too imprecisely to say how much less")
         return Verdict(Word.INCONCLUSIVE, reason)
-    reason = _("measured %(least)s to %(most)s of the claimed effect")
+    reason = _("measured %(least)s to %(most)s of the reported effect")
     return Verdict(Word.PARTLY, reason % {"least": f"{least:.0%}", "most": f"{most:.0%}"})
 
 

@@ -93,7 +93,7 @@ def _excluded(candidate: Candidate, rules: Rules) -> str:
 
 
 def _by_score(candidate: Candidate, rules: Rules) -> Iterator[str]:
-    """Yield that a paper has no keyword, too few points, or is not close to what was saved."""
+    """Yield that a paper has no keyword, too few points, or is not close to saved papers."""
     scorer, learned = Scorer([rules]), rules.learned
     paper = next(iter(scorer.kept([candidate])[0]), None)
     if paper and paper.standing is Standing.ABOUT:
@@ -105,7 +105,7 @@ def _by_score(candidate: Candidate, rules: Rules) -> Iterator[str]:
     if learned:
         far = _("It is further from what you saved than the papers that the feed lists.")
         if learned.keyword_closeness:
-            far = _("It is further from the papers this feed is about than those that it lists.")
+            far = _("It is less close to this feed’s papers than those that it lists.")
         yield f"{_('It matches %s.') % phrases} {far}" if phrases else far
     elif not matches:
         yield _("None of the feed’s keywords is in its title or abstract.")

@@ -79,5 +79,5 @@ def _remove(reader: User, papers: Sequence[Paper], part: Choice) -> None:
             elif part.show == "left":
                 entry.not_for_me = False
             else:
-                raise BulkError(_("A note is deleted on its paper’s page."))
+                raise BulkError(_("To delete a note, open its paper’s page."))
             entry.save()

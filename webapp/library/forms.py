@@ -58,7 +58,8 @@ class ZoteroForm(forms.Form):
     key = forms.CharField(
         max_length=300,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Create one with read access at zotero.org/settings/keys/new. Not shown again.",
+        help_text="Create a key with read access at zotero.org/settings/keys/new. "
+        "It is not shown again.",
     )
 
     def clean_library(self) -> str:

@@ -29,8 +29,8 @@ from webapp.papers.search import search
 MAX_PARTS = 100
 SEARCHES = 60  # of one text
 LIST_WORDS = 4  # of a part between commas, at most: longer ones are a sentence
-SENTENCE_WORDS = 7  # from which a line is a described interest
-DESCRIBED = 3  # papers that a described interest brings
+SENTENCE_WORDS = 7  # from which a line is an interest
+DESCRIBED = 3  # papers that an interest brings
 HOMONYMS = 12  # names that are listed
 LATEST = 10  # papers of an author that count as liked
 
@@ -120,7 +120,7 @@ class Understood:
 
     @property
     def papers(self) -> list[Paper]:
-        """Papers that count as liked, each once; those of a described interest are examples."""
+        """Papers that count as liked, each once; those of an interest are examples."""
         named = [part for part in self.parts if part.kind != "interest"]
         return list({paper.pk: paper for part in named for paper in part.papers}.values())
 
@@ -250,7 +250,7 @@ class _PartReader:
         return None
 
     def _interest(self, piece: str) -> PastedPart | None:
-        """Return a described interest with the papers that fit it best."""
+        """Return an interest with the papers that fit it best."""
         if len(piece.split()) < SENTENCE_WORDS:
             return None
         if self._searches <= 0:

@@ -110,7 +110,8 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     state = queries.panel_state(marks, held)
     if request.POST.get("seen", state) != state:  # the form is older than what another window wrote
         note, chosen = _joined(marks.note, note), chosen | held
-        messages.warning(request, _("Another window had changed this: both versions are kept."))
+        both = _("This was changed in another window meanwhile. Both versions are kept.")
+        messages.warning(request, both)
     marks.note = note
     marks.save(update_fields=["note", "changed_at"])
     if name := form.cleaned_data["new_list"]:
@@ -200,4 +201,4 @@ def _read_zotero(request: HttpRequest, reader: User) -> None:
         return
     ask(reader.pk)
     count = len(zotero_reading.liked(reader))
-    messages.success(request, _("Feeds that learn now use %d papers from there.") % count)
+    messages.success(request, _("Feeds that learn now use %d papers from Zotero.") % count)

@@ -65,7 +65,10 @@ class DeliveryForm(forms.Form):
             raise forms.ValidationError(gettext("Choose a feed or write a search, not both."))
         others = self.mine.exclude(profile=data["profile"], q=q)
         if others.count() >= MAX_DELIVERIES:
-            most = gettext("The limit is %(most)d by mail. Unsubscribe from one first.")
+            most = gettext(
+                "You can get at most %(most)d feeds and searches by mail. Unsubscribe from one "
+                "first."
+            )
             raise forms.ValidationError(most % {"most": MAX_DELIVERIES})
         return data
 
@@ -82,7 +85,7 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
         _ask_to_confirm(request, reader, request.POST["address"].strip())
     elif "end" in request.POST:
         ended = mine.filter(pk=number_in(request.POST["end"])).delete()[0]
-        messages.success(request, "Unsubscribed." if ended else "You were unsubscribed already.")
+        messages.success(request, "Unsubscribed." if ended else "You had already unsubscribed.")
     elif form.is_bound and form.is_valid():
         data, today = form.cleaned_data, eastern_date(now())
         chosen = {"frequency": data["frequency"]}

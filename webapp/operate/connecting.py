@@ -100,7 +100,9 @@ class ModelForm(_ConnectionForm):
         label="Address",
         help_text="OpenAI’s, or any compatible server’s, for example http://localhost:11434/v1.",
     )
-    model = NameField(max_length=128, help_text="Its name there, for example qwen3:8b.")
+    model = NameField(
+        max_length=128, help_text="The model’s name on that server, for example qwen3:8b."
+    )
     key = CodeField(
         r"^[!-~]+\Z",
         max_length=500,

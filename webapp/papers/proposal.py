@@ -128,7 +128,7 @@ def what_it_did(abstract: str, title: str = "") -> str:
 
 
 def in_two_lines(statement: str) -> str:
-    """Return a statement that is too long for two lines up to the end of a clause, if it has one."""
+    """Return a statement that is too long for two lines up to the end of one of its clauses."""
     if len(statement) <= _TWO_LINES:
         return statement
     ends = [end.start() for end in _FURTHER_CLAUSE.finditer(statement, 60)]

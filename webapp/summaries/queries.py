@@ -73,10 +73,10 @@ class PaperSummaryView:
         if not running and not earlier:
             return gettext("Waiting for the worker that makes summaries.")
         if not earlier:
-            return gettext("Waiting for its turn: it is next.")
+            return gettext("Next in the queue.")
         return ngettext(
-            "Waiting for its turn: %(count)d summary is made before it.",
-            "Waiting for its turn: %(count)d summaries are made before it.",
+            "In the queue: %(count)d summary comes first.",
+            "In the queue: %(count)d summaries come first.",
             earlier,
         ) % {"count": earlier}
 

@@ -34,7 +34,7 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
     assert "at 4096 tokens" in told["Headline"]
     assert told["Checks"] == "2 of 2 passed"
     assert "variation at" in told["Doubts"]
-    assert told["Doubts"].endswith("7 processes, stopped: time was up")
+    assert told["Doubts"].endswith("7 processes, stopped: time limit reached")
 
 
 def test_without_doubts_that_is_said() -> None:

@@ -140,8 +140,8 @@ def test_estimates_and_live_workers_are_told(client: Client, reader: User) -> No
     live_worker("one")
     html = client.get(ADDRESS).content.decode()
     assert "about 41 s on a CPU" in html
-    assert "CPU: 1 worker is live" in html
-    assert "GPU: no worker is live, so the run would wait" in html
+    assert "CPU: 1 worker is connected" in html
+    assert "GPU: no worker is connected, so the run would wait" in html
 
 
 def test_change_and_run_begins_with_the_other_runs_settings(client: Client, reader: User) -> None:

@@ -160,7 +160,7 @@ def test_an_administrator_starts_and_stops_a_model_on_the_page(
 ) -> None:
     httpserver.expect_oneshot_request(QUESTION).respond_with_data("loading", 503)
     httpserver.expect_request(QUESTION).respond_with_data("{}")
-    assert "Start it" in page_of(administrator)
+    assert ">Start</button>" in page_of(administrator)
     ask(administrator, f"  {loaded.path} ")
     assert "is waiting to start" in page_of(administrator)
     assert "hx-get" in page_of(administrator)
@@ -179,7 +179,7 @@ def test_an_administrator_starts_and_stops_a_model_on_the_page(
     wait_for(lambda: not connections.kept(), "its end")
     assert loaded.alive() == 0
     assert connections.current().summary_model == ""
-    assert "Start it" in page_of(administrator)
+    assert ">Start</button>" in page_of(administrator)
 
 
 def test_a_model_that_is_loaded_and_cannot_answer_is_not_connected(

@@ -74,8 +74,8 @@ class ProfileForm(forms.Form):
     learns = forms.BooleanField(
         required=False,
         label="Learn from what I save",
-        help_text="Adds papers close to those you saved, and ranks by them. Starts with one "
-        "saved paper and is good from five.",
+        help_text="Adds papers close to those you saved, and ranks by them. One saved paper is "
+        "enough to start; five give good results.",
     )
     exclude = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 3}),

@@ -23,14 +23,14 @@ register = template.Library()
 SCORES = 3  # of one paper, on its page
 REASONS = 2  # shown in a row of the list
 OF_CHOSEN = {
-    "very close": gettext_noop("very close to the papers this feed is about"),
-    "close": gettext_noop("close to the papers this feed is about"),
-    "further": gettext_noop("further from the papers this feed is about"),
+    "very close": gettext_noop("very close to this feed’s papers"),
+    "close": gettext_noop("close to this feed’s papers"),
+    "further": gettext_noop("less close to this feed’s papers"),
 }
 OF_SAVED = {
-    "very close": gettext_noop("very close to what was saved"),
-    "close": gettext_noop("close to what was saved"),
-    "further": gettext_noop("further from what was saved"),
+    "very close": gettext_noop("very close to saved papers"),
+    "close": gettext_noop("close to saved papers"),
+    "further": gettext_noop("less close to saved papers"),
 }
 
 
@@ -80,7 +80,7 @@ def closeness(match: Mapping[str, Any], is_brief: bool = False) -> str:
     """Return how close a paper is to what was saved; the title of the nearest may follow."""
     degree = match.get("closeness")
     if degree is None:
-        return gettext("like a paper that is not for you:")
+        return gettext("similar to a paper marked “Not for me”:")
     if match.get("near") and not is_brief:
         return gettext("very close to") if degree == "very close" else gettext("close to")
     words = OF_CHOSEN if is_of_chosen(match) else OF_SAVED

@@ -134,8 +134,10 @@ def _radios(choices: Iterable[tuple[str, str]]) -> forms.ChoiceField:
 
 def _live(workers: int) -> str:
     if not workers:
-        return gettext("no worker is live, so the run would wait")
-    message = ngettext("%(number)d worker is live", "%(number)d workers are live", workers)
+        return gettext("no worker is connected, so the run would wait")
+    message = ngettext(
+        "%(number)d worker is connected", "%(number)d workers are connected", workers
+    )
     return message % {"number": workers}
 
 

@@ -150,7 +150,7 @@ def title_of(run: Run, where: QueuePosition | None, *, behind: bool) -> str:
 
 def _waiting_for(where: QueuePosition, *, behind: bool) -> str:
     if not where.workers:
-        return gettext("no live worker can serve this")
+        return gettext("no connected worker can run this")
     if where.ahead:
         message = ngettext("%(number)d run before it", "%(number)d runs before it", where.ahead)
         return message % {"number": where.ahead}
@@ -183,8 +183,8 @@ def took(run: Run) -> str:
 
 STOPPED = {
     "narrow": gettext_noop("stopped: precise enough"),
-    "time": gettext_noop("stopped: time was up"),
-    "most": gettext_noop("stopped: maximum number of processes"),
+    "time": gettext_noop("stopped: time limit reached"),
+    "most": gettext_noop("stopped: process limit reached"),
 }
 NOTHING = gettext_noop(
     "none: this run only shows that everything works. Its sizes are too small to measure anything."

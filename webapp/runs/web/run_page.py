@@ -19,7 +19,7 @@ from webapp.runs.queries import (
     queue_position,
 )
 from webapp.runs.texts import in_language, translate_spec
-from webapp.runs.times import ALIVE, CANCEL
+from webapp.runs.times import CANCEL
 from webapp.runs.web import present
 from webapp.runs.web.present import findings, look_of, title_of, took
 
@@ -42,7 +42,6 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "behind_own": behind,
         "standing": title_of(run, where, behind=behind),
         **look_of(run, where, series),
-        "alive": ALIVE.seconds,
         "lease": CANCEL.seconds,
         "took": took(run),
         "usual": _usual(run),
@@ -112,8 +111,8 @@ def _after(run: Run) -> list[tuple[str, str]]:
         ("GPU clock", _measure(now.gpu_mhz, " MHz")),
         ("GPU temperature", _measure(now.gpu_celsius, " °C")),
         ("GPU power", _measure(now.gpu_watts, " W")),
-        ("GPU held back", throttled),
-        ("Others on the GPU", _measure(now.gpu_other_processes, "")),
+        ("GPU throttling", throttled),
+        ("Other GPU processes", _measure(now.gpu_other_processes, "")),
     ]
     return [(name, value) for name, value in rows if value is not None]
 
