@@ -36,8 +36,8 @@ from webapp.summaries.summarise import check_again
 ABSTRACTS = Path("tests/claims/abstracts.json")
 RECORDED = Path("tests/catalog/corrections.jsonl")
 PAGE = "/papers/2603.00001/"
-OTHERWISE = "the paper says otherwise than its first sentence"
-NOT_GIVEN = "no passage of the paper gives the numbers of its first sentence in this way"
+OTHERWISE = "the paper contradicts its first sentence"
+NOT_GIVEN = "the paper does not give the numbers of its first sentence in this way"
 QUOTE = "It reduces memory by 4.2×"
 ABSTRACT = (
     r"We propose Heron, a sparse attention. It reduces memory by $4.2\times$ and improves accuracy "

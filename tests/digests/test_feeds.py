@@ -166,9 +166,23 @@ def test_the_same_list_is_the_same_bytes(client: Client, address: str, suffix: s
     assert first["ETag"] != plain["ETag"]
     assert first["Content-Encoding"] == "gzip"
     assert not first["ETag"].startswith("W/")
-    assert first["Vary"] == "Accept-Encoding"
+    assert first["Vary"] == "Accept, Accept-Encoding"
     assert "max-age" in first["Cache-Control"]
     assert int(first["Content-Length"]) == len(first.content)
+
+
+@pytest.mark.usefixtures("days")
+@pytest.mark.parametrize(("suffix", "shown"), [("rss", True), ("atom", True), ("json", False)])
+def test_a_browser_gets_xml_that_it_shows_with_its_style(
+    client: Client, suffix: str, shown: bool
+) -> None:
+    address = f"/digest.{suffix}"
+    of_browser = client.get(address, headers={"Accept": "text/html,application/xml;q=0.9,*/*"})
+    of_reader = client.get(address, headers={"Accept": "*/*"})
+    assert of_browser["Content-Type"].startswith("application/xml") is shown
+    assert of_reader["Content-Type"] == TYPES[suffix]
+    assert of_browser.content == of_reader.content
+    assert (b"text/css" in of_browser.content) is shown
 
 
 @pytest.mark.usefixtures("days")
@@ -217,7 +231,7 @@ class TestConditional:
 
     def test_a_client_of_brotli_alone_is_sent_it(self, client: Client) -> None:
         plain, packed = get(client, "/p/mine.rss"), get(client, "/p/mine.rss", accept_encoding="br")
-        assert (packed["Content-Encoding"], packed["Vary"]) == ("br", "Accept-Encoding")
+        assert (packed["Content-Encoding"], packed["Vary"]) == ("br", "Accept, Accept-Encoding")
         assert brotli.decompress(packed.content) == plain.content
         known = {"accept_encoding": "br", "if_none_match": packed["ETag"]}
         assert get(client, "/p/mine.rss", **known).status_code == 304

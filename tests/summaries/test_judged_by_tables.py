@@ -107,7 +107,7 @@ def test_a_false_first_sentence_is_told_and_not_used(
 ) -> None:
     model.given = json.dumps(answer(gist=gist))
     summary = summarised(paper)
-    assert summary.withheld == "the paper says otherwise than its first sentence"
+    assert summary.withheld == "the paper contradicts its first sentence"
     page = shown(client, paper)
     assert "The paper says otherwise" in page
     assert cell in page

@@ -2,20 +2,35 @@
 
 from collections import defaultdict
 
+from django.conf import settings
 from django.db.models import Exists, OuterRef
+from django.utils.translation import override
 
 from webapp.catalog import linking
+from webapp.catalog.comparable import Comparison
 from webapp.catalog.models import MethodLink
 from webapp.catalog.paper_methods import PaperMethod
 from webapp.catalog.queries import all_carried
 from webapp.core.revisions import once
 from webapp.digests import entries
 from webapp.digests.models import DigestEntry
+from webapp.ui.language import current_language
 
 
 def refresh() -> int:
     """Store the chips of the papers whose mechanism can be run here; how many papers changed."""
-    return once("chips", ("methods", "results", "digests"), _refresh, linking.fingerprint())
+    inputs = linking.fingerprint(), list(dict(settings.LANGUAGES))
+    return once("chips", ("methods", "results", "digests"), _refresh, *inputs)
+
+
+def _figures(figure: Comparison) -> dict[str, str]:
+    """Return a figure's text in English, which feeds and mail take, and as pages show it."""
+    with override("en"):
+        texts = {"figure": figure.text}
+    for language in set(dict(settings.LANGUAGES)) - {"en"}:
+        with override(language):
+            texts[f"figure_{current_language()}"] = figure.text
+    return texts
 
 
 def _refresh() -> tuple[int, bool]:
@@ -29,5 +44,5 @@ def _refresh() -> tuple[int, bool]:
             continue
         figure = paper_method.carried.best_of(experiment.mechanism)
         chip = {"method": link.method, "name": experiment.mechanism.title}
-        chips[link.paper_id].append(chip | {"figure": figure.text if figure else ""})
+        chips[link.paper_id].append(chip | (_figures(figure) if figure else {"figure": ""}))
     return entries.store_chips(dict(chips)), True

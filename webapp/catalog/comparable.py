@@ -20,7 +20,7 @@ from methods.spec import Reported
 from webapp.catalog.measured import Measurement, doubts_of
 from webapp.runs.intervals import unbeaten, unmeasured
 from webapp.runs.queries import benchmark_named
-from webapp.runs.texts import translate_spec
+from webapp.runs.texts import hardware_name, translate_spec
 from webapp.summaries.models import Claim
 from webapp.ui.language import current_language
 
@@ -134,11 +134,24 @@ class Comparison:
     @property
     def text(self) -> str:
         """As a chip says it: "3.5× faster per call (3.3–3.7) than dense at 4096 tokens, …"."""
-        ratio, where = f"{number(self.factor, 3)}×", f"at {self.regime}, {self.hardware}"
         if self.word == "no difference shown":
-            difference = f"({self.interval}), no difference from {self.comparator} shown"
-            return f"{self.quantity} {ratio} {difference} {where}"
-        return f"{ratio} {self.gain} ({self.interval}) than {self.comparator} {where}"
+            text = gettext(
+                "%(quantity)s %(ratio)s (%(interval)s), no difference from %(comparator)s shown "
+                "at %(x)s, %(hardware)s"
+            )
+        else:
+            text = gettext(
+                "%(ratio)s %(gain)s (%(interval)s) than %(comparator)s at %(x)s, %(hardware)s"
+            )
+        return text % {
+            "ratio": f"{number(self.factor, 3)}×",
+            "gain": self.gain,
+            "quantity": self.quantity,
+            "interval": gettext(self.interval),
+            "comparator": translate_spec(self.comparator),
+            "x": self.shown_regime,
+            "hardware": hardware_name(self.hardware),
+        }
 
 
 def comparisons(measurement: Measurement) -> Iterator[Comparison]:

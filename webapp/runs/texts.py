@@ -7,13 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from methods import registry
 from methods.protocol import Series
 from webapp.ui.language import current_language
 
 _NAMED = re.compile(r"\{(\w[^}]*)\}")  # words that a run puts into a text: `{words}`
+_TRADEMARKS = re.compile(r"\((?:R|TM)\)| Processor\b| CPU @ [\d.]+ ?GHz")
 _FLAG_LABELS = {"stolen time": gettext_lazy("CPU taken by other VMs")}
 _Patterns = tuple[tuple[re.Pattern[str], list[str], str], ...]
 
@@ -58,6 +59,20 @@ def in_language(series: Series) -> Series:
         for point in series.points
     )
     return series.model_copy(update=labels | parts | lists | {"points": points})
+
+
+def hardware_name(name: str) -> str:
+    """Return a class of hardware in the language of the page, without trademarks.
+
+    "Intel(R) Xeon(R) Processor, 2 cores" is "Intel Xeon, 2 cores".
+    """
+    plain = _TRADEMARKS.sub("", name)
+    machine, _, cores = plain.rpartition(", ")
+    if match := re.fullmatch(r"(\d+) cores?", cores):
+        count = int(match[1])
+        text = ngettext("%(machine)s, %(count)d core", "%(machine)s, %(count)d cores", count)
+        return text % {"machine": machine, "count": count}
+    return gettext(plain)
 
 
 def flag_label(flag: str) -> str:

@@ -1,6 +1,7 @@
 """A paper's text, a model's summary of it with claims, and what it cost."""
 
 from django.db import models
+from django.utils.translation import gettext
 
 from webapp.claims.grounding import GroundingState
 from webapp.core.leases import Leased
@@ -16,8 +17,14 @@ class FullText(models.Model):
         ABSTRACT = "abstract", "the abstract"
 
         def read(self, share: float) -> str:
-            """Return the part that was read: "the first 60 % of the full text (PDF)"."""
-            return self.label if share > 0.995 else f"the first {share:.0%} of {self.label}"
+            """Return the part that was read: "the first 60% of the full text (PDF)"."""
+            part = gettext(self.label)
+            if share > 0.995:
+                return part
+            return gettext("the first %(share)s of %(part)s") % {
+                "share": f"{share:.0%}",
+                "part": part,
+            }
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="full_texts")
     version = models.PositiveSmallIntegerField()

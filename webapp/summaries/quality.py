@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from django.utils.translation import gettext_noop as _
+
 from webapp.claims.numbers import fold
 
 from .models import Claim
@@ -46,19 +48,19 @@ def useless(answer: PaperSummary, claims: Sequence[Claim], abstract: str, langua
     instructions = " ".join(path.read_text("utf-8") for path in sorted(_PROMPTS.glob("*.txt")))
     is_chinese = len(_CHINESE.findall(prose)) * 5 > len(prose)
     faults = {
-        "its first sentence is an address": gist != answer.gist and len(_words(gist)) < LEAST_GIST,
-        "its first sentence says nothing": len(_words(gist)) < LEAST_GIST or _FORM.match(gist),
-        "it is mostly addresses": 2 * sum(map(len, _ADDRESS.findall(prose))) > len(prose),
-        "it repeats the form instead of filling it in": len(content) * 2 < len(lines),
-        "it has only a few words": len(_words(prose)) < LEAST_WORDS,
-        "it says the same again and again": _is_repetitive(lines),
-        "it repeats the question": _copied(content, instructions) >= REPEATED,
-        "its first sentence is copied from the abstract": (
+        _("its first sentence is a link"): gist != answer.gist and len(_words(gist)) < LEAST_GIST,
+        _("its first sentence says nothing"): len(_words(gist)) < LEAST_GIST or _FORM.match(gist),
+        _("it is mostly links"): 2 * sum(map(len, _ADDRESS.findall(prose))) > len(prose),
+        _("it repeats the form instead of filling it in"): len(content) * 2 < len(lines),
+        _("it has only a few words"): len(_words(prose)) < LEAST_WORDS,
+        _("it repeats itself"): _is_repetitive(lines),
+        _("it repeats the question"): _copied(content, instructions) >= REPEATED,
+        _("its first sentence is copied from the abstract"): (
             len(_words(answer.gist)) > SHINGLE and _copied([answer.gist], abstract) >= COPIED
         ),
-        "it repeats the abstract": len(content) > 2 and _copied(content, abstract) >= COPIED,
-        "it is not in the language that was asked for": is_chinese != (language == "zh"),
-        "most of its quotes are not in the paper": (
+        _("it repeats the abstract"): len(content) > 2 and _copied(content, abstract) >= COPIED,
+        _("it is not in the language that was asked for"): is_chinese != (language == "zh"),
+        _("most of its quotes are not in the paper"): (
             len(claims) >= QUOTES_JUDGED and len(claims) - missing < LEAST_QUOTES * len(claims)
         ),
     }

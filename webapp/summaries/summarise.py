@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop as _
 from pydantic import ValidationError
 
 from webapp.claims.tables.shown import ShownTable, tables_of
@@ -205,11 +206,11 @@ def _why_withheld(
     """Return the reason why cards, mail and feeds hide an answer, or ""."""
     agreement = check_statement(answer.gist, truth, tables)
     if agreement.otherwise:
-        return "the paper says otherwise than its first sentence"
+        return _("the paper contradicts its first sentence")
     if not agreement.is_found and summary.language == "en":
-        return "no passage of the paper gives the numbers of its first sentence in this way"
+        return _("the paper does not give the numbers of its first sentence in this way")
     if quality.shared_prose(answer, _others(summary)):
-        return "it says the same as of another paper"
+        return _("it says the same about another paper")
     return quality.useless(answer, claims, summary.paper.abstract, summary.language)
 
 

@@ -86,7 +86,11 @@ def respond(
         body = written.write(feed)
         return as_response(body, written.media_type, feed.updated, is_private=source.is_private)
 
-    return respond_public(request, (here.base, shown), write, QUICK_EFFORT)
+    response = respond_public(request, (here.base, shown), write, QUICK_EFFORT)
+    if written.media_type.endswith("+xml") and "text/html" in request.headers.get("Accept", ""):
+        # A browser shows the source of any other type, and applies no style sheet.
+        response["Content-Type"] = "application/xml; charset=utf-8"
+    return response
 
 
 def as_response(
@@ -98,7 +102,7 @@ def as_response(
         **({} if is_private else {"Access-Control-Allow-Origin": "*"}),
         "Cache-Control": f"{whose}, max-age={MAX_AGE}",
         "Last-Modified": http_date(updated.timestamp()),
-        "Vary": "Accept-Encoding",
+        "Vary": "Accept, Accept-Encoding",
     }
     return HttpResponse(body, content_type=f"{media_type}; charset=utf-8", headers=headers)
 

@@ -18,6 +18,7 @@ from webapp.digests.scoring.terms import keyword_name
 from webapp.learning.preferences import CHOSEN
 from webapp.papers import proposal
 from webapp.papers.models import Paper
+from webapp.ui.language import current_language
 
 register = template.Library()
 SCORES = 3  # of one paper, on its page
@@ -61,6 +62,12 @@ def readers_feeds(context: RequestContext) -> list[tuple[Profile, bool]]:
     if slug is None and feeds:
         slug = feeds[-1 if match and "date" in match.kwargs else 0].slug
     return [(feed, feed.slug == slug) for feed in feeds]
+
+
+@register.filter
+def figure_text(chip: Mapping[str, str]) -> str:
+    """Return the figure of a chip in the language of the page."""
+    return chip.get(f"figure_{current_language()}") or chip["figure"]
 
 
 @register.filter

@@ -10,7 +10,7 @@ from assay_common.quantities import number
 from methods import charts, registry
 from webapp.core.durations import duration
 from webapp.runs.queries import method_of
-from webapp.runs.texts import flag_label, translate_spec
+from webapp.runs.texts import flag_label, hardware_name, translate_spec
 from webapp.runs.web import views
 from webapp.runs.web.present import x_text
 
@@ -18,6 +18,7 @@ register = template.Library()
 for function in (
     charts.check_value,
     duration,
+    hardware_name,
     charts.interval,
     method_of,
     number,
