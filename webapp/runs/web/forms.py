@@ -15,6 +15,7 @@ from django.conf import settings
 from django.forms.boundfield import BoundWidget
 from django.utils.translation import gettext, ngettext
 
+from methods.errors import ParameterProblem
 from methods.spec import OFFERED, PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.core.durations import duration, span
 from webapp.runs.models import Device
@@ -73,10 +74,11 @@ class RunForm(forms.Form):
                     device=data.get("device", "cpu"),
                 )
             except ParameterError as error:
+                parameters = {info.name: info for info in self.benchmark.parameters()}
                 for problem in error.problems:
                     name = PREFIX + problem.name
                     place = name if name in self.fields else None
-                    self.add_error(place, _refusal(problem.reason, problem.allowed, problem.given))
+                    self.add_error(place, _refusal(problem, parameters.get(problem.name)))
         return data
 
     @property
@@ -141,11 +143,14 @@ def _live(workers: int) -> str:
     return message % {"number": workers}
 
 
-def _refusal(reason: str, allowed: str, given: str) -> str:
-    """An error message: why a value is refused, what is allowed, and what was given."""
-    reason = reason[:1].upper() + reason[1:].rstrip(".")
-    bounds = f" Allowed: {allowed}." if allowed else ""
-    return f"{reason}.{bounds} You gave {given}."
+def _refusal(problem: ParameterProblem, info: ParameterInfo | None) -> str:
+    """Return what is allowed, else why a value is refused, and what was given."""
+    if info and problem.allowed:
+        texts = {"allowed": info.allowed(translate_spec), "given": problem.given}
+        return gettext("Allowed: %(allowed)s. You gave %(given)s.") % texts
+    reason = translate_spec(problem.reason)
+    texts = {"reason": reason[:1].upper() + reason[1:].rstrip("."), "given": problem.given}
+    return gettext("%(reason)s. You gave %(given)s.") % texts
 
 
 def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
@@ -174,7 +179,7 @@ def _help(info: ParameterInfo, benchmark: Benchmark) -> str:
     allowed = info.allowed(translate_spec) + (f", {info.unit}" if info.unit else "")
     sizes = {name: benchmark.presets[name] for name in offered(benchmark)}
     sizes |= {gettext("full on a GPU"): benchmark.gpu} if benchmark.gpu else {}
-    shown = {name: written(getattr(p, info.name)) for name, p in sizes.items()}
+    shown = {name: written(getattr(p, info.name)) or "–" for name, p in sizes.items()}
     if len(set(shown.values())) == 1:
         presets = gettext("All presets: %s") % next(iter(shown.values()))
     else:
