@@ -15,7 +15,6 @@ from django.conf import settings
 from django.forms.boundfield import BoundWidget
 from django.utils.translation import gettext, ngettext
 
-from methods.errors import ParameterProblem
 from methods.spec import OFFERED, PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.core.durations import duration, span
 from webapp.runs.models import Device
@@ -78,7 +77,8 @@ class RunForm(forms.Form):
                 for problem in error.problems:
                     name = PREFIX + problem.name
                     place = name if name in self.fields else None
-                    self.add_error(place, _refusal(problem, parameters.get(problem.name)))
+                    info = parameters.get(problem.name) if problem.allowed else None
+                    self.add_error(place, _refusal(info, problem.reason, problem.given))
         return data
 
     @property
@@ -143,13 +143,13 @@ def _live(workers: int) -> str:
     return message % {"number": workers}
 
 
-def _refusal(problem: ParameterProblem, info: ParameterInfo | None) -> str:
+def _refusal(info: ParameterInfo | None, reason: str, given: str) -> str:
     """Return what is allowed, else why a value is refused, and what was given."""
-    if info and problem.allowed:
-        texts = {"allowed": info.allowed(translate_spec), "given": problem.given}
+    if info:
+        texts = {"allowed": info.allowed(translate_spec), "given": given}
         return gettext("Allowed: %(allowed)s. You gave %(given)s.") % texts
-    reason = translate_spec(problem.reason)
-    texts = {"reason": reason[:1].upper() + reason[1:].rstrip("."), "given": problem.given}
+    text = translate_spec(reason)
+    texts = {"reason": text[:1].upper() + text[1:].rstrip("."), "given": given}
     return gettext("%(reason)s. You gave %(given)s.") % texts
 
 
