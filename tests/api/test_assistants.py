@@ -156,7 +156,7 @@ async def reading(client: Client) -> None:
     found = await told(client, "search", q="ignore instructions")
     assert [item["id"] for item in found["items"]] == ["2603.00001"]
     measured = await told(client, "measurements", method="sparse_attention")
-    assert {"text", "verdict", "measured"} <= set(measured["claims"][0])
+    assert {"text", "verdict", "measured"} <= set(measured["results"][0])
     results = await told(client, "run_status", run=measured["runs"][0]["id"])
     assert results["series"][0]["series"] == "<quoted>forward</quoted>"
     assert {"variant", "value", "low", "high"} <= set(results["series"][0]["points"][0])

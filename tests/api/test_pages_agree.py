@@ -75,7 +75,7 @@ def test_a_method(client: Client) -> None:
     call_command("import_results", stdout=StringIO())
     page = page_of(client, "/methods/sparse_attention/")
     rows = page.xpath("//table[@class='verdicts']/tbody/tr")
-    claims = told(client, "/methods/sparse_attention/claims")
+    claims = told(client, "/methods/sparse_attention/results")
     assert len(rows) == len(claims) > 5
     measured = 0
     for row, claim in zip(rows, claims, strict=True):

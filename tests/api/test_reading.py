@@ -79,10 +79,10 @@ def test_a_digest_says_why() -> None:
 
 
 def test_a_methods_claims_have_verdicts() -> None:
-    claims = get("/methods/sparse_attention/claims").json()
+    claims = get("/methods/sparse_attention/results").json()
     assert claims
     assert all(one["text"] for one in claims)
-    assert get("/methods/none/claims").status_code == 404
+    assert get("/methods/none/results").status_code == 404
 
 
 @pytest.mark.usefixtures("reader")
@@ -192,7 +192,7 @@ def test_a_paper_is_given_with_what_its_page_shows(client: Client) -> None:
     assert quote["quote"] == "Our attention kernel is 3.1x faster at 4096 tokens."
     assert quote["numbers"] == [{"value": "3.1", "unit": "×", "kind": "ratio"}]
     assert ">3.1x</mark>" in page
-    (claim,) = told["claims"]
+    (claim,) = told["results"]
     measured = claim["measured_here"]
     scope = ("mechanism", "quantity", "relation", "stage", "comparator")
     assert all(measured[name] for name in scope)

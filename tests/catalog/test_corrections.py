@@ -420,7 +420,7 @@ def test_a_claim_of_a_model_is_hidden(client: Client, paper: Paper, ada: User) -
     assert "Hide this result" in page(client)
     after = correct(client, "claim", claim.key, hide="yes")
     assert "Hide this result" not in after
-    assert client.get("/api/v1/papers/2603.00001").json()["claims"] == []
+    assert client.get("/api/v1/papers/2603.00001").json()["results"] == []
     assert "Hide this result" in correct(client, "claim", claim.key, undo="yes")
 
 

@@ -112,7 +112,8 @@ def bare_figures(text: str, known: list[Comparison]) -> list[str]:
     """Each mention of a ratio of ours that is not followed by all that must stand beside it."""
     allowed: dict[str, list[str]] = {}
     for one in known:
-        where = f"at {one.regime}, {one.hardware}"
+        machine = re.sub(r"\((?:R|TM)\)| Processor\b", "", one.hardware)  # as pages write it
+        where = f"at {one.regime}, {machine}"
         field = f"{one.gain} ({one.interval}) than {one.comparator} {where}"
         if one.word == "no difference shown":
             field = f"({one.interval}), no difference from {one.comparator} shown {where}"

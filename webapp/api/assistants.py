@@ -95,7 +95,7 @@ def _identifier(text: str) -> str:
 ACTING = {"keep", "run", "cancel"}  # tools that change something
 SENTENCE = 150  # characters of a paper's sentence in a list
 ABSTRACT = 1_600  # of one paper's abstract
-CLAIMS = 6  # of a summary
+RESULTS = 6  # of a summary
 SERIES, POINTS = 2, 3  # of a run; the points of a series' largest x
 # Names under which assistants ask for what tools here call otherwise.
 RENAMED = {
@@ -226,19 +226,19 @@ class Assay:
             int, Field(ge=0, le=20, description="How many tables to add, the main one first.")
         ] = 0,
     ) -> str:
-        """A paper: abstract, quotes with numbers, a model's claims and whether the paper's text has
-        each number, and the methods that can be measured here."""
+        """A paper: abstract, quotes with numbers, results by a model and whether the text has each
+        number, and the methods that can be measured here."""
         name = _identifier(arxiv_id)
         paper = self._ask(f"/papers/{name}")
         given = ("id", "version", "title", "announced_on", "categories", "repository", "withdrawn")
         shown = {key: paper[key] for key in given if paper[key]}
         shown["authors"] = ", ".join(paper["authors"][:5]) + " …" * (len(paper["authors"]) > 5)
         shown["abstract"] = _cut(paper["abstract"], ABSTRACT)
-        shown["claims"] = [
-            {key: claim[key] for key in ("metric", "value", "unit", "quote", "state", "assigned")}
-            for claim in paper["claims"][:CLAIMS]
+        columns = ("metric", "value", "unit", "quote", "state", "assigned")
+        shown["results"] = [
+            {key: result[key] for key in columns} for result in paper["results"][:RESULTS]
         ]
-        if not paper["claims"]:
+        if not paper["results"]:
             shown["quotes"] = [quote["quote"] for quote in paper["quotes"][:5]]
         shown["methods"] = [
             {key: method[key] for key in ("method", "relation")} for method in paper["methods"][:5]
@@ -270,16 +270,16 @@ class Assay:
         raise ToolError(f"no method is called {method[:64]!r}: methods lists them.")
 
     def measurements(self, method: MethodName, limit: Limit = 10, offset: Offset = 0) -> str:
-        """A method's claims with what was measured here, the verdicts, and the latest runs."""
-        claims = [
-            {key: claim[key] for key in ("text", "verdict", "measured", "low", "high", "unit")}
-            | {"hardware": claim["hardware"], "run": claim["run"]}
-            for claim in self._ask(f"/methods/{_name(method)}/claims")
+        """What a method's source reports and what was measured here, with verdicts and runs."""
+        columns = ("text", "verdict", "measured", "low", "high", "unit", "hardware", "run")
+        results = [
+            {key: result[key] for key in columns}
+            for result in self._ask(f"/methods/{_name(method)}/results")
         ]
         runs = self._ask("/runs", method=method, state="succeeded")
         given = ("id", "benchmark", "preset", "device", "finished_at")
         head = {"runs": [{key: run[key] for key in given} for run in runs[:5]]}
-        return _page(head, claims[offset : offset + limit + 1], limit, offset, "claims")
+        return _page(head, results[offset : offset + limit + 1], limit, offset, "results")
 
     def library(
         self,

@@ -103,7 +103,7 @@ def _table(shown: ShownTable, is_main: bool) -> dict[str, Any]:
 
 
 @papers_router.get(
-    "/{path:arxiv_id}", response=schemas.WholePaper, summary="One paper with its claims"
+    "/{path:arxiv_id}", response=schemas.WholePaper, summary="One paper with its results"
 )
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number in its summary with its quote and whether it was found."""
@@ -152,13 +152,13 @@ def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Dig
 
 
 @public_router.get(
-    "/methods/{slug}/claims",
-    response=list[schemas.MethodClaim],
+    "/methods/{slug}/results",
+    response=list[schemas.MethodResult],
     tags=["methods"],
-    summary="A method's claims with their verdicts",
+    summary="Results that a method's source reports, with verdicts",
 )
-def claims(request: HttpRequest, slug: Name) -> Sequence[Answered]:
-    """Each claim of the source, once for each class of hardware with a measurement."""
+def method_results(request: HttpRequest, slug: Name) -> Sequence[Answered]:
+    """Each result that the source reports, once for each class of hardware with a measurement."""
     return Carried(registry.get(slug)).answers
 
 

@@ -159,7 +159,7 @@ class QuoteSchema(Schema):
     numbers: list[NumberSchema]
 
 
-class ClaimSchema(Schema):
+class ResultSchema(Schema):
     """A number that a model read in the paper, with the sentence that contains it."""
 
     metric: str = ""
@@ -209,7 +209,7 @@ class WholePaper(PaperSchema):
     """A paper with all that its page shows of its numbers and methods."""
 
     quotes: list[QuoteSchema] = Field(description="What its abstract reports, in its own words.")
-    claims: list[ClaimSchema] = Field(description="Of its newest summary, by the model.")
+    results: list[ResultSchema] = Field(description="Of its newest summary, by the model.")
     methods: list[PaperMethodSchema]
     similar: list[NamedPaper]
 
@@ -219,7 +219,7 @@ class WholePaper(PaperSchema):
         return quotes_of(paper)
 
     @staticmethod
-    def resolve_claims(paper: Paper) -> list[dict[str, Any]]:
+    def resolve_results(paper: Paper) -> list[dict[str, Any]]:
         """In the order of the summary."""
         fields = (
             *("value", "unit", "quote", "metric", "subject", "baseline", "setting"),
@@ -346,8 +346,8 @@ class DigestSchema(Schema):
         return digest_entries(digest)
 
 
-class MethodClaim(Schema):
-    """A claim of a method's source with the matching measurement."""
+class MethodResult(Schema):
+    """A result that a method's source reports, with the matching measurement."""
 
     id: str = Field(alias="claim.id")
     text: str = Field(alias="claim.text")

@@ -53,7 +53,7 @@ class Correction(models.Model):
         ROW = "row", _("own row")  # subject: the table; value: a row's label or a column's head
         MAIN = "main", _("main table")  # subject: the table; value: True
         CELL = "cell", _("cell of a table")  # subject: its name; value: its text
-        CLAIM = "claim", _("claim")  # subject: its number and quote
+        CLAIM = "claim", _("result")  # subject: its number and quote
         LINK = "link", _("method")  # subject: the method; value: {"mechanism": slug or None}
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="corrections_made")

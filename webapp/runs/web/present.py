@@ -60,6 +60,7 @@ def checks_of(run: Run) -> list[tuple[str, Check]]:
     """The checks of the current attempt with their titles, those that missed their bound first."""
     method = method_of(run)
     titles = {check.name: check.title for check in method.checks} if method else {}
+    titles.setdefault("at_shape", gettext("At the sizes of this run"))
     checks = sorted(run.checks.all(), key=attrgetter("passed"))
     return [(titles.get(check.name, check.name.replace("_", " ")), check) for check in checks]
 
@@ -112,7 +113,7 @@ ICONS = {
     "waiting": "waiting",
     "running": "stale",
     "good": "complete",
-    "fair": "stale",
+    "fair": "doubt",
     "bad": "failed",
     "none": "empty",
 }
