@@ -226,7 +226,9 @@ def divprune(context: Context, k: int) -> Tensor:
     """
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
-    distance = 1 - unit @ unit.mT  # (B, n, n)
+    alike = unit @ unit.mT  # (B, n, n)
+    # Exactly symmetric: of two that are nearest to each other the first is taken, however rounded.
+    distance = 1 - (alike + alike.mT) / 2
     alone = distance + 4 * torch.eye(n, device=unit.device)
     chosen = [alone.min(dim=-1).values.argmax(dim=-1)]  # (B,) each
     rows = torch.arange(B, device=unit.device)

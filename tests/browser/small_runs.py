@@ -1,7 +1,7 @@
 """The site with quick runs of seconds, for walks that are not about what is measured.
 
-Five processes or seeds stay: fewer make no interval. The quick runs themselves are those of
-`tests/methods/test_questions.py`.
+Five processes or seeds stay: fewer make no interval. The presets as readers run them are measured
+beside the site (benchmarks/README.md).
 """
 
 from methods import registry

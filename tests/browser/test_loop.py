@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from methods import registry
 from tests import factories, forking
 from tests.browser.looks import DESKTOP
 from tests.browser.test_first_minute import finish
 from tests.browser.test_runs import served
 from tests.runs.rig import Rig
 from tests.servers.site import ROOT, Site
+from webapp.runs.models import Run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PAPER = """
@@ -127,6 +129,11 @@ PAPERS = {
 }
 
 
+def test_every_method_has_a_question_and_a_paper() -> None:
+    assert {*PAPERS} == {one.slug for one in registry.all_methods() if one.question is not None}
+    assert {*PAPERS} == {*registry.slugs()}
+
+
 @pytest.fixture(scope="module")
 def measuring(
     tmp_path_factory: pytest.TempPathFactory,
@@ -172,8 +179,13 @@ def test_a_worker_answers_the_paper(
     language: str,
     other: str,
 ) -> None:
-    """From a paper to its run and back in one language; run and paper are read in the other too."""
+    """From a paper to its run and back in one language; run and paper are read in the other too.
+
+    The quick run measures what the method's question asks, and its control.
+    """
     address, token = measuring
+    question = registry.get(method).question
+    assert question is not None
     arxiv_id, _, claimed, title, _ = PAPERS[method]
 
     def context(locale: str) -> BrowserContext:
@@ -191,6 +203,9 @@ def test_a_worker_answers_the_paper(
     run = page.url
     expect(page.locator(".run > header .asked p").first).to_contain_text(claimed)
     expect(page.locator(".run .findings")).to_be_visible()
+    series = Run.objects.get(method=method).series.get(name=question.series).parsed()
+    asked = {question.control} if method == "seps" else {question.control, question.variant}
+    assert asked <= {point.variant for point in series.points}  # seps: tests/methods/seps
     check_sentences(page, title, claimed)
     page.locator(".asked p").last.get_by_role("link").click()
     page.wait_for_url(f"**/papers/{arxiv_id}/#testable")

@@ -44,7 +44,7 @@ def test_rows_that_train_pass(
 
 
 def test_every_readme_names_its_checks_and_the_quick_run_of_its_question() -> None:
-    """That run is tested by test_questions.py."""
+    """That run is tested by tests/browser/test_loop.py."""
     for slug in ("token_pruning", "seps", "concept_lm"):
         question = registry.get(slug).question
         assert question is not None
