@@ -241,7 +241,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
 
 def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     """Test, keep or remove a connection; whether that succeeded. The next page has the results."""
-    lines: list[str] = []
+    facts: list[str] = []
     remove = "remove" in request.POST
     if not remove and not form.is_valid():
         return False
@@ -249,18 +249,19 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     try:
         if "try" in request.POST and not remove:
             if isinstance(form, MailForm):
-                lines = try_mail(form.connected, form.cleaned_data["to"])
+                facts = try_mail(form.connected, form.cleaned_data["to"])
             else:
-                lines = try_model(form.connected)
-            lines.append(_("It works."))
+                facts = try_model(form.connected)
         if not form.is_fixed:
             connections.keep(values)
     except (ModelError, OSError) as error:
         reason = _without_secrets(form, describe(error)).rstrip(".")
         form.add_error(None, _("It does not work: %(error)s.") % {"error": reason})
         return False
+    done = [_("It works.")] if facts else []
     if not form.is_fixed:
-        lines.append(_("Removed.") if remove else _("Saved."))
+        done.append(_("Removed.") if remove else _("Saved."))
+    lines = [" ".join(part) for part in (done, facts) if part]
     messages.success(request, _without_secrets(form, "\n".join(lines)))
     return True
 
