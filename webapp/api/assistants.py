@@ -234,9 +234,9 @@ class Assay:
         shown = {key: paper[key] for key in given if paper[key]}
         shown["authors"] = ", ".join(paper["authors"][:5]) + " …" * (len(paper["authors"]) > 5)
         shown["abstract"] = _cut(paper["abstract"], ABSTRACT)
-        columns = ("metric", "value", "unit", "quote", "state", "assigned")
+        names = ("metric", "value", "unit", "quote", "state", "assigned")
         shown["results"] = [
-            {key: result[key] for key in columns} for result in paper["results"][:RESULTS]
+            {key: result[key] for key in names} for result in paper["results"][:RESULTS]
         ]
         if not paper["results"]:
             shown["quotes"] = [quote["quote"] for quote in paper["quotes"][:5]]

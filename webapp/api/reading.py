@@ -124,7 +124,7 @@ def _page(rows: QuerySet[Any], page: int) -> dict[str, Any]:
     "/profiles",
     response=schemas.ProfilePage,
     tags=["digests"],
-    summary="All feeds, by their name of before",
+    summary="All feeds, at their former address",
     deprecated=True,
     operation_id="profiles",
 )

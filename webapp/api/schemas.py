@@ -292,7 +292,7 @@ class ListPage(Schema):
 
 
 class ProfileSchema(Schema):
-    """A profile: the categories and keywords that a reader follows."""
+    """A feed: the categories and keywords that a reader follows."""
 
     slug: str
     name: str

@@ -1,6 +1,7 @@
 """The pages of a reader's tokens and of the API's documentation."""
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,10 @@ from webapp.api.api import api
 from webapp.api.models import Token
 from webapp.core.input import number_in
 from webapp.core.limits import LIMITS
+from webapp.ui import translations
 from webapp.ui.pages import for_readers
+
+TEXTS = ("summary", "description")  # of an endpoint
 
 
 @never_cache
@@ -58,6 +62,7 @@ def docs(request: HttpRequest) -> HttpResponse:
     schema = api.get_openapi_schema()
     endpoints = [
         operation
+        | {name: _(_folded(operation.get(name, ""))) for name in TEXTS}
         | {
             "verb": verb,
             "path": path,
@@ -73,16 +78,36 @@ def docs(request: HttpRequest) -> HttpResponse:
     ]
     written = partial(json.dumps, indent=2, ensure_ascii=False)
     models = [
-        (name, model.get("description", ""), written(model.get("properties", {})))
+        (name, _(_folded(model.get("description", ""))), written(model.get("properties", {})))
         for name, model in schema["components"]["schemas"].items()
     ]
     context = {
-        "info": schema["info"],
+        "about": _(_folded(schema["info"]["description"])),
         "endpoints": endpoints,
         "models": models,
         "here": request.build_absolute_uri("/").rstrip("/"),
     }
     return render(request, "api/docs.html", context)
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield the texts of the API's documentation, for the catalogues."""
+    schema = api.get_openapi_schema()
+    operations = [one for verbs in schema["paths"].values() for one in verbs.values()]
+    models = schema["components"]["schemas"].values()
+    for text in (
+        schema["info"]["description"],
+        *(operation.get(name, "") for operation in operations for name in TEXTS),
+        *(model.get("description", "") for model in models),
+    ):
+        yield _folded(text), "webapp/api"
+
+
+translations.SOURCES.append(texts)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _named(holder: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import importlib
 import logging
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ _CALL = re.compile(
 
 log = logging.getLogger(__name__)
 Messages = dict[str, tuple[str, str]]  # by message: its plural or "", and where it is used
+Source = Callable[[], Iterable[tuple[str, str]]]  # of messages that an app makes, and their place
+SOURCES: list[Source] = []
 
 
 class CatalogueError(Exception):
@@ -78,9 +80,11 @@ def compile_catalogues() -> None:
 
 
 def used() -> Messages:
-    """Every message that a template, the Python code, a form or a choice of a model holds."""
+    """Every message of a template, the Python code, a form, a choice of a model or of SOURCES."""
     messages: Messages = {}
-    for message, plural, place in (*_in_templates(), *_in_code(), *_in_forms(), *_in_choices()):
+    held = (*_in_templates(), *_in_code(), *_in_forms(), *_in_choices())
+    made = ((message, "", place) for source in SOURCES for message, place in source())
+    for message, plural, place in (*held, *made):
         if message.strip():
             messages.setdefault(message, (plural, place))
     return messages
