@@ -201,6 +201,14 @@ def test_the_document_and_its_page_name_every_operation(client: Client) -> None:
     assert client.get("/api/v1/docs").status_code == 404  # the page that loads from elsewhere
 
 
+def test_its_page_describes_every_operation_in_chinese(client: Client) -> None:
+    schema = client.get("/api/v1/openapi.json").json()
+    html = client.get("/api/docs", headers={"accept-language": "zh-hans"}).content.decode()
+    described = re.findall(r"<b>([^<]*)\.</b>", html)
+    assert len(described) == sum(map(len, schema["paths"].values()))
+    assert [text for text in described if not re.search(r"[\u4e00-\u9fff]", text)] == []
+
+
 class TestTokensPage:
     ADDRESS = "/account/tokens/"
 
