@@ -6,7 +6,6 @@ import html
 import re
 from dataclasses import replace
 from io import StringIO
-from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -14,9 +13,10 @@ from django.test import Client
 
 from assay_common.quantities import number
 from methods import registry
+from methods.protocol import Flag, Point
 from tests import factories
 from webapp.catalog import chips, linking
-from webapp.catalog.comparable import ReportedNumber, best
+from webapp.catalog.comparable import Comparison, ReportedNumber, best
 from webapp.catalog.queries import Carried
 from webapp.digests.models import Chips
 from webapp.papers.models import Paper
@@ -255,21 +255,33 @@ def test_a_variant_of_no_mechanism_has_none(own: Paper) -> None:
 
 
 def test_the_best_is_better_beyond_doubt_and_beyond_a_control(own: Paper) -> None:
-    some = next(
-        one
-        for one in Carried(registry.get("sparse_attention")).comparisons
-        if one.word in {"faster", "better"}
+    """Of a figure that stands, the same with a doubt, level with a control, and without one."""
+    sure, controls = next(
+        (figure, controls)
+        for figure in Carried(registry.get("sparse_attention")).comparisons
+        if best([figure]) is figure and (controls := measured_controls(figure))
     )
-    sure = replace(some, doubts=(), control="")
-    assert best([sure]) is sure
-    doubted: tuple[dict[str, Any], ...] = (
-        {"doubts": ("few rounds",)},
-        {"control": "Random"},
-        {"missing": "Random"},
-        {"word": "slower"},
-    )
-    for unsure in doubted:
-        assert best([replace(sure, **unsure)]) is None
+    series, point = sure.measurement.series, sure.point
+
+    def among(points: list[Point]) -> Comparison:
+        changed = series.model_copy(update={"points": tuple(points)})
+        return replace(sure, measurement=replace(sure.measurement, series=changed))
+
+    others = [other for other in series.points if other.variant not in controls]
+    level = [point.model_copy(update={"variant": name}) for name in controls]
+    assert best([among([*others, *level])]) is None
+    assert best([among(others)]) is None
+    doubted = point.model_copy(update={"flags": (Flag.FEW,)})
+    assert best([replace(sure, point=doubted)]) is None
+    assert best([replace(sure, word="slower")]) is None
+
+
+def measured_controls(figure: Comparison) -> set[str]:
+    """Return the variants of a figure's chart that leave its mechanism out."""
+    row = figure.measurement.row
+    names = registry.find(f"{row.method}.{row.benchmark}")[1].controls
+    variants = {variant.name for variant in figure.measurement.series.variants}
+    return variants & {*names} - {figure.point.variant}
 
 
 @pytest.mark.parametrize(

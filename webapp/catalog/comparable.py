@@ -73,16 +73,33 @@ class Comparison:
 
     scope: Scope
     comparator: str  # the baseline's label
-    regime: str  # the length or size it holds at: "4096 tokens"
+    measurement: Measurement
+    point: Point
     ratio: float
     low: float
     high: float
     word: str  # faster, slower, better, worse or "no difference shown"
-    doubts: tuple[str, ...]
-    measurement: Measurement
-    point: Point
-    control: str = ""  # the label of one that does as well without the mechanism
-    missing: str = ""  # the label of a control that was not measured
+
+    @property
+    def regime(self) -> str:
+        """The length or size it holds at: "4096 tokens"."""
+        return self.measurement.series.x.at(self.point.x)
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """Doubts about the ratio."""
+        return doubts_of(self.measurement.series, self.point)
+
+    @property
+    def is_above_controls(self) -> bool:
+        """True if it beats every control of its chart, and none was left unmeasured.
+
+        A gain that chance reaches as well says nothing about a method, and an unmeasured control
+        leaves that open.
+        """
+        series, row = self.measurement.series, self.measurement.row
+        benchmark = benchmark_named(row.method, row.benchmark)  # an old one may be gone
+        return not any(ask(series, self.point, benchmark) for ask in (unbeaten, unmeasured))
 
     @property
     def quantity(self) -> str:
@@ -165,47 +182,30 @@ def comparisons(measurement: Measurement) -> Iterator[Comparison]:
         for mechanism in method.mechanisms
         for variant in mechanism.measured.get(row.benchmark, ())
     }
+    against = series.compared_with
     for point in series.points:
-        ratio = point.ratio
-        if ratio is None:
-            continue
-        control, missing = (ask(series, point, benchmark) for ask in (unbeaten, unmeasured))
-        yield Comparison(
-            Scope(
+        if ratio := point.ratio:
+            scope = Scope(
                 mechanisms.get(point.variant, ""),
                 measure.quantity if measure else "",
                 "ratio",
                 measure.stage if measure else "",
-            ),
-            series.compared_with,
-            series.x.at(point.x),
-            ratio.value,
-            ratio.low,
-            ratio.high,
-            ratio.verdict,
-            doubts_of(series, point),
-            measurement,
-            point,
-            control.label if control else "",
-            missing.label if missing else "",
-        )
+            )
+            figures = ratio.value, ratio.low, ratio.high, ratio.verdict
+            yield Comparison(scope, against, measurement, point, *figures)
 
 
 def best(figures: Iterable[Comparison]) -> Comparison | None:
     """Return the largest ratio shown to be better and not in doubt, for its own method's page.
 
-    It must also beat each control of its chart: a gain that chance reaches as well says nothing
-    about a method, and an unmeasured control leaves that open. Time comes first (before a cache's
-    bytes), exact counts before learned quantities (a share of right answers), and the quantity that
-    a benchmark is about before others that it measures.
+    It must also beat each control of its chart. Time comes first (before a cache's bytes), exact
+    counts before learned quantities (a share of right answers), and the quantity that a benchmark
+    is about before others that it measures.
     """
     better = (comparison for comparison in figures if comparison.word in {"faster", "better"})
-    sure = [
-        comparison
-        for comparison in better
-        if not (comparison.doubts or comparison.control or comparison.missing)
-    ]
-    return max(reversed(sure), key=_weight, default=None)
+    by_weight = sorted(better, key=_weight)
+    sure = (one for one in by_weight[::-1] if not one.doubts and one.is_above_controls)
+    return next(sure, None)
 
 
 def _weight(comparison: Comparison) -> tuple[bool, bool, bool, float]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from urllib.parse import urlencode
 
@@ -36,12 +37,12 @@ class Measurement:
         """The run that measured it."""
         return self.row.series.run
 
-    @property
+    @cached_property
     def shown(self) -> Series:
         """The series in the language of the page."""
         return in_language(self.series)
 
-    @property
+    @cached_property
     def counted(self) -> bool:
         """True if the values are counts, the same on every machine; peak memory is not one."""
         points = self.series.points
@@ -96,13 +97,19 @@ class Answered:
         return f"?{urlencode({'file': document})}#{heading}"
 
 
-def standing(method: Method) -> list[Measurement]:
-    """Return every current measurement, earlier benchmark versions included, newest first."""
+def standing(methods: Sequence[Method]) -> dict[str, list[Measurement]]:
+    """Return every current measurement of each method, newest first, by the method's slug.
+
+    Those of earlier benchmark versions are included.
+    """
     related = "series__run__reader", "series__run__environment"
-    stored = StandingMeasurement.objects.filter(method=method.slug).select_related(*related)
+    by_method: dict[str, list[Measurement]] = {method.slug: [] for method in methods}
+    stored = StandingMeasurement.objects.filter(method__in=by_method).select_related(*related)
     rows = list(stored.defer("series__data").order_by("rank", "-measured_at", "series_id"))
     series = _series([row.series for row in rows])
-    return [Measurement(row, series[row.series_id]) for row in rows]
+    for row in rows:
+        by_method[row.method].append(Measurement(row, series[row.series_id]))
+    return by_method
 
 
 def current(measurements: Sequence[Measurement]) -> list[Measurement]:

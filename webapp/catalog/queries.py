@@ -27,14 +27,17 @@ QUICK_SHOWN = 3
 
 @dataclass(frozen=True)
 class Carried:
-    """A method with its measurements, each part read on first use."""
+    """A method with its measurements, which are read on first use unless they are `given`."""
 
     method: Method
+    given: list[Measurement] | None = None
 
     @cached_property
     def standing(self) -> list[Measurement]:
         """Current measurements of every series, by hardware and version."""
-        return standing(self.method)
+        if self.given is not None:
+            return self.given
+        return standing([self.method])[self.method.slug]
 
     @cached_property
     def measurements(self) -> list[Measurement]:
@@ -148,8 +151,10 @@ def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
 
 
 def all_carried() -> list[Carried]:
-    """Every method we carry."""
-    return [Carried(method) for method in registry.all_methods()]
+    """Return every method that the site carries, with its measurements."""
+    methods = registry.all_methods()
+    measurements = standing(methods)
+    return [Carried(method, measurements[method.slug]) for method in methods]
 
 
 def paper_counts() -> dict[str, int]:

@@ -135,7 +135,7 @@ def _folded_item(site: Site, digest: Digest, parts: Parts) -> Item:
 
 
 def _link(site: Site, entry: DigestEntry) -> str:
-    address = site.base + reverse("papers:paper", args=[entry.paper.arxiv_id])
+    address = site.base + entry.paper.path
     return f'<li><a href="{escape(address)}">{escape(plain(entry.paper.marked_title))}</a></li>'
 
 
@@ -281,7 +281,7 @@ def paper_item(
     published = datetime.combine(day or paper.announced_on or NEVER.date(), time(), EASTERN)
     return Item(
         site.tag(number),
-        site.base + reverse("papers:paper", args=[paper.arxiv_id]),
+        site.base + paper.path,
         f"{ARXIV}/abs/{number}",
         plain(paper.marked_title),
         f"{entry.sentence} ({reason})",

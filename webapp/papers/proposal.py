@@ -94,16 +94,21 @@ def informative_sentence(abstract: str, title: str = "") -> str:
     several. Without any it is the second sentence, because the first states common knowledge.
     """
     sentences = _SENTENCE_END.split(abstract.strip())
-    return min(enumerate(sentences), key=lambda numbered: _rank(numbered[0], numbered[1], title))[1]
+    ranks: list[int] = []
+    for number, sentence in enumerate(sentences):
+        ranks.append(_rank(number, sentence, title))
+        if ranks[-1] == 0:  # none can be better
+            break
+    return sentences[ranks.index(min(ranks))]
 
 
 def _rank(number: int, sentence: str, title: str) -> int:
     """Return how far the sentence with this number is from saying what the authors made."""
+    if _MADE.search(sentence):
+        return 1 if _ADDS.search(sentence) else 0
     subject = _NAMED.search(sentence)
     is_result = bool(_RESULT.search(sentence))
     is_named = bool(subject and _is_named_in(title, subject[1]))
-    if _MADE.search(sentence):
-        return 1 if _ADDS.search(sentence) else 0
     if is_named and not is_result:
         return 0
     if _WORKED.search(sentence):

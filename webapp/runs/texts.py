@@ -26,6 +26,8 @@ def translate_spec(text: str) -> str:
     follows. Words inserted into a text are looked up as well.
     """
     texts, patterns = _texts(current_language())
+    if not texts:
+        return text
     plain = " ".join(text.split())
     if plain in texts:
         return texts[plain]
@@ -38,6 +40,8 @@ def translate_spec(text: str) -> str:
 
 def in_language(series: Series) -> Series:
     """A series with its words in the language of the page; numbers and symbols of units stay."""
+    if not _texts(current_language())[0]:
+        return series
 
     def labelled(part: Any) -> Any:  # an axis, a variant or a limit
         shown = {

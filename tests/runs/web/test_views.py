@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from types import SimpleNamespace
 from typing import get_args
 from urllib.parse import unquote
 
@@ -91,7 +92,10 @@ def test_a_result_shows_charts_tables_checks_and_the_command(client: Client) -> 
     ("verdict", "sign"), list(zip(get_args(protocol.Verdict), "▲▼▲▼=?", strict=True))
 )
 def test_a_verdict_has_its_sign(verdict: str, sign: str) -> None:
-    html = render_to_string("runs/verdict.html", {"verdict": verdict})
+    ratio = SimpleNamespace(value=1.0, low=1.0, high=1.0, verdict=verdict)
+    point = SimpleNamespace(x=1, estimate=1.0, low=1.0, high=1.0, samples=(), flags=(), ratio=ratio)
+    series = SimpleNamespace(compared_with="Dense", rows=[(point, None)])
+    html = " ".join(render_to_string("runs/points.html", {"series": series}).split())
     assert f"{sign} {verdict}" in html
 
 
