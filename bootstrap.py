@@ -51,7 +51,7 @@ def environment() -> Path:
     return Path(os.environ.get("ASSAY_VENV") or ROOT / ".venv").expanduser().absolute()
 
 
-def python_of(venv: Path) -> Path:
+def interpreter(venv: Path) -> Path:
     """The interpreter of a virtual environment."""
     return venv / "bin" / "python"
 
@@ -91,7 +91,7 @@ def enter(groups: Iterable[str]) -> None:
     groups = tuple(groups)
     if not any(missing(group, sys.path) for group in groups):
         return
-    python, folders = python_of(environment()), _site_packages(environment())
+    python, folders = interpreter(environment()), _site_packages(environment())
     if not python.exists() or any(missing(group, folders) for group in groups):
         python = provide(groups, show)
     if Path(sys.prefix).resolve() == environment().resolve():
@@ -116,7 +116,7 @@ def provide(groups: Iterable[str], report: Report) -> Path:
             uv, sources = _uv(venv, report)
             for group in lacking:
                 _install(group, [*uv, *_options(group, site_packages)], sources, report)
-    return python_of(venv)
+    return interpreter(venv)
 
 
 def _make(venv: Path, report: Report) -> None:
@@ -131,7 +131,7 @@ def _make(venv: Path, report: Report) -> None:
         for info in folder.glob("*.dist-info"):
             if not _whole(info):  # incomplete: an installer would take it as installed
                 shutil.rmtree(info)
-    if not python_of(venv).exists() or not _site_packages(venv):
+    if not interpreter(venv).exists() or not _site_packages(venv):
         _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], report)
 
 
@@ -180,10 +180,10 @@ def _uv(venv: Path, report: Report) -> tuple[list[str], dict[str, str]]:
                     "then run the same command again."
                 )
             quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-            to_venv = [*pip, "--python", str(python_of(venv)), "install", *quiet]
+            to_venv = [*pip, "--python", str(interpreter(venv)), "install", *quiet]
             _run([*to_venv, *LOCKED, "-r", str(REQUIREMENTS / "uv.txt")], report)
     variables, options = _configuration_of_pip(asked.communicate()[0]) if asked else ({}, [])
-    return [uv, "pip", "install", "--python", str(python_of(venv)), *options], variables
+    return [uv, "pip", "install", "--python", str(interpreter(venv)), *options], variables
 
 
 def _pip() -> list[str]:

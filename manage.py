@@ -129,9 +129,9 @@ def django(command: str, arguments: list[str]) -> int:
     try:
         execute_from_command_line([sys.argv[0], command, *arguments])
     except django.db.Error as error:
-        from webapp.core.database import REASONS, trouble_of
+        from webapp.core.database import REASONS, database_trouble
 
-        trouble = trouble_of(error)
+        trouble = database_trouble(error)
         if trouble:
             sys.exit(f"{REASONS[trouble]}: {error}. What was not finished was not changed.")
         raise

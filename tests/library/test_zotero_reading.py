@@ -224,11 +224,11 @@ def test_collections_without_end_are_given_up(client: Client, library: ZoteroLib
     items = [GOOD]
     library.answers = [Response(json.dumps(items), 200, VERSION)]
     library.answers += [Response(json.dumps(page), 200, VERSION) for _ in range(60)]
-    zotero.PATIENCE, before = 1e9, zotero.PATIENCE
+    zotero.MOST_WAIT, before = 1e9, zotero.MOST_WAIT
     try:
         client.post(ADDRESS, {"read": "1"})
     finally:
-        zotero.PATIENCE = before
+        zotero.MOST_WAIT = before
     assert len(library.answers) == 10
     assert len(ZoteroReading.objects.get().collections) == 5_000
 

@@ -146,7 +146,7 @@ def test_a_login_of_any_characters_arrives_as_it_was_written(client: Client, hos
 def test_its_owner_alone_may_read_the_file_whatever_others_may(file: Path) -> None:
     before = os.umask(0)
     try:
-        connections.keep({"OPENAI_API_KEY": SECRET})
+        connections.store({"OPENAI_API_KEY": SECRET})
     finally:
         os.umask(before)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -164,7 +164,7 @@ def test_the_file_is_read_once_and_again_when_it_changed(
 
     monkeypatch.setattr(Path, "read_bytes", counted)
     for key in ("k" * 9, "l" * 9):
-        connections.keep({"OPENAI_API_KEY": key})
+        connections.store({"OPENAI_API_KEY": key})
         reads.clear()
         assert [connections.secrets()[0] for _ in range(3)] == [key] * 3
         assert reads == [file]

@@ -45,5 +45,5 @@ def fetch(say: Say, stop_at: int = 0) -> None:
         return result
 
     with connection.execute_wrapper(watch):
-        schedule.fetch(["cs.CL"], at=noon(WEDNESDAY))
+        schedule.fetch(["cs.CL"], moment=noon(WEDNESDAY))
     say(count)

@@ -101,7 +101,7 @@ def test_a_page_with_every_fault_at_once(arxiv: ArxivServer, also_by_id: bool) -
     assert len(broken) + len(harmless) < len(whole)
     faults = {paper: (FATAL | HARMLESS)[name] for paper, name in (broken | harmless).items()}
     arxiv.spoil = spoiler(faults, also_by_id=also_by_id)
-    fetch(["cs.CL"], since=TUESDAY, at=noon(WEDNESDAY))
+    fetch(["cs.CL"], since=TUESDAY, moment=noon(WEDNESDAY))
     lost = set(broken) if also_by_id else set()
     assert {
         (broken | harmless).get(paper, paper) for paper in set(whole) - lost - stored()
@@ -122,10 +122,10 @@ def problems() -> list[tuple[str, str]]:
 
 
 def test_what_the_feeds_lack_comes_for_all_but_the_broken_one(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     lost = Paper.objects.order_by("-pk")[1]
     arxiv.spoil = spoiler({lost.arxiv_id: FATAL["published: yesterday"]}, also_by_id=True)
-    answered, _ = enrich(at=noon(WEDNESDAY))
+    answered, _ = enrich(moment=noon(WEDNESDAY))
     assert answered == Paper.objects.count() - 1
     assert list(Paper.objects.filter(enriched_at=None)) == [lost]
     lost.refresh_from_db()
@@ -134,11 +134,11 @@ def test_what_the_feeds_lack_comes_for_all_but_the_broken_one(arxiv: ArxivServer
 
 def test_a_day_of_broken_entries_alone_is_no_empty_day(arxiv: ArxivServer) -> None:
     arxiv.spoil = lambda path, answer: answer.replace("<published>", "<published>x")
-    fetch(["cs.CL"], since=TUESDAY, at=noon(WEDNESDAY))
+    fetch(["cs.CL"], since=TUESDAY, moment=noon(WEDNESDAY))
     assert tuesday().state == Listing.State.FAILED
     assert "none of its entries can be read" in tuesday().reason
     arxiv.spoil = lambda path, answer: answer
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert stored() == set(papers_of(arxiv))
 
 
@@ -148,7 +148,7 @@ def test_the_next_page_begins_where_the_broken_one_ended(
     monkeypatch.setattr("webapp.papers.arxiv_api.PAGE", 25)
     whole = papers_of(arxiv)
     arxiv.spoil = spoiler({whole[2]: FATAL["published: away"]}, also_by_id=True)
-    fetch(["cs.CL"], since=TUESDAY, at=noon(WEDNESDAY))
+    fetch(["cs.CL"], since=TUESDAY, moment=noon(WEDNESDAY))
     assert stored() == set(whole) - {whole[2]}
     starts = [re.findall(r"start=(\d+)", path) for path in arxiv.paths() if "id_list=&" in path]
     assert len(starts) > 1

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_papers_are_asked_for_once(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     count = Paper.objects.count()
-    assert enrich(10, at=noon(WEDNESDAY)) == (10, {WEDNESDAY})
+    assert enrich(10, moment=noon(WEDNESDAY)) == (10, {WEDNESDAY})
     assert Paper.objects.filter(enriched_at=None).count() == count - 10
-    enrich(at=noon(WEDNESDAY))
+    enrich(moment=noon(WEDNESDAY))
     assert not Paper.objects.filter(enriched_at=None).exists()
     assert not Paper.objects.filter(submitted_at=None).exists()
     asked = len(arxiv.log)
@@ -28,8 +28,8 @@ def test_papers_are_asked_for_once(arxiv: ArxivServer) -> None:
 
 def test_what_the_api_does_not_know_waits_at_the_end_and_is_given_up(arxiv: ArxivServer) -> None:
     arxiv.behave("hostile")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
-    answered, _ = enrich(at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
+    answered, _ = enrich(moment=noon(WEDNESDAY))
     unknown = Paper.objects.filter(enriched_at=None)
     assert Paper.objects.count() - answered == unknown.count() == 5
     assert set(unknown.values_list("enrich_tries", flat=True)) == {1}
@@ -38,15 +38,15 @@ def test_what_the_api_does_not_know_waits_at_the_end_and_is_given_up(arxiv: Arxi
 
 
 def test_the_version_before_is_no_answer(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     Paper.objects.update(version=9)
-    assert enrich(at=noon(WEDNESDAY)) == (0, set())
+    assert enrich(moment=noon(WEDNESDAY)) == (0, set())
     assert set(Paper.objects.values_list("enrich_tries", flat=True)) == {1}
     assert len(arxiv.log) == 2
 
 
 def test_a_failure_changes_nothing(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     arxiv.behave("broken")
     with pytest.raises(http.FetchError):
         enrich()

@@ -82,7 +82,7 @@ def test_arxivs_text_replaces_the_samples_of_a_kept_paper(arxiv: ArxivServer) ->
     Paper.objects.exclude(pk__in=[kept.pk, twin.pk]).update(enriched_at=now())
     arxiv.spoil = lambda _path, answer: answer.replace(twin.arxiv_id, kept.arxiv_id)
     at = now() + timedelta(hours=1)
-    assert enrich(at=at)[0] == 1
+    assert enrich(moment=at)[0] == 1
     kept.refresh_from_db()
     assert not kept.is_sample
     assert kept.abstract != before

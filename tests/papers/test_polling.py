@@ -40,7 +40,7 @@ def stored(day: date, category: str = "cs.CL") -> set[tuple[str, str, int]]:
 
 
 def test_a_day_is_complete_and_counted(arxiv: ArxivServer) -> None:
-    report = fetch(["cs.CL", "cs.LG"], at=noon(WEDNESDAY))
+    report = fetch(["cs.CL", "cs.LG"], moment=noon(WEDNESDAY))
     assert [(row.category, row.state) for row in report.rows] == [
         ("cs.CL", State.COMPLETE),
         ("cs.LG", State.COMPLETE),
@@ -55,9 +55,9 @@ def test_a_day_is_complete_and_counted(arxiv: ArxivServer) -> None:
 
 
 def test_an_unchanged_feed_costs_a_304_and_changes_no_day(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     before = rows()
-    report = fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
+    report = fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=6))
     assert [request.status for request in arxiv.log] == [200, 304]
     assert rows() == before
     assert report.dates == set()
@@ -66,17 +66,17 @@ def test_an_unchanged_feed_costs_a_304_and_changes_no_day(arxiv: ArxivServer) ->
 
 
 def test_a_stale_batch_is_known_by_its_papers_and_polled_until_fresh(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     arxiv.be(THURSDAY)
     arxiv.behave("stale")
-    report = fetch(["cs.CL"], at=noon(THURSDAY))
+    report = fetch(["cs.CL"], moment=noon(THURSDAY))
     assert report.rows[0].state == State.STALE
     assert listing(THURSDAY).reason == "arXiv sends the batch of 2026-03-04 again under this date"
     assert stored(THURSDAY) == set()
-    fetch(["cs.CL"], at=noon(THURSDAY) + timedelta(minutes=5))  # 304: still stale
+    fetch(["cs.CL"], moment=noon(THURSDAY) + timedelta(minutes=5))  # 304: still stale
     assert (listing(THURSDAY).state, listing(THURSDAY).polls) == (State.STALE, 2)
     arxiv.behave("normal")
-    report = fetch(["cs.CL"], at=noon(THURSDAY) + timedelta(minutes=10))
+    report = fetch(["cs.CL"], moment=noon(THURSDAY) + timedelta(minutes=10))
     assert listing(THURSDAY).state == State.COMPLETE
     assert report.dates == {THURSDAY}
     assert stored(THURSDAY) == keys(arxiv, THURSDAY)
@@ -84,21 +84,21 @@ def test_a_stale_batch_is_known_by_its_papers_and_polled_until_fresh(arxiv: Arxi
 
 
 def test_a_feed_that_was_not_built_yet_is_stale_today(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
-    fetch(["cs.CL"], at=noon(THURSDAY))  # 304: the feed of Wednesday
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(THURSDAY))  # 304: the feed of Wednesday
     row = listing(THURSDAY)
     assert (row.state, row.reason) == (
         State.STALE,
         "arXiv still serves the batch of Wednesday 2026-03-04",
     )
     arxiv.be(THURSDAY)
-    fetch(["cs.CL"], at=noon(THURSDAY) + timedelta(minutes=5))
+    fetch(["cs.CL"], moment=noon(THURSDAY) + timedelta(minutes=5))
     assert listing(THURSDAY).state == State.COMPLETE
 
 
 def test_a_first_poll_that_is_sent_the_day_before_leaves_today_stale(arxiv: ArxivServer) -> None:
     arxiv.behave("late")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert stored(TUESDAY) == keys(arxiv, TUESDAY)
     assert listing(WEDNESDAY).state == State.STALE
     assert listing(WEDNESDAY).reason == "arXiv still serves the batch of Tuesday 2026-03-03"
@@ -107,26 +107,26 @@ def test_a_first_poll_that_is_sent_the_day_before_leaves_today_stale(arxiv: Arxi
 
 def test_a_weekend_without_a_feed_of_its_own_is_left_in_peace(arxiv: ArxivServer) -> None:
     arxiv.be(FRIDAY)
-    fetch(["cs.CL"], at=noon(FRIDAY))
+    fetch(["cs.CL"], moment=noon(FRIDAY))
     saturday = noon(FRIDAY + DAY)
-    fetch(["cs.CL"], at=saturday)
+    fetch(["cs.CL"], moment=saturday)
     assert listing(FRIDAY + DAY).reason == "arXiv announces nothing on a Saturday"
     assert due(["cs.CL"], saturday + timedelta(hours=5)) == []
 
 
 def test_a_first_poll_that_met_a_stale_feed_is_put_right(arxiv: ArxivServer) -> None:
     arxiv.behave("stale")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert listing(WEDNESDAY).state == State.COMPLETE  # nobody can know better
     arxiv.behave("normal")
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=6))
     assert stored(WEDNESDAY) == keys(arxiv, WEDNESDAY)
     assert "the batch before" in listing(WEDNESDAY).reason
 
 
 def test_a_valid_feed_without_items_is_empty_not_failed(arxiv: ArxivServer) -> None:
     arxiv.behave("empty")
-    report = fetch(["cs.CL"], at=noon(WEDNESDAY))
+    report = fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert not report.failed
     assert (listing(WEDNESDAY).state, listing(WEDNESDAY).counts) == (State.EMPTY, {})
     assert "holiday" in listing(WEDNESDAY).reason
@@ -135,7 +135,7 @@ def test_a_valid_feed_without_items_is_empty_not_failed(arxiv: ArxivServer) -> N
 def test_a_first_look_on_a_sunday_shows_fridays_papers(arxiv: ArxivServer) -> None:
     sunday = date(2026, 3, 8)
     arxiv.be(sunday)
-    report = fetch(["cs.CL"], at=noon(sunday))
+    report = fetch(["cs.CL"], moment=noon(sunday))
     assert listing(sunday).reason == "arXiv announces nothing on a Sunday"
     assert listing(date(2026, 3, 6)).source == Listing.Source.API
     assert report.dates == {date(2026, 3, 6)}
@@ -148,12 +148,12 @@ def test_a_complete_listing_is_overwritten_by_nothing(
 ) -> None:
     if known_before:
         arxiv.be(TUESDAY)
-        fetch(["cs.CL"], at=noon(TUESDAY))
+        fetch(["cs.CL"], moment=noon(TUESDAY))
         arxiv.be(WEDNESDAY)
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     before = rows()
     arxiv.behave(scenario)
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=6))
     assert rows() == before
 
 
@@ -170,17 +170,17 @@ def test_a_complete_listing_is_overwritten_by_nothing(
 )
 def test_atom_stands_in_for_a_broken_rss(arxiv: ArxivServer, scenario: str, reason: str) -> None:
     arxiv.behave(scenario, only="rss")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert (listing(WEDNESDAY).state, listing(WEDNESDAY).source) == (State.COMPLETE, "atom")
     assert stored(WEDNESDAY) == keys(arxiv, WEDNESDAY)
     arxiv.behave(scenario)
-    report = fetch(["cs.LG"], at=noon(WEDNESDAY))
+    report = fetch(["cs.LG"], moment=noon(WEDNESDAY))
     assert report.failed
     assert reason in report.reason
     assert listing(WEDNESDAY, "cs.LG").state == State.FAILED
     assert reason in listing(WEDNESDAY, "cs.LG").reason
     arxiv.behave("normal")
-    fetch(["cs.LG"], at=noon(WEDNESDAY) + timedelta(minutes=5))
+    fetch(["cs.LG"], moment=noon(WEDNESDAY) + timedelta(minutes=5))
     assert (listing(WEDNESDAY, "cs.LG").state, listing(WEDNESDAY, "cs.LG").reason) == (
         State.COMPLETE,
         "",
@@ -189,7 +189,7 @@ def test_atom_stands_in_for_a_broken_rss(arxiv: ArxivServer, scenario: str, reas
 
 def test_who_is_out_of_reach_is_not_asked_for_every_category(arxiv: ArxivServer) -> None:
     arxiv.behave("hang-up")
-    report = fetch(["cs.AI", "cs.CL", "cs.LG"], at=noon(WEDNESDAY))
+    report = fetch(["cs.AI", "cs.CL", "cs.LG"], moment=noon(WEDNESDAY))
     assert report.failed
     assert len(arxiv.log) == 2
     assert {row.reason for row in report.rows} == {report.reason}
@@ -200,16 +200,16 @@ def test_who_is_out_of_reach_is_not_asked_for_every_category(arxiv: ArxivServer)
 def test_a_long_retry_after_stops_the_round(arxiv: ArxivServer) -> None:
     arxiv.retry_after = "900"
     arxiv.behave("throttled")
-    report = fetch(["cs.AI", "cs.CL"], at=noon(WEDNESDAY))
+    report = fetch(["cs.AI", "cs.CL"], moment=noon(WEDNESDAY))
     assert len(arxiv.log) == 1
     assert "asks us to wait 900 s (HTTP 429)" in report.reason
-    with pytest.raises(limiter.SlotTakenError), limiter.slot(http.PATIENCE):
+    with pytest.raises(limiter.SlotTakenError), limiter.slot(http.MOST_WAIT):
         pytest.fail("nobody may ask")
 
 
 def test_bad_entries_stand_in_the_audit_and_the_others_in_the_day(arxiv: ArxivServer) -> None:
     arxiv.behave("hostile")
-    report = fetch(["cs.CL"], at=noon(WEDNESDAY))
+    report = fetch(["cs.CL"], moment=noon(WEDNESDAY))
     row = listing(WEDNESDAY)
     assert row.state == State.COMPLETE
     assert len(row.problems) == len(report.rows[0].problems) == hostile.REFUSED + 1
@@ -220,7 +220,7 @@ def test_bad_entries_stand_in_the_audit_and_the_others_in_the_day(arxiv: ArxivSe
 
 def test_wrong_bytes_cost_no_entry(arxiv: ArxivServer) -> None:
     arxiv.behave("latin-1")
-    fetch(["cs.CL", "cs.LG"], at=noon(WEDNESDAY))
+    fetch(["cs.CL", "cs.LG"], moment=noon(WEDNESDAY))
     assert stored(WEDNESDAY) == keys(arxiv, WEDNESDAY)
     names = {author["name"] for paper in Paper.objects.all() for author in paper.authors}
     assert {"Þorsson", "Íris"} <= {name.split()[-1] for name in names}
@@ -228,13 +228,13 @@ def test_wrong_bytes_cost_no_entry(arxiv: ArxivServer) -> None:
 
 
 def test_a_feed_from_the_future_is_refused(arxiv: ArxivServer) -> None:
-    report = fetch(["cs.CL"], at=noon(TUESDAY - 7 * DAY))
+    report = fetch(["cs.CL"], moment=noon(TUESDAY - 7 * DAY))
     assert report.failed
     assert "dated 2026-03-04, which has not come yet" in report.reason
 
 
 def test_a_paper_is_new_wherever_it_was_cross_listed_first(arxiv: ArxivServer) -> None:
-    fetch(["cs.AI", "cs.CL", "cs.DC", "cs.LG"], at=noon(WEDNESDAY))
+    fetch(["cs.AI", "cs.CL", "cs.DC", "cs.LG"], moment=noon(WEDNESDAY))
     merged = {one.paper.arxiv_id: one for one in announced_on(WEDNESDAY)}
     new = {
         paper.arxiv_id
@@ -258,10 +258,10 @@ def test_a_paper_is_new_wherever_it_was_cross_listed_first(arxiv: ArxivServer) -
 
 def test_missed_days_come_from_the_api(arxiv: ArxivServer) -> None:
     arxiv.be(date(2026, 2, 26))
-    fetch(["cs.CL"], at=noon(date(2026, 2, 26)))
+    fetch(["cs.CL"], moment=noon(date(2026, 2, 26)))
     arxiv.be(WEDNESDAY)
     seen: list[tuple[int, int, str]] = []
-    report = fetch(["cs.CL"], None, lambda *told: seen.append(told), at=noon(WEDNESDAY))
+    report = fetch(["cs.CL"], None, lambda *told: seen.append(told), moment=noon(WEDNESDAY))
     missed = {date(2026, 2, 27), date(2026, 3, 2), TUESDAY}
     assert report.dates == {*missed, WEDNESDAY}
     for day in missed:
@@ -270,17 +270,17 @@ def test_missed_days_come_from_the_api(arxiv: ArxivServer) -> None:
         assert {key for key in stored(day) if key[1] == "new"} == by_feed
     assert seen == [(0, 1, "cs.CL today"), (1, 2, "cs.CL 2026-02-27 to 2026-03-03"), (2, 2, "done")]
     asked = len(arxiv.log)
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert len(arxiv.log) == asked + 1  # nothing is missed any more
 
 
 def test_an_empty_feed_on_a_working_day_loses_no_paper(arxiv: ArxivServer) -> None:
     arxiv.behave("empty", only="rss")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert listing(WEDNESDAY).state == State.EMPTY
     arxiv.be(THURSDAY)
     arxiv.behave("normal")
-    fetch(["cs.CL"], at=noon(THURSDAY))
+    fetch(["cs.CL"], moment=noon(THURSDAY))
     new = {key for key in keys(arxiv, WEDNESDAY) if key[1] == "new"}
     assert new
     assert new <= stored(WEDNESDAY)
@@ -289,17 +289,17 @@ def test_an_empty_feed_on_a_working_day_loses_no_paper(arxiv: ArxivServer) -> No
 
 def test_a_stale_day_that_the_api_does_not_know_yet_is_asked_for_again(arxiv: ArxivServer) -> None:
     arxiv.be(TUESDAY)
-    fetch(["cs.CL"], at=noon(TUESDAY))
+    fetch(["cs.CL"], moment=noon(TUESDAY))
     arxiv.be(WEDNESDAY)
     arxiv.behave("stale", only="rss")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     arxiv.be(THURSDAY)
     arxiv.behave("empty", only="api")
-    fetch(["cs.CL"], at=noon(THURSDAY))
+    fetch(["cs.CL"], moment=noon(THURSDAY))
     assert (listing(WEDNESDAY).state, stored(WEDNESDAY)) == (State.STALE, set())
     arxiv.be(FRIDAY)
     arxiv.behave("normal")
-    fetch(["cs.CL"], at=noon(FRIDAY))
+    fetch(["cs.CL"], moment=noon(FRIDAY))
     assert listing(WEDNESDAY).state == State.COMPLETE
     assert {key for key in keys(arxiv, WEDNESDAY) if key[1] == "new"} <= stored(WEDNESDAY)
 
@@ -307,10 +307,10 @@ def test_a_stale_day_that_the_api_does_not_know_yet_is_asked_for_again(arxiv: Ar
 def test_every_working_day_of_an_absence_has_a_row_and_its_papers(arxiv: ArxivServer) -> None:
     first = WEDNESDAY - 26 * DAY
     arxiv.be(first)
-    fetch(["cs.CL"], at=noon(first))
+    fetch(["cs.CL"], moment=noon(first))
     arxiv.be(WEDNESDAY)
     arxiv.corpus.days = 30
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     away = batch_days(first, WEDNESDAY)
     states = dict(Listing.objects.values_list("date", "state"))
     assert {day: states.get(day) for day in away} == dict.fromkeys(away, State.COMPLETE)
@@ -318,17 +318,17 @@ def test_every_working_day_of_an_absence_has_a_row_and_its_papers(arxiv: ArxivSe
 
 def test_a_day_that_was_not_asked_for_says_so(arxiv: ArxivServer) -> None:
     arxiv.be(WEDNESDAY - 7 * DAY)
-    fetch(["cs.CL"], at=noon(WEDNESDAY - 7 * DAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY - 7 * DAY))
     arxiv.be(WEDNESDAY)
     arxiv.behave("hang-up", only="api")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     between = Listing.objects.filter(date__gt=WEDNESDAY - 7 * DAY, date__lt=WEDNESDAY)
     assert {(row.state, bool(row.failures)) for row in between} == {(State.FAILED, True)}
     assert between.count() == 4
 
 
 def test_since_asks_for_the_days_from_there(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], since=date(2026, 2, 24), at=noon(WEDNESDAY))
+    fetch(["cs.CL"], since=date(2026, 2, 24), moment=noon(WEDNESDAY))
     days = set(Listing.objects.values_list("date", flat=True))
     assert days == {date(2026, 2, day) for day in (24, 25, 26, 27)} | {
         date(2026, 3, day) for day in (2, 3, 4)
@@ -338,20 +338,20 @@ def test_since_asks_for_the_days_from_there(arxiv: ArxivServer) -> None:
 
 
 def test_a_stale_feed_after_a_day_from_the_api_is_known(arxiv: ArxivServer) -> None:
-    fetch(["cs.CL"], since=TUESDAY, at=noon(WEDNESDAY))
+    fetch(["cs.CL"], since=TUESDAY, moment=noon(WEDNESDAY))
     Listing.objects.filter(date=WEDNESDAY).delete()
     arxiv.behave("stale", only="rss")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert listing(WEDNESDAY).state == State.STALE
 
 
 def test_an_api_that_fails_leaves_the_days_failed_and_missed(arxiv: ArxivServer) -> None:
     arxiv.behave("feed-error", only="api")
-    report = fetch(["cs.CL"], since=TUESDAY, at=noon(WEDNESDAY))
+    report = fetch(["cs.CL"], since=TUESDAY, moment=noon(WEDNESDAY))
     assert not report.failed
     assert listing(TUESDAY).state == State.FAILED
     arxiv.behave("normal")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert listing(TUESDAY).state == State.COMPLETE
 
 
@@ -369,18 +369,18 @@ def test_every_category_that_is_accepted_has_a_page() -> None:
 
 def test_the_sample_day_is_loaded_once_while_there_is_no_real_one(arxiv: ArxivServer) -> None:
     arxiv.behave("hang-up")
-    failed = fetch(["cs.CL"], at=noon(WEDNESDAY))
-    report = load_sample(failed.reason, at=noon(WEDNESDAY))
+    failed = fetch(["cs.CL"], moment=noon(WEDNESDAY))
+    report = load_sample(failed.reason, moment=noon(WEDNESDAY))
     sample = date(2025, 12, 18)
     assert report.dates == {sample}
     assert Paper.objects.filter(is_sample=True).count() == Paper.objects.count() == 36
     assert "cannot be reached" in listing(sample).reason
     assert load_sample(failed.reason).rows == []  # once is enough
     arxiv.behave("empty")
-    assert fetch(["cs.CL"], at=noon(WEDNESDAY)).dates == set()
+    assert fetch(["cs.CL"], moment=noon(WEDNESDAY)).dates == set()
     assert Paper.objects.count() == 36
     arxiv.behave("normal")
-    report = fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=1))
+    report = fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=1))
     assert WEDNESDAY in report.dates
     assert Paper.objects.filter(is_sample=True).count() == 36  # its digest decides when it goes
     assert load_sample().rows == []  # never again

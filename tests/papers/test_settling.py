@@ -29,10 +29,10 @@ def test_the_days_that_wait_for_the_next_fetch_have_rows(
     arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "MOST_MISSED", 1)
-    fetch(["cs.CL"], since=TUESDAY - DAY, at=noon(WEDNESDAY))
+    fetch(["cs.CL"], since=TUESDAY - DAY, moment=noon(WEDNESDAY))
     assert listing(TUESDAY).state == State.COMPLETE
     assert listing(TUESDAY - DAY).reason.startswith("not requested")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert listing(TUESDAY - DAY).state == State.COMPLETE
 
 
@@ -40,7 +40,7 @@ def test_a_304_that_nobody_asked_for_is_no_batch(
     arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "get", lambda url, *_: http.HttpAnswer(url, 304, {}, b""))
-    report = fetch(["cs.CL"], at=noon(WEDNESDAY))
+    report = fetch(["cs.CL"], moment=noon(WEDNESDAY))
     assert report.failed
     assert "304 to a request without conditions" in listing(WEDNESDAY).reason
 
@@ -66,14 +66,14 @@ def test_an_entry_refused_by_its_form_is_fetched_by_its_id(
     monkeypatch.setattr(http, "get", get)
     if meanwhile:
         arxiv.behave(meanwhile, only="api")
-        fetch(["cs.CL"], at=noon(WEDNESDAY))
+        fetch(["cs.CL"], moment=noon(WEDNESDAY))
         assert {name for name, *_ in whole - stored(WEDNESDAY)} == {lost.arxiv_id}
         arxiv.behave("normal")
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=6))
     assert stored(WEDNESDAY) == whole
     (problem,) = listing(WEDNESDAY).problems
     assert problem["reason"].endswith("taken from the API instead")
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=12))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=12))
     assert arxiv.log[-1].status == 304
 
 
@@ -103,7 +103,7 @@ def test_after_a_holiday_the_feed_brings_what_the_api_gave_early(sent: range, st
 def test_what_another_process_stored_while_arxiv_answered_304_stands(
     arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY))
     real = http.get
 
     def get(*asked: Any) -> Any:
@@ -112,7 +112,7 @@ def test_what_another_process_stored_while_arxiv_answered_304_stands(
         return answer
 
     monkeypatch.setattr(http, "get", get)
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
+    fetch(["cs.CL"], moment=noon(WEDNESDAY) + timedelta(hours=6))
     assert arxiv.log[-1].status == 304
     row = listing(WEDNESDAY)
     assert (row.counts, row.etag, row.polls) == ({"new": 99}, "newer", 2)

@@ -154,9 +154,9 @@ def test_a_server_that_drips_bytes_is_cut_off_at_the_deadline(scenario: str, set
 def test_capability_is_probed_once_and_remembered(mode: str, found: str) -> None:
     with OpenAIServer(mode=mode) as server:
         asker = Server(server.url, "small", "key")
-        assert capability.mode_of(asker) == found
+        assert capability.find_mode(asker) == found
         probes = len(server.requests)
-        assert capability.mode_of(asker) == found
+        assert capability.find_mode(asker) == found
         assert len(server.requests) == probes <= (6 if mode == "unknown" else 2)
         assert asked(server, found).claims
     assert ServerCapability.objects.get().mode == found
@@ -165,7 +165,7 @@ def test_capability_is_probed_once_and_remembered(mode: str, found: str) -> None
 @pytest.mark.django_db
 def test_a_probe_that_is_refused_the_key_remembers_nothing() -> None:
     with OpenAIServer("401") as server, pytest.raises(RefusedError):
-        capability.mode_of(Server(server.url, "small", "wrong"))
+        capability.find_mode(Server(server.url, "small", "wrong"))
     assert not ServerCapability.objects.exists()
 
 

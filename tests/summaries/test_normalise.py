@@ -163,7 +163,7 @@ def test_the_schema_has_only_documented_keywords() -> None:
 def test_the_probe_sends_the_schema_of_the_summary() -> None:
     with OpenAIServer(mode="openai") as server:
         asker = Server(server.url, "small", "key")
-        assert capability.mode_of(asker) == "json_schema"
+        assert capability.find_mode(asker) == "json_schema"
         asked(server)
     probe, summary = server.requests
     assert probe["response_format"] == summary["response_format"]

@@ -70,11 +70,11 @@ def test_a_server_is_asked_no_more_at_once_than_it_takes(  # noqa: PLR0917 - one
     settings.SUMMARY_CONCURRENCY, settings.SUMMARY_PROCESSES = setting, setting or 3
     server = Server.configured()
     assert server is not None
-    assert capability.at_once(server) == (setting or 1)  # it is on this machine, and unknown
-    capability.mode_of(server)
-    assert capability.at_once(server) == at_once
+    assert capability.concurrency(server) == (setting or 1)  # it is on this machine, and unknown
+    capability.find_mode(server)
+    assert capability.concurrency(server) == at_once
     elsewhere = Server("https://models.example/v1", "small", "")
-    assert capability.at_once(elsewhere) == (setting or 3)
+    assert capability.concurrency(elsewhere) == (setting or 3)
 
 
 def test_an_administrator_sees_what_is_known_of_the_server(
@@ -85,7 +85,7 @@ def test_an_administrator_sees_what_is_known_of_the_server(
     server = Server.configured()
     assert server is not None
     assert "context of" not in client.get("/connections/").content.decode()
-    capability.mode_of(server)
+    capability.find_mode(server)
     capability.learn_prompt(server, 8_000)
     page = " ".join(client.get("/connections/").content.decode().split())
     assert "The server enforces a JSON schema." in page

@@ -470,10 +470,10 @@ class _Verifier:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The token with its scopes; None if it is unknown, revoked or has expired."""
-        return await sync_to_async(self._found)(token)
+        return await sync_to_async(self._find_token)(token)
 
     @staticmethod
-    def _found(token: str) -> AccessToken | None:
+    def _find_token(token: str) -> AccessToken | None:
         close_old_connections()
         try:
             row = tokens.find(token)

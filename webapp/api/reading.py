@@ -178,7 +178,7 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
         raise ProblemError(404, "There is no such list.")
     part = library_queries.Choice(show, of_list)
     try:
-        keys = library_queries.found(reader, part, q.strip(), sort)
+        keys = library_queries.matching_keys(reader, part, q.strip(), sort)
     except QueryError as error:
         raise ProblemError(400, str(error)) from None
     shown = library_queries.papers(keys[(page - 1) * A_PAGE : page * A_PAGE])

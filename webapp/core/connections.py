@@ -23,7 +23,7 @@ NAMES = (
     *("ASSAY_SMTP_URL", "ASSAY_MAIL_FROM"),
 )
 PAGE = "operate:connections"  # where an administrator connects them
-_KEPT = TypeAdapter(dict[str, str])
+_STORED = TypeAdapter(dict[str, str])
 
 
 def current() -> Settings:
@@ -44,7 +44,7 @@ def _version() -> tuple[int, ...]:
 
 @lru_cache(maxsize=1)  # reading the settings takes a millisecond
 def _settings(_file: tuple[int, ...], _environment: tuple[str | None, ...]) -> Settings:
-    return with_values(kept())
+    return with_values(stored())
 
 
 def with_values(values: Mapping[str, str]) -> Settings:
@@ -62,21 +62,21 @@ def _free(values: Mapping[str, str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not is_fixed(name)}
 
 
-def kept() -> dict[str, str]:
+def stored() -> dict[str, str]:
     """The stored values. Raises OSError, or ValueError if the file is damaged."""
     try:
-        return _KEPT.validate_json(settings.CONNECTIONS_FILE.read_bytes())
+        return _STORED.validate_json(settings.CONNECTIONS_FILE.read_bytes())
     except FileNotFoundError:
         return {}
 
 
-def keep(values: Mapping[str, str]) -> None:
+def store(values: Mapping[str, str]) -> None:
     """Store values beside those already stored; an empty one is removed. Raises OSError."""
     whole: dict[str, str] = {}
     with suppress(ValueError):  # damaged: replaced
-        connections = kept()
-        with_values(connections)
-        whole = connections
+        present = stored()
+        with_values(present)
+        whole = present
     whole |= _free(values)
     whole = {name: value for name, value in whole.items() if values.get(name, value)}
     written = json.dumps(whole, indent=1).encode()

@@ -39,7 +39,7 @@ class DatabaseError(Exception):
     """The database cannot be used; the message says why and what to do."""
 
 
-def trouble_of(error: BaseException | None) -> str:
+def database_trouble(error: BaseException | None) -> str:
     """Return what is wrong with the database, as a key of `REASONS`; "" if it is something else."""
     if not isinstance(error, InterfaceError | InternalError | OperationalError):
         return ""

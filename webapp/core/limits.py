@@ -90,8 +90,8 @@ class LimitReachedError(Exception):
     def __init__(self, limit: Limit, seconds: int) -> None:
         self.seconds = seconds
         most = _("The limit is %(most)s %(what)s %(span)s. Please try again in %(wait)s.")
-        words = {"what": _(limit.what), "span": _(limit.span), "wait": duration(seconds)}
-        super().__init__(most % (words | {"most": f"{limit.most:,}"}))
+        values = {"what": _(limit.what), "span": _(limit.span), "wait": duration(seconds)}
+        super().__init__(most % (values | {"most": f"{limit.most:,}"}))
 
 
 class LimitMiddleware(MiddlewareMixin):
@@ -133,16 +133,16 @@ def visitor(request: HttpRequest) -> str:
     """
     reader = getattr(request, "auth", None) or getattr(request, "user", None)
     if reader is not None and reader.is_authenticated:
-        return of_reader(reader.pk)
-    return of_address(request)
+        return reader_key(reader.pk)
+    return address_key(request)
 
 
-def of_reader(pk: int) -> str:
+def reader_key(pk: int) -> str:
     """A reader as a subject."""
     return f"reader {pk}"
 
 
-def of_address(request: HttpRequest) -> str:
+def address_key(request: HttpRequest) -> str:
     """The address of a request as a subject, whoever is signed in."""
     written = request.META.get("REMOTE_ADDR", "")
     if settings.BEHIND_PROXY:  # the last is what the proxy added; the others its client wrote
@@ -160,7 +160,7 @@ def of_address(request: HttpRequest) -> str:
     return f"address {address}"
 
 
-def of_mailbox(address: str) -> str:
+def mailbox_key(address: str) -> str:
     """A mail address as a subject; Redis keeps no address of anybody."""
     return f"mailbox {sha256(address.strip().lower().encode()).hexdigest()[:32]}"
 

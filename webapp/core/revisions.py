@@ -282,7 +282,7 @@ def _postgresql(watch: Watch, counted: Sequence[str]) -> dict[str, list[str]]:
     return {
         event: [
             f"CREATE FUNCTION <name>() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            f" {_raising(_of_each(rows, scopes, where), 'postgresql', watch.table_raised)}"
+            f" {_raising(_scopes_by_row(rows, scopes, where), 'postgresql', watch.table_raised)}"
             " RETURN NULL; END $$",
             f"CREATE TRIGGER <name> AFTER {event.upper()} ON {watch.table}"
             f" REFERENCING {tables} FOR EACH STATEMENT EXECUTE FUNCTION <name>()",
@@ -291,5 +291,5 @@ def _postgresql(watch: Watch, counted: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def _of_each(rows: str, scopes: str, where: str) -> str:
+def _scopes_by_row(rows: str, scopes: str, where: str) -> str:
     return f"SELECT each.scope FROM {rows} CROSS JOIN LATERAL ({scopes}) AS each{where}"  # noqa: S608

@@ -109,13 +109,13 @@ def _save(reader_id: int, entries: Sequence[Entry]) -> int:
 
 def ask_for_author(reader: User, name: str) -> bool:
     """Have a worker run `save_by`; False if the broker is down. Raises LimitReachedError."""
-    limits.spend("lookups", limits.of_reader(reader.pk), 1)
+    limits.spend("lookups", limits.reader_key(reader.pk), 1)
     return tasks.send("site.save_by", [reader.pk, name], lost="papers are not asked for")
 
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
     """Have a worker run `save_named`; False if the broker is down. Raises LimitReachedError."""
-    limits.spend("lookups", limits.of_reader(reader.pk), len(identifiers))
+    limits.spend("lookups", limits.reader_key(reader.pk), len(identifiers))
     parts = (list(identifiers[start : start + IDS]) for start in range(0, len(identifiers), IDS))
     lost = "papers are not asked for"
     return all(tasks.send("site.save_named", [reader.pk, part], lost=lost) for part in parts)

@@ -94,7 +94,7 @@ SORTS = {
 }
 
 
-def found(reader: User, part: Choice, q: str, sort: str) -> list[int]:
+def matching_keys(reader: User, part: Choice, q: str, sort: str) -> list[int]:
     """The keys of a part's papers that match `q`, in the order of one of SORTS.
 
     Without words no paper is more relevant: then the last added come first. Raises QueryError.
@@ -149,11 +149,11 @@ def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:
     """A reader's marks on papers, by their keys; one query."""
     if not keys:
         return Shelf()
-    of_reader = rows(_SHELF.format(keys=", ".join(map(str, keys))), [reader.pk, reader.pk])
+    marks = rows(_SHELF.format(keys=", ".join(map(str, keys))), [reader.pk, reader.pk])
     return Shelf(
-        {key for key, starred, *_ in of_reader if starred},
-        {key for key, _, left, _ in of_reader if left},
-        {key for key, *_, read_at in of_reader if read_at},
+        {key for key, starred, *_ in marks if starred},
+        {key for key, _, left, _ in marks if left},
+        {key for key, *_, read_at in marks if read_at},
     )
 
 

@@ -21,7 +21,7 @@ from webapp.papers.deadline import Deadline
 from webapp.papers.fetch import retry_after
 
 API = "https://api.zotero.org"
-PATIENCE = 10.0  # seconds of all waits that the server may ask for
+MOST_WAIT = 10.0  # seconds of all waits that the server may ask for
 TRIES = 3
 MAX_BODY = 30 * 2**20  # bytes of an answer: a hundred items with long abstracts have a million
 MAX_SECONDS = 900.0  # of all requests of a connection
@@ -109,7 +109,7 @@ class ZoteroServer:
 
     def __init__(self, http: httpx2.Client, deadline: Deadline) -> None:
         self._http, self._deadline = http, deadline
-        self._patience, self._not_before = PATIENCE, 0.0
+        self._wait_left, self._not_before = MOST_WAIT, 0.0
 
     def read(self, path: str, *, unless: int = 0, **asked: int) -> httpx2.Response:
         """Return a page of objects; 304 if the library has no later version than `unless`."""
@@ -150,8 +150,8 @@ class ZoteroServer:
     def _wait(self, seconds: float) -> None:
         if seconds <= 0:
             return
-        self._patience -= seconds
-        if self._patience < 0:
+        self._wait_left -= seconds
+        if self._wait_left < 0:
             wait = gettext("Zotero asks you to wait %d s. Then read again.")
             raise ZoteroError(wait % math.ceil(seconds))
         time.sleep(seconds)

@@ -157,7 +157,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLin
     if delivery.profile is None:
         return until, [
             _line(reader, DigestEntry(paper=paper), paper.announced_on, paper.primary_category)
-            for paper in _found(delivery, since, until)
+            for paper in _search_results(delivery, since, until)
         ]
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
@@ -166,7 +166,7 @@ def _new_lines(delivery: Delivery, sent_until: Date) -> tuple[Date, list[MailLin
     return until, [_line(reader, entry, entry.digest.date, first_reason(entry)) for entry in shown]
 
 
-def _found(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
+def _search_results(delivery: Delivery, since: Date, until: Date) -> list[Paper]:
     """Return a search's papers of these days; an identifier finds its paper whatever its day."""
     papers: list[Paper] = []
     for page in range(1, MAX_PAPERS // PAGE + 1):

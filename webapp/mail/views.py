@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core import connections
 from webapp.core.input import number_in
-from webapp.core.limits import LimitReachedError, of_mailbox, spend, visitor
+from webapp.core.limits import LimitReachedError, mailbox_key, spend, visitor
 from webapp.digests.models import Profile
 from webapp.mail import deliver
 from webapp.mail.deliver import UNSUBSCRIBE
@@ -142,7 +142,7 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
         return
     try:
         spend("confirmations", visitor(request))
-        spend("mailbox", of_mailbox(address))
+        spend("mailbox", mailbox_key(address))
     except LimitReachedError as error:
         messages.error(request, str(error))
         return

@@ -25,7 +25,7 @@ from webapp.core.addresses import server_address
 from webapp.core.codes import CodeField, NameField
 from webapp.env import Settings
 from webapp.operate import local_model
-from webapp.operate.trials import describe, known_of_server, look, try_mail, try_model
+from webapp.operate.trials import describe, look, server_facts, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.summaries.queries import by_model
 from webapp.ui.pages import back, for_readers
@@ -60,7 +60,7 @@ class _ConnectionForm(forms.Form):
             field.help_text = by_whom % self.VARIABLES[name]
         self.is_fixed = len(fixed) == len(self.VARIABLES)
         with suppress(OSError, ValueError):  # an unreadable file counts as empty
-            self.is_kept = not connections.kept().keys().isdisjoint(self.VARIABLES.values())
+            self.is_kept = not connections.stored().keys().isdisjoint(self.VARIABLES.values())
 
     def clean(self) -> dict[str, Any]:
         """Check the values as settings."""
@@ -173,8 +173,8 @@ class MailForm(_ConnectionForm):
         """The form with what is connected now."""
         now = connections.current()
         scheme = now.smtp_url.get_secret_value().partition(":")[0] or "smtp+tls"
-        of_mail = {"scheme": scheme, "sender": now.mail_from, "to": reader.email}
-        return cls(data, connections.smtp(now) | of_mail)
+        sending = {"scheme": scheme, "sender": now.mail_from, "to": reader.email}
+        return cls(data, connections.smtp(now) | sending)
 
     def clean_host(self) -> str:
         """The server's name; the port has a field of its own."""
@@ -199,7 +199,7 @@ class MailForm(_ConnectionForm):
         return {"ASSAY_SMTP_URL": url, "ASSAY_MAIL_FROM": data["sender"]}
 
 
-def forms_of(reader: User, request: HttpRequest) -> dict[str, _ConnectionForm]:
+def connection_forms(reader: User, request: HttpRequest) -> dict[str, _ConnectionForm]:
     """The forms by name; the one that was sent is bound."""
     sent = {request.POST.get("connection"): request.POST}
     return {
@@ -221,7 +221,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
             reason = error.strerror or str(error)
             messages.error(request, _("Nothing was changed: %(error)s.") % {"error": reason})
         return redirect("operate:connections")
-    shown = forms_of(reader, request)
+    shown = connection_forms(reader, request)
     sent = next((form for form in shown.values() if form.is_bound), None)
     if sent and _done(request, sent):
         return back(request, reverse("operate:connections"), "")
@@ -230,7 +230,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
     context = {
         "connections": shown,
         "models": by_model(),
-        "known_of_server": known_of_server(),
+        "server_facts": server_facts(),
         "starts_models": local_model.can_be_started() and not shown["model"].is_fixed,
         "here": local_model.status(),
         "looked": looked,
@@ -253,7 +253,7 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
             else:
                 facts = try_model(form.connected)
         if not form.is_fixed:
-            connections.keep(values)
+            connections.store(values)
     except (ModelError, OSError) as error:
         reason = _without_secrets(form, describe(error)).rstrip(".")
         form.add_error(None, _("It does not work: %(error)s.") % {"error": reason})

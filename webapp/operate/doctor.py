@@ -170,7 +170,7 @@ def _intake() -> Iterator[Finding]:
 
 def _summaries() -> Iterator[Finding]:
     try:
-        connections.with_values(connections.kept())
+        connections.with_values(connections.stored())
     except (OSError, ValueError):
         what = f"{settings.CONNECTIONS_FILE} cannot be read: what was connected is not used"
         yield Finding("problem", what, "Connect it again: /connections/")

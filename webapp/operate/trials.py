@@ -47,10 +47,14 @@ MAIL_ERRORS: dict[type[OSError], str] = {
 
 def try_model(connected: Settings) -> list[str]:
     """Summarise the latest paper's abstract, and ask for Chinese. Raises ModelError."""
-    server = replace(Server.of(connected), until=time.monotonic() + settings.TRIAL_SECONDS)
+    server = replace(
+        Server.from_settings(connected), until=time.monotonic() + settings.TRIAL_SECONDS
+    )
     try:
         capability.forget(server)
-        mode = capability.mode_of(server, lambda asked, form: budget.ask(None, server, asked, form))
+        mode = capability.find_mode(
+            server, lambda asked, form: budget.ask(None, server, asked, form)
+        )
         return [_(GUARANTEES[Mode(mode)]), *_summary(server, mode), _chinese(server)]
     except budget.SpentError as error:
         raise ModelError(str(error)) from error
@@ -61,17 +65,17 @@ def try_model(connected: Settings) -> list[str]:
         raise ModelError(too_slow % {"most": settings.TRIAL_SECONDS}) from error
 
 
-def known_of_server() -> list[str]:
+def server_facts() -> list[str]:
     """Return what the probe learnt of the model's server, in sentences."""
     server = Server.configured()
-    abilities = capability.known(server) if server else None
+    abilities = capability.stored(server) if server else None
     if server is None or abilities is None:
         return []
-    at_once = capability.at_once(server)
+    concurrency = capability.concurrency(server)
     most = ngettext(
         "One summary is made at a time.",
         "At most %(count)d summaries are made at the same time.",
-        at_once,
+        concurrency,
     )
     context = _("Its context is %s tokens.")
     prompt = _("It reads inputs of up to %s characters in full.")
@@ -79,7 +83,7 @@ def known_of_server() -> list[str]:
         _(GUARANTEES[Mode(abilities.mode)]),
         *([context % f"{abilities.context:,}"] if abilities.context else []),
         *([prompt % f"{abilities.prompt_characters:,}"] if abilities.prompt_characters else []),
-        most % {"count": at_once},
+        most % {"count": concurrency},
     ]
 
 
@@ -96,7 +100,7 @@ def _summary(server: Server, mode: str) -> list[str]:
         return replies[-1]
 
     started = time.monotonic()
-    gist = ask_for_summary(ask, mode, prompt, capability.schema_of(server)).gist
+    gist = ask_for_summary(ask, mode, prompt, capability.summary_schema(server)).gist
     tokens = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
     cost = _("An abstract took %(seconds).1f s, %(in)d input and %(out)d output tokens: “%(gist)s”")
     seconds = time.monotonic() - started

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from assay_common import __version__
-from webapp.core.database import REASONS, trouble_of
+from webapp.core.database import REASONS, database_trouble
 from webapp.operate.checks import readiness
 from webapp.operate.metrics import Metrics
 
@@ -69,7 +69,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     A reader whose account was deleted meanwhile is asked to sign in, a program gets 401.
     """
-    trouble = trouble_of(sys.exc_info()[1])
+    trouble = database_trouble(sys.exc_info()[1])
     if not trouble and _is_account_deleted(request):
         by_token = hasattr(request, "auth")
         return HttpResponse(status=401) if by_token else redirect(settings.LOGIN_URL)

@@ -28,7 +28,7 @@ from webapp.learning.training import LEAST, train
 from webapp.library.feedback import model_for, signals
 from webapp.library.importing import Named, ask_for, ask_for_author, import_named
 from webapp.library.pasted import Homonym, Understood, understand
-from webapp.operate.connecting import forms_of
+from webapp.operate.connecting import connection_forms
 from webapp.papers.models import Announcement, Paper
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers
@@ -180,7 +180,7 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
         "changes": preview_profile(None, None, form.profile_settings.rules(learned))
         if valid
         else [],
-        "connections": forms_of(reader, request) if reader.is_superuser else {},
+        "connections": connection_forms(reader, request) if reader.is_superuser else {},
     }
     status = 422 if form.errors and "sheet" not in request.POST else 200
     return render(request, "pages/first_steps.html", context, status=status)

@@ -26,7 +26,7 @@ def library(request: HttpRequest, reader: User) -> HttpResponse:
     sort = order if order in queries.SORTS else "relevance" if q else "added"
     keys, problem = list[int](), ""
     try:
-        keys = queries.found(reader, part, q, sort)
+        keys = queries.matching_keys(reader, part, q, sort)
     except QueryError as error:
         problem = str(error)
     page = Paginator(keys, PAPERS_A_PAGE).get_page(request.GET.get("page"))

@@ -12,7 +12,7 @@ from webapp.papers.store import prepare, store_papers
 MOST_TRIES = 24  # the API is sometimes hours behind the feeds, and lacks some papers
 
 
-def enrich(most: int = arxiv_api.IDS, *, at: datetime | None = None) -> tuple[int, set[date]]:
+def enrich(most: int = arxiv_api.IDS, *, moment: datetime | None = None) -> tuple[int, set[date]]:
     """Look up to `most` papers without the API's data up in the API, the latest first.
 
     Returns how many it has, and the days on which these were announced. Papers that it does not
@@ -26,7 +26,7 @@ def enrich(most: int = arxiv_api.IDS, *, at: datetime | None = None) -> tuple[in
     waiting = waiting.order_by("enrich_tries", "-pk")
     identifiers = list(waiting.values_list("arxiv_id", flat=True)[:most])
     entries = [entry for entry in arxiv_api.lookup(identifiers) if entry.arxiv_id in identifiers]
-    papers = store_papers(entries, None, prepare(entries), known_at=at or now())
+    papers = store_papers(entries, None, prepare(entries), known_at=moment or now())
     # Of a paper just replaced the API may still have the previous version.
     answered = [paper for paper in papers.values() if paper.enriched_at]
     unknown = Paper.objects.filter(arxiv_id__in=identifiers, enriched_at=None)

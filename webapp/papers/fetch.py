@@ -25,7 +25,7 @@ TOTAL_SECONDS = 60.0  # for one request from its start to the last byte
 TIMEOUT = httpx2.Timeout(10.0, read=20.0)
 MAX_REDIRECTS = 3
 ATTEMPTS = 3
-PATIENCE = 120.0  # seconds to wait for the slot before giving up
+MOST_WAIT = 120.0  # seconds to wait for the slot before giving up
 MAX_RETRY_AFTER = 3600.0  # seconds; longer waits are cut to this
 _MAX_BACKOFF = 60.0
 _TRY_AGAIN = {429, 500, 502, 503, 504}
@@ -40,7 +40,7 @@ class OutOfReachError(FetchError):
 
 
 class AskedToWaitError(FetchError):
-    """arXiv, or the rate limit, asks for a longer wait than PATIENCE."""
+    """arXiv, or the rate limit, asks for a longer wait than MOST_WAIT."""
 
 
 class BadAnswerError(FetchError):
@@ -82,7 +82,7 @@ def get(
         if answer.status in _TRY_AGAIN:
             wait = retry_after(answer.headers.get("retry-after", ""))
             limiter.pause(_backoff(attempt) if wait is None else wait)
-            if last or (wait or 0.0) > PATIENCE:
+            if last or (wait or 0.0) > MOST_WAIT:
                 raise _refusal(answer, wait)
             continue
         if answer.status not in {200, 304}:
@@ -102,7 +102,7 @@ def get(
 def _follow(url: str, headers: dict[str, str]) -> HttpAnswer:
     """Follow redirects, none of which may leave the host."""
     for _ in range(MAX_REDIRECTS + 1):
-        with limiter.slot(PATIENCE):
+        with limiter.slot(MOST_WAIT):
             answer = _request(url, headers)
         if answer.status not in {301, 302, 303, 307, 308}:
             return answer

@@ -100,7 +100,7 @@ def _store_evidence(listing: Listing, outcome: Listing) -> None:
         listing.feed_was_empty = True
 
 
-def open_rows(category: str, days: Sequence[date], at: datetime) -> None:
+def open_rows(category: str, days: Sequence[date], moment: datetime) -> None:
     """Give every day a row before it is fetched, so that none is missing silently."""
     rows = [
         Listing(
@@ -109,8 +109,8 @@ def open_rows(category: str, days: Sequence[date], at: datetime) -> None:
             state=Listing.State.FAILED,
             source=Listing.Source.API,
             reason="not requested: nothing was fetched on that day",
-            polled_at=at,
-            changed_at=at,
+            polled_at=moment,
+            changed_at=moment,
         )
         for day in days
     ]

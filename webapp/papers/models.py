@@ -187,25 +187,25 @@ class Listing(models.Model):
         constraints = [UniqueConstraint(fields=["category", "date"], name="one_listing_a_day")]
 
     @classmethod
-    def locked(cls, category: str, day: Date, at: datetime, state: str) -> "Listing":
+    def locked(cls, category: str, day: Date, moment: datetime, state: str) -> "Listing":
         """The day's listing, in `state` if it is new, locked until the transaction ends.
 
         The lock makes processes that poll the same batch write one after the other.
         """
-        new = {"state": state, "polled_at": at, "changed_at": at}
+        new = {"state": state, "polled_at": moment, "changed_at": moment}
         rows = cls.objects.select_for_update()
         return rows.get_or_create(category=category, date=day, defaults=new)[0]
 
-    def record_poll(self, at: datetime, outcome: Mapping[str, object]) -> None:
+    def record_poll(self, moment: datetime, outcome: Mapping[str, object]) -> None:
         """Store the outcome of one more poll; an empty one changes nothing."""
         # Pages are cached by `changed_at`, so it moves only when something that they show does.
         shown = outcome.keys() - {"etag", "last_modified"}
         if any(getattr(self, name) != outcome[name] for name in shown):
-            self.changed_at = at
+            self.changed_at = moment
         for name, value in outcome.items():
             setattr(self, name, value)
         self.polls += 1
-        self.polled_at = at
+        self.polled_at = moment
         self.save()
 
     @property

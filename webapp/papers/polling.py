@@ -46,9 +46,9 @@ class FetchReport:
 class Poller:
     """One fetch: its report so far, and whether arXiv still answers."""
 
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-        self.today = eastern_date(at)
+    def __init__(self, moment: datetime) -> None:
+        self.moment = moment
+        self.today = eastern_date(moment)
         self.report = FetchReport()
         self.away = ""  # why arXiv gets no more requests
 
@@ -78,7 +78,9 @@ class Poller:
             if not previous.pk:
                 raise fetch.BadAnswerError("arXiv answers 304 to a request without conditions")
             # Another process may have stored more of the day while this one waited.
-            Listing.objects.filter(pk=previous.pk).update(polls=F("polls") + 1, polled_at=self.at)
+            Listing.objects.filter(pk=previous.pk).update(
+                polls=F("polls") + 1, polled_at=self.moment
+            )
             previous.refresh_from_db()
             self.report.rows.append(previous)
             self._record_late(category, previous.date, source)
@@ -162,8 +164,8 @@ class Poller:
         """Store a fresh batch and report it; `replaces` what the day's listing had."""
         if replaces:
             batch = replace(batch, note="an earlier poll had been sent the batch before")
-        listing = store_batch(batch, source, self.at, prepare(batch.entries), replaces=replaces)
-        if listing.changed_at == self.at:
+        listing = store_batch(batch, source, self.moment, prepare(batch.entries), replaces=replaces)
+        if listing.changed_at == self.moment:
             self.report.dates.add(batch.date)
         self.report.rows.append(listing)
 
@@ -184,7 +186,7 @@ class Poller:
     def _record(self, category: str, day: date, state: str, source: str, **facts: str) -> None:
         """Record a poll that brought no papers."""
         row = Listing(category=category, date=day, state=state, source=source, **facts)
-        row.polled_at = row.changed_at = self.at
+        row.polled_at = row.changed_at = self.moment
         listings.record_outcome(row)
         self.report.rows.append(row)
 

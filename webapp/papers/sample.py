@@ -17,13 +17,13 @@ SAMPLE_DAY = date(2025, 12, 18)
 SAMPLE_CATEGORIES = ("cs.AI", "cs.CL", "cs.DC", "cs.LG")  # those of the feed's title
 
 
-def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
+def load_sample(reason: str = "", *, moment: datetime | None = None) -> FetchReport:
     """Load the sample day while there is no real one; `reason` says why there is none.
 
     The file is parsed and stored like a feed. Does nothing once there is a real day. Raises
     BrokenFeedError for a damaged file.
     """
-    poller = Poller(at or now())
+    poller = Poller(moment or now())
     with transaction.atomic():
         real = Listing.objects.exclude(source=Listing.Source.SAMPLE)
         if real.filter(state=Listing.State.COMPLETE).exists() or sample_days():

@@ -32,16 +32,16 @@ def fetch(
     since: date | None = None,
     on_progress: Progress = lambda done, total, step: None,
     *,
-    at: datetime | None = None,
+    moment: datetime | None = None,
 ) -> FetchReport:
     """Poll today's batch of each category, then fetch the missed ones from the API.
 
     Missed are the days from `since`, or those that `missed` finds. Each batch is one transaction,
-    so an interrupted fetch leaves whole days. `at` is the current time by default.
+    so an interrupted fetch leaves whole days. `moment` is the current time by default.
     Raises ValueError for a name that cannot be a category; never for a failure of arXiv.
     """
     names = list(dict.fromkeys(map(checked_category, categories)))
-    poller = Poller(at or now())
+    poller = Poller(moment or now())
     for done, category in enumerate(names):
         on_progress(done, len(names), f"{category} today")
         poller.poll(category)
@@ -49,7 +49,7 @@ def fetch(
     gaps: list[tuple[str, list[date]]] = []
     for category in names:
         days = missed(category, poller.today, since)
-        open_rows(category, days, poller.at)
+        open_rows(category, days, poller.moment)
         gaps += [(category, run) for run in runs(days[-MOST_MISSED:], BACKFILL_DAYS)]
     total = len(names) + len(gaps)
     for done, (category, days) in enumerate(gaps, start=len(names)):
@@ -59,15 +59,15 @@ def fetch(
     return poller.report
 
 
-def due(categories: list[str], at: datetime) -> list[str]:
-    """The categories to poll at `at`, in the order given.
+def due(categories: list[str], moment: datetime) -> list[str]:
+    """The categories to poll at `moment`, in the order given.
 
     A complete day is polled again every AGAIN; one that is stale, late, failed or, on a working
     day, empty, after a time that doubles from five minutes to an hour.
     """
-    polled = Listing.objects.filter(date=eastern_date(at), category__in=categories)
+    polled = Listing.objects.filter(date=eastern_date(moment), category__in=categories)
     rows = {row.category: row for row in polled}
-    return [name for name in categories if name not in rows or at >= _next_poll(rows[name])]
+    return [name for name in categories if name not in rows or moment >= _next_poll(rows[name])]
 
 
 def _next_poll(listing: Listing) -> datetime:

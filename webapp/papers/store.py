@@ -60,7 +60,7 @@ def prepare(entries: Sequence[Entry]) -> dict[tuple[str, int], Rendered]:
 def store_batch(
     batch: Batch,
     source: Listing.Source,
-    at: datetime,
+    moment: datetime,
     rendered: Mapping[tuple[str, int], Rendered],
     *,
     replaces: bool = False,
@@ -77,9 +77,9 @@ def store_batch(
         batch.date,
         rendered,
         is_sample=is_sample,
-        known_at=at if source == Listing.Source.API else None,
+        known_at=moment if source == Listing.Source.API else None,
     )
-    listing = Listing.locked(batch.category, batch.date, at, Listing.State.EMPTY)
+    listing = Listing.locked(batch.category, batch.date, moment, Listing.State.EMPTY)
     if replaces:
         listing.announcements.all().delete()
     _announce(listing, batch.entries, papers)
@@ -93,7 +93,7 @@ def store_batch(
         "etag": batch.etag[:255],
         "last_modified": batch.last_modified[:64],
     }
-    listing.record_poll(at, facts)
+    listing.record_poll(moment, facts)
     return listing
 
 

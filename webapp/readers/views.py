@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
 from webapp.core import connections, tasks
-from webapp.core.limits import of_address, spend
+from webapp.core.limits import address_key, spend
 from webapp.readers import links
 from webapp.readers.models import Preference
 
@@ -29,7 +29,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"mail_on": mail_on}
     if request.method == "POST" and mail_on:
         # A worker looks the address up: neither response nor time reveals who is known here.
-        spend("sign-in links", of_address(request))
+        spend("sign-in links", address_key(request))
         address = request.POST.get("address", "").strip()[:254]
         sent = tasks.send_if_room(
             "site.mail_link", [address], MOST_WAITING, lost="a sign-in link is not mailed"

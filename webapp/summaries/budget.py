@@ -33,15 +33,16 @@ def ask(
     summary: Summary | None,
     server: Server,
     messages: list[Message],
-    wanted: dict[str, Any] | None,
-    heard: Callable[[int], None] = lambda _: None,
+    response_format: dict[str, Any] | None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Reply:
     """Return the model's reply within the day's budget, which is charged before the request.
 
-    `heard` is called at most every SECONDS_BETWEEN with the number of tokens written; an exception
-    from it ends the answer. Raises SpentError if the budget has no room or the answer has used it
-    up, or the errors of `Server.ask`. After an error, as after a kill, the estimate stays charged;
-    otherwise the server's own count replaces it. A server that was unreachable costs nothing.
+    `on_progress` is called at most every SECONDS_BETWEEN with the number of tokens written; an
+    exception from it ends the answer. Raises SpentError if the budget has no room or the answer
+    has used it up, or the errors of `Server.ask`. After an error, as after a kill, the estimate
+    stays charged; otherwise the server's own count replaces it. A server that was unreachable
+    costs nothing.
     """
     call = _reserve(summary, server.model, sum(len(m["content"]) for m in messages) // 3)
     last = time.monotonic()
@@ -56,7 +57,7 @@ def ask(
             call.save(update_fields=["tokens_out"])
             if spent_today()[1] > settings.SUMMARY_DAILY_TOKENS:
                 raise _no_tokens()
-        heard(tokens)
+        on_progress(tokens)
 
     requests = 0
 
@@ -68,7 +69,7 @@ def ask(
             _reserve(summary, server.model, 0)
 
     try:
-        reply = replace(server, sent=count).ask(messages, wanted, listen)
+        reply = replace(server, before_request=count).ask(messages, response_format, listen)
     except AwayError:
         call.delete()
         raise

@@ -40,7 +40,7 @@ def response_format(mode: str, schema: dict[str, Any], name: str) -> dict[str, A
     return {"type": "json_object"} if mode == Mode.OBJECT else None
 
 
-def mode_of(server: Server, ask: Ask | None = None) -> str:
+def find_mode(server: Server, ask: Ask | None = None) -> str:
     """The strictest mode the server was seen to honour; raises ModelError if it cannot be asked.
 
     `ask` asks a question of the probe, so that it can be counted.
@@ -50,32 +50,32 @@ def mode_of(server: Server, ask: Ask | None = None) -> str:
 
 def fitted(server: Server) -> Server:
     """Return the server with the longest answer that fits its context, if that is known."""
-    row = known(server)
+    row = stored(server)
     if row is None or row.context is None:
         return server
     return replace(server, most_tokens=min(round(row.context * FOR_THE_ANSWER), MOST_TOKENS))
 
 
-def schema_of(server: Server) -> dict[str, Any]:
+def summary_schema(server: Server) -> dict[str, Any]:
     """The schema of summaries, with lengths of its texts and lists where they are taken."""
-    row = known(server)
+    row = stored(server)
     takes_bounds = row is not None and row.takes_bounds
     return bounded_schema(fitted(server).most_tokens) if takes_bounds else strict_schema()
 
 
-def at_once(server: Server) -> int:
+def concurrency(server: Server) -> int:
     """The summaries that may be made at the same time: what the settings or the server say."""
     most: int = settings.SUMMARY_PROCESSES
     if settings.SUMMARY_CONCURRENCY:
         return int(settings.SUMMARY_CONCURRENCY)
-    if row := known(server):
+    if row := stored(server):
         return min(row.slots or most, most)
     return 1 if server.is_here else most
 
 
 def prompt_characters(server: Server) -> int | None:
     """The longest prompt that the server reads whole, if one was too long for it."""
-    row = known(server)
+    row = stored(server)
     return row.prompt_characters if row else None
 
 
@@ -103,7 +103,7 @@ def forget(server: Server) -> None:
     _rows(server).delete()
 
 
-def known(server: Server) -> ServerCapability | None:
+def stored(server: Server) -> ServerCapability | None:
     """Return what was learnt of a server, or None before it was first asked."""
     return _rows(server).first()
 
@@ -114,7 +114,7 @@ def _rows(server: Server) -> QuerySet[ServerCapability]:
 
 def _probed(server: Server, ask: Ask) -> ServerCapability:
     """Return the capabilities of the server, which is probed the first time."""
-    if row := known(server):
+    if row := stored(server):
         return row
     profile = server.profile()
     mode = _probe(ask, bounded_schema(1) if profile.takes_bounds else strict_schema())

@@ -27,7 +27,7 @@ from webapp.core import connections
 from webapp.env import Settings
 from webapp.papers.fetch import retry_after
 
-from .patience import Patience, counted
+from .timeouts import AnswerTimeouts, count_bytes
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
@@ -124,10 +124,10 @@ class Server:
     key: str
     until: float = math.inf  # deadline for its answers, on the monotonic clock
     most_tokens: int = 0  # of an answer; 0: the server's own limit
-    sent: Callable[[], None] = field(default=lambda: None, compare=False)  # before each request
+    before_request: Callable[[], None] = field(default=lambda: None, compare=False)
 
     @staticmethod
-    def of(connected: Settings) -> Server:
+    def from_settings(connected: Settings) -> Server:
         """The server that some settings name."""
         key = connected.openai_api_key.get_secret_value()
         return Server(connected.openai_base_url, connected.summary_model, key)
@@ -135,19 +135,19 @@ class Server:
     @staticmethod
     def configured() -> Server | None:
         """Return the connected server, or None if no model is connected."""
-        server = Server.of(connections.current())
+        server = Server.from_settings(connections.current())
         return server if server.model else None
 
     def ask(
         self,
         messages: Sequence[Message],
         response_format: dict[str, Any] | None = None,
-        heard: Callable[[int], None] = lambda _: None,
+        on_progress: Callable[[int], None] = lambda _: None,
     ) -> Reply:
         """One answer; raises RefusedError, BusyError, or ModelError for one that cannot be read.
 
-        `heard` is told of each piece of a streamed answer how many came so far (about one a token);
-        what it raises ends the answer, at the server too.
+        `on_progress` is called for each piece of a streamed answer (about one a token) with the
+        number so far; what it raises ends the answer, at the server too.
         """
         extra: dict[str, Any] = {"response_format": response_format} if response_format else {}
         if self.most_tokens:
@@ -156,13 +156,13 @@ class Server:
         ways = _WAYS[_refused_by.get(self.base_url, 0) :]
         for way in ways:
             try:
-                reply = self._ask(messages, extra | way, heard)
+                reply = self._ask(messages, extra | way, on_progress)
             except TooLongError:
                 raise
             except RefusedError as error:
                 # A server may have refused the stream rather than the rest of the request.
-                of_field = error.status == 422 or _FIELD.search(str(error).lower())
-                if error.status not in {400, 422} or way is ways[-1] or not of_field:
+                is_about_field = error.status == 422 or _FIELD.search(str(error).lower())
+                if error.status not in {400, 422} or way is ways[-1] or not is_about_field:
                     raise
             else:
                 _refused_by[self.base_url] = _WAYS.index(way)
@@ -183,10 +183,10 @@ class Server:
         try:
             listed = self._get(f"{self.base_url}/models")["data"]
             model = next((model for model in listed if model["id"] == self.model), listed[0])
-            if of_vllm := _count(model.get("max_model_len")):
-                return ServerProfile(of_vllm if of_vllm >= LEAST_CONTEXT else None)
+            if max_model_len := _count(model.get("max_model_len")):
+                return ServerProfile(max_model_len if max_model_len >= LEAST_CONTEXT else None)
             context = _count((model.get("meta") or {}).get("n_ctx"))
-        except _SAYS_NOTHING:
+        except _UNUSABLE_ANSWER:
             return ServerProfile(slots=1 if self.is_here else None)
         if context < LEAST_CONTEXT:
             return ServerProfile(slots=1 if self.is_here else None)
@@ -197,11 +197,11 @@ class Server:
         try:
             root = self.base_url.removesuffix("/v1")
             return max(_count(self._get(f"{root}/props")["total_slots"]), 1)
-        except _SAYS_NOTHING:
+        except _UNUSABLE_ANSWER:
             return 1
 
     def _get(self, address: str) -> Any:
-        """Return the answer to a GET. Raises one of _SAYS_NOTHING."""
+        """Return the answer to a GET. Raises one of _UNUSABLE_ANSWER."""
         bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
             answer = httpx2.get(address, headers=bearer, timeout=CONNECT)
@@ -212,7 +212,7 @@ class Server:
     def _ask(
         self, messages: Sequence[Message], extra: dict[str, Any], on_progress: Callable[[int], None]
     ) -> Reply:
-        self.sent()
+        self.before_request()
         if (self.base_url, self.model) in _no_system:
             messages = _without_system(messages)
         # openai takes half a second to import, and most processes never ask a model.
@@ -221,18 +221,18 @@ class Server:
         seconds = max(0.1, min(settings.SUMMARY_SECONDS, self.until - time.monotonic()))
         too_slow = BusyError(f"the model's answer did not end within {seconds:.0f} s")
         characters = sum(len(message["content"]) for message in messages)
-        with Patience(seconds, settings.SUMMARY_SILENCE, characters) as patience:
+        with AnswerTimeouts(seconds, settings.SUMMARY_SILENCE, characters) as timeouts:
             try:
-                with self._open(patience) as client:
+                with self._open(timeouts) as client:
                     answer, headers = _answer(client, self.model, messages, extra, on_progress)
             except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, BusyError) as error:
-                if patience.passed:
+                if timeouts.passed:
                     raise too_slow from error
-                if patience.was_silent:
-                    raise _silent(patience) from error
+                if timeouts.was_silent:
+                    raise _silent(timeouts) from error
                 if isinstance(error, BusyError):
                     raise
-                reported = _model_error(error, self.key, patience)
+                reported = _model_error(error, self.key, timeouts)
                 has_system = any(message["role"] == "system" for message in messages)
                 if not (has_system and _NO_SYSTEM.search(str(reported))):
                     raise reported from error
@@ -240,22 +240,22 @@ class Server:
         if answer is None:
             _no_system.add((self.base_url, self.model))
             return self._ask(messages, extra, on_progress)
-        if patience.passed:
+        if timeouts.passed:
             raise too_slow
-        if patience.was_silent:
-            raise _silent(patience)
+        if timeouts.was_silent:
+            raise _silent(timeouts)
         return _read_reply(answer, headers)
 
-    def _open(self, patience: Patience) -> OpenAI:
+    def _open(self, timeouts: AnswerTimeouts) -> OpenAI:
         import openai  # noqa: PLC0415 - as above
 
         too_long = ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
 
         def watch(request: httpx2.Request) -> None:
-            request.extensions["trace"] = patience.watch
+            request.extensions["trace"] = timeouts.watch
 
         def count(response: httpx2.Response) -> None:
-            response.stream = counted(response.stream, patience, MAX_RECEIVED, too_long)
+            response.stream = count_bytes(response.stream, timeouts, MAX_RECEIVED, too_long)
 
         return openai.OpenAI(
             # Another address would be sent the paper and the key: it is for the operator to enter.
@@ -265,12 +265,12 @@ class Server:
             base_url=self.base_url,
             api_key=self.key or "none",
             default_headers={"Accept-Encoding": "identity"},  # so that the cap is of what is read
-            timeout=httpx2.Timeout(patience.seconds + 1, connect=min(CONNECT, patience.seconds)),
+            timeout=httpx2.Timeout(timeouts.seconds + 1, connect=min(CONNECT, timeouts.seconds)),
             max_retries=0,  # the database decides when to ask again
         )
 
 
-_SAYS_NOTHING = (OSError, ValueError, LookupError, TypeError, AttributeError)
+_UNUSABLE_ANSWER = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # Request options, the best first: some servers refuse options, or streams.
 _WAYS: tuple[dict[str, Any], ...] = (
     {"stream": True, "stream_options": {"include_usage": True}},
@@ -288,8 +288,8 @@ _NO_SYSTEM = re.compile(
 _FIELD = re.compile(r"stream|un(?:recogni[sz]ed|known|expected|supported)|extra|not permitted")
 
 
-def _silent(patience: Patience) -> BusyError:
-    return BusyError(f"the model's server did not answer for {patience.silence:.0f} s")
+def _silent(timeouts: AnswerTimeouts) -> BusyError:
+    return BusyError(f"the model's server did not answer for {timeouts.silence:.0f} s")
 
 
 def _answer(
@@ -353,7 +353,7 @@ def _no_completion() -> ModelError:
     return ModelError("the server's answer is not a chat completion")
 
 
-def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
+def _model_error(error: Exception, key: str, timeouts: AnswerTimeouts) -> ModelError:
     """The error for a page: what went wrong, and whether asking again may help."""
     import openai  # noqa: PLC0415 - as above
 
@@ -362,7 +362,7 @@ def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
         return AwayError(unreachable)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
-        return _silent(patience)
+        return _silent(timeouts)
     if isinstance(error, httpx2.HTTPError):
         return BusyError(f"the model's server broke off its answer ({error})")
     if isinstance(error, openai.APIStatusError):
@@ -377,7 +377,7 @@ def _model_error(error: Exception, key: str, patience: Patience) -> ModelError:
 
 def _refusal(error: APIStatusError, key: str) -> ModelError:
     """The error for a status other than 200."""
-    message = _message_in(error.body) or _message_in(_text_of(error)) or error.message
+    message = _message_in(error.body) or _message_in(_body_text(error)) or error.message
     message = message.replace(key, "…") if key else message  # some repeat it
     if error.response.is_redirect:
         to = error.response.headers["location"][:200]
@@ -386,7 +386,7 @@ def _refusal(error: APIStatusError, key: str) -> ModelError:
     return _status_error(error.status_code, error.response.headers, message, error.body)
 
 
-def _text_of(error: APIStatusError) -> str:
+def _body_text(error: APIStatusError) -> str:
     try:
         return error.response.text
     except Exception:  # a body that breaks off says nothing

@@ -121,14 +121,14 @@ def _read_whole(paper: Paper, body: bytes) -> None:
         paper.save(update_fields=["code_offered", "enriched_at"])
 
 
-def read_some_tables(wanted: Sequence[int]) -> int:
+def read_some_tables(paper_ids: Sequence[int]) -> int:
     """Read the tables of the first few of these papers that were not read; how many were.
 
     Stops where arXiv cannot be asked now: the next call goes on.
     """
     read = TableReading.objects.filter(paper=OuterRef("pk"), version=OuterRef("version"))
-    unread = Paper.objects.filter(~Exists(read), pk__in=wanted).in_bulk()
-    papers = [unread[key] for key in dict.fromkeys(wanted) if key in unread][:TABLES_AT_ONCE]
+    unread = Paper.objects.filter(~Exists(read), pk__in=paper_ids).in_bulk()
+    papers = [unread[key] for key in dict.fromkeys(paper_ids) if key in unread][:TABLES_AT_ONCE]
     for count, paper in enumerate(papers):
         try:
             read_tables(paper)

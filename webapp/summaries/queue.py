@@ -34,23 +34,23 @@ def request(papers: Iterable[Paper], language: str, server: Server) -> None:
 
 
 def request_and_send(
-    wanted: Callable[[], Mapping[str, Sequence[int]]],
+    list_papers: Callable[[], Mapping[str, Sequence[int]]],
     scopes: Sequence[str],
     send: Callable[[int], object],
 ) -> int:
-    """Ask for what is wanted, put back what was lost, and send what may run; how many were sent.
+    """Request what is missing, put back what was lost, and send what may run; how many were sent.
 
-    `wanted` gives {language: paper ids}, those to be made first at the front. It is called where a
-    revision of `scopes` was raised, or another model is connected. Idempotent: a summary sent twice
-    is taken once, and what is not taken is sent again by the next call. Without a model nothing is
-    done.
+    `list_papers` gives {language: paper ids}, those to be made first at the front. It is called
+    where a revision of `scopes` was raised, or another model is connected. Idempotent: a summary
+    sent twice is taken once, and what is not taken is sent again by the next call. Without a model
+    nothing is done.
     """
     server = Server.configured()
     if server is None:
         return 0
 
     def ask() -> tuple[int, bool]:
-        top = wanted()
+        top = list_papers()
         for language, keys in top.items():
             _request_missing(keys, language, server)
         return len(top), True

@@ -54,7 +54,7 @@ def summarise(summary_id: int) -> str:
     are not raised, and no other paper is affected.
     """
     server = Server.configured()
-    summary = queue.take(summary_id, capability.at_once(server)) if server else None
+    summary = queue.take(summary_id, capability.concurrency(server)) if server else None
     if server is None or summary is None or not queue.adopt(summary, server):
         return "not taken"
     now = timezone.now()
@@ -100,7 +100,7 @@ def _run(summary: Summary, server: Server) -> None:
         if not error.is_away:
             raise
         source = abstract_alone(paper, str(error))
-    was_probed = capability.known(server) is not None
+    was_probed = capability.stored(server) is not None
     try:
         answer, read = _ask(summary, server, source)
     except TooLongError:  # now it is known how much the server takes
@@ -121,11 +121,13 @@ def _ask(
     Raises TooLongError, remembered, or what `ask_for_summary` raises.
     """
 
-    def heard(tokens: int) -> None:
+    def on_progress(tokens: int) -> None:
         if not queue.note_written(summary, tokens):
             raise _CancelledError
 
-    mode = capability.mode_of(server, lambda asked, form: budget.ask(summary, server, asked, form))
+    mode = capability.find_mode(
+        server, lambda asked, form: budget.ask(summary, server, asked, form)
+    )
     server = capability.fitted(server)
     title, language = summary.paper.title, summary.language
     enforced = mode == capability.Mode.SCHEMA
@@ -138,10 +140,10 @@ def _ask(
     messages = question(title, given, part, language, enforced=enforced)
     shares = {"text_share": share, "read_share": 1.0}
 
-    def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
+    def ask(messages: list[Message], response_format: dict[str, Any] | None) -> Reply:
         prompt = "\n".join(message["content"] for message in messages)
         try:
-            reply = budget.ask(summary, server, messages, wanted, heard)
+            reply = budget.ask(summary, server, messages, response_format, on_progress)
         except TooLongError as error:
             fits = len(prompt) * error.share * (1 - capability.FOR_THE_ANSWER)
             capability.learn_prompt(server, fits)
@@ -152,7 +154,7 @@ def _ask(
             shares["read_share"] = min(shares["read_share"], part)
         return reply
 
-    return ask_for_summary(ask, mode, messages, capability.schema_of(server), most), shares
+    return ask_for_summary(ask, mode, messages, capability.summary_schema(server), most), shares
 
 
 def _beginning(text: str, prompt: int | None, around: int) -> str:

@@ -179,7 +179,7 @@ def _run(name: str) -> None:
 
     def report(state: State) -> None:
         if state == "serving":
-            connections.keep(model.connection)
+            connections.store(model.connection)
         local_model.report(ModelStatus(model=name, state=state))
 
     report("fetching")
@@ -187,7 +187,7 @@ def _run(name: str) -> None:
         model = servable(find_model(name))
         model.run(is_requested, report)
         if connections.current().openai_base_url == model.address:
-            connections.keep(dict.fromkeys(model.connection, ""))
+            connections.store(dict.fromkeys(model.connection, ""))
     except (ModelFileError, SystemExit) as error:
         if local_model.status().state in {"serving", "paused"}:
             raise  # its server has died: the supervisor starts it again

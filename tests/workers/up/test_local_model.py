@@ -176,7 +176,7 @@ def test_an_administrator_starts_and_stops_a_model_on_the_page(
     Run.objects.filter(pk=run.pk).update(state=State.SUCCEEDED)
     wait_for(lambda: "is running and connected" in page_of(administrator), "its return")
     ask(administrator, "")
-    wait_for(lambda: not connections.kept(), "its end")
+    wait_for(lambda: not connections.stored(), "its end")
     assert loaded.alive() == 0
     assert connections.current().summary_model == ""
     assert ">Start</button>" in page_of(administrator)
@@ -191,7 +191,7 @@ def test_a_model_that_is_loaded_and_cannot_answer_is_not_connected(
     wait_for(lambda: "could not be started" in page_of(administrator), "the reason")
     assert "It is loaded, but answers 500: no &lt;template&gt;" in page_of(administrator)
     assert loaded.alive() == 0
-    assert not connections.kept()
+    assert not connections.stored()
     # The same once more is tried once more.
     httpserver.clear()
     httpserver.expect_request("/health").respond_with_data("{}")

@@ -70,5 +70,5 @@ def test_the_button_runs_a_real_model_in_the_memory_that_was_reckoned(
     file = ModelFile.read(next(packages.rglob("*.gguf")))
     assert serving[0].memory_info().rss < file.memory(profile.context)
     ask(administrator, "")
-    wait_for(lambda: not connections.kept(), "its end")
+    wait_for(lambda: not connections.stored(), "its end")
     assert not serving[0].is_running()

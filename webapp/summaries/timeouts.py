@@ -17,7 +17,7 @@ from webapp.papers.deadline import Deadline
 READS = 50.0  # characters a second that a slow server reads of a prompt before it answers
 
 
-class Patience(Deadline):
+class AnswerTimeouts(Deadline):
     """A deadline that also ends a silence; `was_silent` says afterwards whether it did."""
 
     def __init__(self, seconds: float, silence: float, characters: int) -> None:
@@ -27,15 +27,15 @@ class Patience(Deadline):
         self.was_silent = False
         self._between = silence
         self._until = math.inf
-        self._over = threading.Event()
+        self._ended = threading.Event()
 
-    def heard(self) -> None:
+    def restart(self) -> None:
         """Something came: the next silence begins."""
         self.silence = self._between
         self._until = time.monotonic() + self._between
 
     def _listen(self) -> None:
-        while not self._over.wait(min(1.0, self._between / 4)):
+        while not self._ended.wait(min(1.0, self._between / 4)):
             if time.monotonic() >= self._until:
                 self.was_silent = True
                 self.cut()
@@ -45,19 +45,19 @@ class Patience(Deadline):
         super().__enter__()
         if self.silence < self.seconds:  # else both would end at one moment, and chance would tell
             self._until = time.monotonic() + self.silence
-        self.callback(self._over.set)
+        self.callback(self._ended.set)
         threading.Thread(target=self._listen, daemon=True).start()
         return self
 
 
-def counted(stream: Any, patience: Patience, most: int, error: Exception) -> Any:
-    """An answer's byte stream that tells `patience` of each byte; raises `error` over `most`."""
+def count_bytes(stream: Any, timeouts: AnswerTimeouts, most: int, error: Exception) -> Any:
+    """Return a byte stream that restarts `timeouts` with each chunk; raise `error` over `most`."""
 
     class Counted(SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             total = 0
             for chunk in stream:
-                patience.heard()
+                timeouts.restart()
                 total += len(chunk)
                 if total > most:
                     raise error
