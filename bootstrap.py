@@ -61,25 +61,25 @@ def pins(group: str) -> dict[str, str]:
     if group == "redis" and platform.machine() != "x86_64":
         return {}  # it has no wheel for other machines
     lines = (REQUIREMENTS / f"{group}.txt").read_text().splitlines()
-    return {_normal(found[1]): found[2] for line in lines if (found := PIN.match(line))}
+    return {_normal(match[1]): match[2] for line in lines if (match := PIN.match(line))}
 
 
 def installed(folders: Iterable[str | Path]) -> dict[str, str]:
     """The completely installed packages in site-packages folders: normalised name to version."""
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for folder in folders:
         for info in Path(folder).glob("*.dist-info"):
             if _whole(info):
                 name, _, version = info.name.removesuffix(".dist-info").partition("-")
                 # A local build (2.13.0+cpu) is that version.
-                found.setdefault(_normal(name), version.partition("+")[0])
-    return found
+                packages.setdefault(_normal(name), version.partition("+")[0])
+    return packages
 
 
 def missing(group: str, folders: Iterable[str | Path]) -> int:
     """Count the pins of a group that the folders lack."""
-    there = installed(folders)
-    return sum(there.get(name) != version for name, version in pins(group).items())
+    present = installed(folders)
+    return sum(present.get(name) != version for name, version in pins(group).items())
 
 
 def enter(groups: Iterable[str]) -> None:
@@ -212,21 +212,21 @@ def _configuration_of_pip(listed: str) -> tuple[dict[str, str], list[str]]:
 
     They are variables rather than options because an index's URL may hold a password.
     """
-    found: dict[str, str] = {}
+    configured: dict[str, str] = {}
     # In order of precedence: pip.conf for all commands, for `install`, the environment.
     for section in ("global.", "install.", ":env:."):
         for line in listed.splitlines():
             name, _, value = line.partition("=")
             if name.startswith(section):
-                found[name.removeprefix(section)] = str(ast.literal_eval(value))
+                configured[name.removeprefix(section)] = str(ast.literal_eval(value))
     # As pip does: the best version of all indexes, not of the first that has the package.
     variables = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_HTTP_RETRIES": "2"}
-    for name, value in found.items():
+    for name, value in configured.items():
         if variable := PIP_TO_UV.get(name):
             separator = "," if name == "find-links" else " "
             variables[variable] = separator.join(value.split())
-    own = {name: os.environ[name] for name in variables if name in os.environ}
-    return variables | own, ["--no-index"] if found.get("no-index", "0") in TRUE else []
+    explicit = {name: os.environ[name] for name in variables if name in os.environ}
+    return variables | explicit, ["--no-index"] if configured.get("no-index", "0") in TRUE else []
 
 
 def _run(command: list[str], report: Report, variables: dict[str, str] | None = None) -> None:

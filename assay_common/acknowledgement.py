@@ -30,6 +30,7 @@ class Request(CeleryRequest):
         if self.acknowledged:
             return
         try:
+            # Not its public twin `on_ack`: see `redis_transport.Channel`.
             self._on_ack(log, ())  # type: ignore[attr-defined] # the stubs lack it
         except self._connection_errors as error:  # type: ignore[attr-defined]
             log.warning("Message %s was not acknowledged, connecting again: %s", self.id, error)

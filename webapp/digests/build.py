@@ -147,7 +147,7 @@ def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
 
 
 def rank_unseen(
-    day: Day, rules: Rules, kept: Iterable[Kept], shown: set[int]
+    day: Day, rules: Rules, candidates: Iterable[Kept], shown: set[int]
 ) -> tuple[list[Kept], list[Kept]]:
     """A digest's papers and its further ones, in order.
 
@@ -155,7 +155,7 @@ def rank_unseen(
     """
     unseen = [
         paper
-        for paper in kept
+        for paper in candidates
         if day.announced[paper.at].announce_type in REPLACEMENTS
         or day.announced[paper.at].paper.pk not in shown
     ]
@@ -199,7 +199,7 @@ class _Draft:
     profile: Profile
     scorer: Scorer
     rule: int  # the number of the profile's rules
-    kept: Sequence[Kept]
+    candidates: Sequence[Kept]
     inputs: str
     earlier: set[int] = field(default_factory=set)  # papers that were shown before
     entries: list[dict[str, Any]] = field(default_factory=list)  # as columns
@@ -213,9 +213,9 @@ class _Draft:
         return self.scorer.rules[self.rule]
 
     def make(self, earlier: set[int]) -> None:
-        """Rank what is kept, without papers shown `earlier`."""
+        """Rank the candidates, without papers shown `earlier`."""
         day, scorer, rule, self.earlier = self.day, self.scorer, self.rule, earlier
-        ranked, self.further = rank_unseen(day, self.rules, self.kept, earlier)
+        ranked, self.further = rank_unseen(day, self.rules, self.candidates, earlier)
         self.rows = [
             row | {"keywords": scorer.keywords(rule, day.candidates[paper.at])}
             for paper, row in zip(self.further, _rows(day, self.further), strict=True)

@@ -18,6 +18,7 @@ from webapp.digests.scoring.terms import normalise, term
 from webapp.learning.preferences import LEARNED
 from webapp.papers.models import Paper
 from webapp.papers.proposal import what_it_did
+from webapp.summaries.models import Summary
 from webapp.ui.markup import plain, render
 
 if TYPE_CHECKING:
@@ -46,10 +47,6 @@ class Profile(models.Model):
         BOTH = "both", _("keywords and papers I saved")
         LEARNED = "learned", _("papers I saved")
 
-    class Language(models.TextChoices):
-        ENGLISH = "en", "English"
-        CHINESE = "zh", "中文"
-
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=80)
     owner = models.ForeignKey(
@@ -70,7 +67,9 @@ class Profile(models.Model):
     # Whose likes count: "" for everything the reader keeps, else "list:<key>".
     learn_from = models.CharField(max_length=60, blank=True)
     size = models.PositiveSmallIntegerField(default=30)
-    language = models.CharField(max_length=2, choices=Language.choices, default=Language.ENGLISH)
+    language = models.CharField(
+        max_length=2, choices=Summary.Language.choices, default=Summary.Language.ENGLISH
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -207,7 +207,7 @@ def _note(value: str, reader: User) -> list[int]:
     return [paper for paper, note in notes if phrase in f" {' '.join(words_of(note))} "]
 
 
-def _own(
+def _readers_field(
     field: str, find: Callable[[str, User], list[int]]
 ) -> Callable[[str, User | None], list[int]]:
     def papers(value: str, reader: User | None) -> list[int]:
@@ -221,5 +221,6 @@ def _own(
 
 
 FIELDS = {
-    field: _own(field, find) for field, find in {"is": _is, "list": _list, "note": _note}.items()
+    field: _readers_field(field, find)
+    for field, find in {"is": _is, "list": _list, "note": _note}.items()
 }

@@ -74,7 +74,7 @@ class Passages:
         It has two of these, or a number that hardly stands there by chance.
         """
         exact = {anchor for anchor in anchors if anchor[0].isdigit() or anchor[0] == "$"}
-        texts = ((written, found) for written, found in self._anchored if exact <= found)
+        texts = ((written, anchors) for written, anchors in self._anchored if exact <= anchors)
         best, shared = _nearest(anchors, texts)
         is_rare = any(sum(map(str.isdigit, anchor)) >= RARE_DIGITS for anchor in exact)
         is_enough = shared >= LEAST_WORDS or is_rare
@@ -84,8 +84,8 @@ class Passages:
 def _nearest(words: set[str], texts: Iterable[tuple[str, set[str]]]) -> tuple[str, int]:
     """Return the first text that has most of the words, and the number that it has."""
     best, most = "", 0
-    for written, found in texts:
-        if (shared := len(words & found)) > most:
+    for written, candidate in texts:
+        if (shared := len(words & candidate)) > most:
             best, most = written, shared
     return best, most
 

@@ -85,7 +85,7 @@ class Scheduler(beat.Scheduler):
     def _make_all_due(self) -> None:
         for entry in self.schedule.values():
             entry.last_run_at = self.app.now() - timedelta(days=1)
-        self._heap = None  # rebuilt from the entries
+        self.populate_heap()
 
     def adjust(self, n: Any, drift: float = 0.0) -> Any:
         """Return when to wake for a task: as it is due.

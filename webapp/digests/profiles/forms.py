@@ -31,6 +31,7 @@ from webapp.papers.search.query import (
     category_word,
     parse,
 )
+from webapp.summaries.models import Summary
 from webapp.ui.language import current_language
 
 
@@ -102,7 +103,7 @@ class ProfileForm(forms.Form):
         help_text="Papers with less stand under “Lower matches”.",
     )
     size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers per day, at most")
-    language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
+    language = forms.ChoiceField(choices=Summary.Language.choices, label="Language of summaries")
     is_published = forms.BooleanField(
         required=False,
         label="Publish this feed",

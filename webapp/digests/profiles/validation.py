@@ -28,6 +28,7 @@ from webapp.learning.linear import Linear
 from webapp.learning.preferences import Learned, packed_examples
 from webapp.papers.identifiers import checked_category
 from webapp.papers.models import AnnounceType
+from webapp.summaries.models import Summary
 
 MAX_KEYWORDS = 100
 MAX_REGEXES = 10
@@ -72,7 +73,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
     learn_from: Annotated[str, Field(pattern=r"^(list:[0-9]{1,18})?$")] = ""
     size: Annotated[int, Field(ge=1, le=MAX_SIZE)] = 30
-    language: Profile.Language = Profile.Language.ENGLISH
+    language: Summary.Language = Summary.Language.ENGLISH
 
     @field_validator("keywords", "exclude")
     @classmethod

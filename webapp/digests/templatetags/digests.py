@@ -90,8 +90,8 @@ def closeness(match: Mapping[str, Any], is_brief: bool = False) -> str:
         return gettext("similar to a paper marked “Not for me”:")
     if match.get("near") and not is_brief:
         return gettext("very close to") if degree == "very close" else gettext("close to")
-    words = OF_CHOSEN if is_of_chosen(match) else OF_SAVED
-    return gettext(words.get(degree, words["further"]))
+    phrases = OF_CHOSEN if is_of_chosen(match) else OF_SAVED
+    return gettext(phrases.get(degree, phrases["further"]))
 
 
 @register.filter
