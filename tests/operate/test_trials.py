@@ -54,7 +54,7 @@ class FixedServer:
     text: str
     tokens: int = 0
     base_url: str = "http://localhost:1/v1"
-    sent: Callable[[], None] | None = None
+    before_request: Callable[[], None] | None = None
 
     def ask(self, *_: object) -> Reply:
         return Reply(self.text, self.tokens, 7, cut=False)

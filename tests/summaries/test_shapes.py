@@ -151,7 +151,7 @@ def test_a_model_without_a_system_role_gets_its_instructions(
     httpserver.expect_request(PATH).respond_with_handler(answer)
     requests: list[int] = []
     server = Server(
-        httpserver.url_for("/v1"), f"gemma-{status}", "", sent=lambda: requests.append(1)
+        httpserver.url_for("/v1"), f"gemma-{status}", "", before_request=lambda: requests.append(1)
     )
     assert server.ask(ASKED).text == "Yes."
     assert asked[-1] == [{"role": "user", "content": "Be brief.\n\nA pruner?"}]

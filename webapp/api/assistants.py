@@ -244,10 +244,10 @@ class Assay:
             {key: method[key] for key in ("method", "relation")} for method in paper["methods"][:5]
         ]
         if tables:
-            columns = ("number", "caption", "main", "markdown", "link")
             read = self._ask(f"/papers/{name}/tables")
             shown["tables"] = [
-                {key: table[key] for key in columns} for table in read["tables"][:tables]
+                {key: table[key] for key in ("number", "caption", "main", "markdown", "link")}
+                for table in read["tables"][:tables]
             ] or read["reason"]
         return _json(shown)
 

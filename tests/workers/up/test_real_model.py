@@ -55,7 +55,7 @@ def test_the_button_runs_a_real_model_in_the_memory_that_was_reckoned(
     assert (profile.context, profile.slots, profile.takes_bounds) == (8192, 1, True)
     heard: list[int] = []
     question = {"role": "user", "content": "List the numbers from one to ten."}
-    reply = replace(server, most_tokens=40).ask([question], heard=heard.append)
+    reply = replace(server, most_tokens=40).ask([question], on_progress=heard.append)
     assert 1 < reply.tokens_out <= 40
     assert len(set(heard)) > 1, "streamed"
     serving = [
