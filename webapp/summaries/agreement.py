@@ -14,8 +14,8 @@ from webapp.claims.tables.judge import ClaimedCell, gives_cell, judge, lost_to
 from webapp.claims.tables.shown import ShownTable
 from webapp.core.tables import table
 
+from .attribution import AGAINST, WE, Attribution, attributions, quantities, terms
 from .details import gives, phrases
-from .owners import AGAINST, WE, Owned, owned, quantities, words
 from .paper_text import PaperText
 from .schema import ClaimedNumber
 
@@ -92,12 +92,12 @@ def check_claim(
     otherwise = ""
     for number in text.occurrences(value):
         sentence, span = _sentence(text, number)
-        owners = owned(sentence)
-        mine = [reported for reported in owners if abs(reported.number.value) == abs(value)]
+        readings = attributions(sentence)
+        mine = [reported for reported in readings if abs(reported.number.value) == abs(value)]
         if any(_gives(claimed, reported, text) for reported in mine):
             return Agreement(is_found=True)
         if any(start <= number.start < end for start, end in quoted):
-            others = [reported for reported in owners if reported not in mine]
+            others = [reported for reported in readings if reported not in mine]
             if mine and any(_gives_another(claimed, mine, reported, text) for reported in others):
                 otherwise = _shown(text, span)
     return Agreement(is_found=False, otherwise=otherwise)
@@ -111,7 +111,7 @@ def check_statement(
     if match and (lost := lost_to(match["winner"], match["loser"], statement, tables)):
         return Agreement(is_found=False, otherwise=lost)
     folded, is_found = fold_with_places(statement), True
-    for reported in owned(folded)[:MOST_NUMBERS]:
+    for reported in attributions(folded)[:MOST_NUMBERS]:
         if reported.number.is_spread or _is_given(reported, folded, text, tables):
             continue
         is_found = False
@@ -127,7 +127,7 @@ def check_statement(
     return Agreement(is_found=is_found)
 
 
-def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText) -> bool:
+def _gives(claimed: ClaimedNumber, reported: Attribution, text: PaperText) -> bool:
     """True if a passage attributes the number to everything that the claim says of it."""
     if (
         reported.is_listed
@@ -138,12 +138,12 @@ def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText) -> bool:
     subject = claimed.subject or "we"
     of_subject, *further = phrases(subject) or [subject]
     details = fold(" ".join((subject, claimed.metric, claimed.setting)))
-    label = words(_ASIDE.sub("", reported.label))
-    is_label_said = all(_is_among(word, words(details)) for word in label)
+    label = terms(_ASIDE.sub("", reported.label))
+    is_label_said = all(_is_among(word, terms(details)) for word in label)
     subjects = [reported.list_subject] * is_label_said + [reported.label] * bool(label)
     if not any(_names_subject(of_subject, named, text) for named in subjects):
         return False
-    is_clause_said = all(_is_among(word, words(details)) for word in words(reported.clause))
+    is_clause_said = all(_is_among(word, terms(details)) for word in terms(reported.clause))
     inherited = reported.measured if is_clause_said else frozenset()
     if not all(
         _gives_metric(phrase, reported, inherited, text) for phrase in phrases(claimed.metric)
@@ -157,13 +157,13 @@ def _gives(claimed: ClaimedNumber, reported: Owned, text: PaperText) -> bool:
         if not all(gives(phrase, compared, text) for phrase in phrases(claimed.baseline)):
             return False
         details += f" {fold(claimed.baseline)}"
-    foreign = words(reported.others) - words(reported.own) - words(fold(of_subject)) - inherited
-    return not words(details) & foreign
+    foreign = terms(reported.others) - terms(reported.passage) - terms(fold(of_subject)) - inherited
+    return not terms(details) & foreign
 
 
 def _names_subject(claimed: str, named: str, text: PaperText) -> bool:
     """True if a passage's subject is the claimed one, or both are the paper's own work."""
-    if _is_own_work(fold(claimed), text) and (_is_own_work(named, text) or not words(named)):
+    if _is_own_work(fold(claimed), text) and (_is_own_work(named, text) or not terms(named)):
         return True
     return gives(claimed, named, text, unspecific=False)
 
@@ -174,7 +174,9 @@ def _is_own_work(named: str, text: PaperText) -> bool:
     return bool(WE.search(named)) or any(re.search(rf"(?<!\w){n}(?!\w)", named) for n in names)
 
 
-def _gives_metric(metric: str, reported: Owned, inherited: frozenset[str], text: PaperText) -> bool:
+def _gives_metric(
+    metric: str, reported: Attribution, inherited: frozenset[str], text: PaperText
+) -> bool:
     """True if the words of a number have a metric, in the same direction.
 
     A number that has a metric of its own has none of the whole sentence, nor of another number.
@@ -193,20 +195,20 @@ def _gives_metric(metric: str, reported: Owned, inherited: frozenset[str], text:
 
 
 def _gives_another(
-    claimed: ClaimedNumber, mine: Sequence[Owned], other: Owned, text: PaperText
+    claimed: ClaimedNumber, mine: Sequence[Attribution], other: Attribution, text: PaperText
 ) -> bool:
     """True if a passage has another value for the claim, and its value for another."""
     alike = [reported for reported in mine if reported.number.unit == other.number.unit]
     if not alike or not _gives(claimed, other, text):
         return False
-    claimed_words = words(fold(f"{claimed.subject} {claimed.metric} {claimed.setting}"))
-    if not words(other.behind) <= claimed_words:
+    claimed_words = terms(fold(f"{claimed.subject} {claimed.metric} {claimed.setting}"))
+    if not terms(other.behind) <= claimed_words:
         return False
     metric = quantities(fold(claimed.metric))
     return all(
         not reported.is_listed
         and (
-            bool(reported.subject and not words(reported.subject) & words(fold(claimed.subject)))
+            bool(reported.subject and not terms(reported.subject) & terms(fold(claimed.subject)))
             or bool(
                 metric and quantities(reported.clause) and not metric & quantities(reported.clause)
             )
@@ -215,7 +217,7 @@ def _gives_another(
     )
 
 
-def _is_difference(reported: Owned) -> bool:
+def _is_difference(reported: Attribution) -> bool:
     before = reported.clause[: len(reported.clause) - len(reported.behind)]
     return bool(_BY.search(before.rstrip(" ~") + " ") or _MORE.match(reported.behind))
 
@@ -225,7 +227,7 @@ def _says_difference(claimed: ClaimedNumber) -> bool:
 
 
 def _is_given(
-    reported: Owned, statement: Folded, text: PaperText, tables: Sequence[ShownTable]
+    reported: Attribution, statement: Folded, text: PaperText, tables: Sequence[ShownTable]
 ) -> bool:
     """True if a passage or cell says the same about a number as a statement does."""
     about = f"{reported.clause} {reported.opening}"
@@ -235,12 +237,12 @@ def _is_given(
     return any(
         _agrees(reported, names, theirs)
         for number in text.occurrences(reported.number.value)
-        for theirs in owned(_sentence(text, number)[0])
+        for theirs in attributions(_sentence(text, number)[0])
         if abs(theirs.number.value) == abs(reported.number.value)
     )
 
 
-def _agrees(reported: Owned, names: frozenset[str], theirs: Owned) -> bool:
+def _agrees(reported: Attribution, names: frozenset[str], theirs: Attribution) -> bool:
     """True if a passage has the names and direction, and no word of another number."""
     units = {reported.number.unit, theirs.number.unit}
     is_of_unit = len(units) == 1 or not (reported.number.own_unit and theirs.number.own_unit)
@@ -249,24 +251,24 @@ def _agrees(reported: Owned, names: frozenset[str], theirs: Owned) -> bool:
         return False
     if (theirs.is_listed and not reported.is_listed) or reported.is_first != theirs.is_first:
         return False
-    passage_words, foreign = words(theirs.text), words(theirs.others) - words(theirs.text)
-    if words(reported.text) & foreign or not all(_is_among(name, passage_words) for name in names):
+    passage_words, foreign = terms(theirs.text), terms(theirs.others) - terms(theirs.text)
+    if terms(reported.text) & foreign or not all(_is_among(name, passage_words) for name in names):
         return False
     if theirs.number.value < 0 < reported.number.value and not _DOWN.search(reported.clause):
         return False
-    subjects = words(reported.subject), words(theirs.subject)
-    if all(subjects) and words(reported.text) & subjects[1] and not subjects[0] & subjects[1]:
+    subjects = terms(reported.subject), terms(theirs.subject)
+    if all(subjects) and terms(reported.text) & subjects[1] and not subjects[0] & subjects[1]:
         return False  # mirrored
     return not any(_is_opposite(reported.text, theirs.text, group) for group in _OPPOSITES)
 
 
-def _is_level_made_difference(reported: Owned, theirs: Owned) -> bool:
+def _is_level_made_difference(reported: Attribution, theirs: Attribution) -> bool:
     """True if a statement turns "keeps 96 %" into "by 96 %"."""
     is_level = _LEVEL.search(theirs.clause) and not _DIFFERENCE.search(theirs.clause)
     return bool(is_level) and _is_difference(reported)
 
 
-def _is_negated(reported: Owned) -> bool:
+def _is_negated(reported: Attribution) -> bool:
     return bool(_NEGATED.search(reported.clause))
 
 
@@ -284,7 +286,7 @@ def _is_opposite(ours: str, theirs: str, group: tuple[re.Pattern[str], re.Patter
     return sum(mine) == sum(others) == 1 and mine != others
 
 
-def _names(reported: Owned, statement: Folded, text: PaperText) -> frozenset[str]:
+def _names(reported: Attribution, statement: Folded, text: PaperText) -> frozenset[str]:
     """Return the names that a statement has before a number, and its subject's words."""
     start = statement.text.rfind(reported.subject.strip(), 0, reported.number.start)
     cased = statement.cased[max(start, 0) : reported.number.start]
@@ -294,11 +296,11 @@ def _names(reported: Owned, statement: Folded, text: PaperText) -> frozenset[str
         is_first = first is not None and token == first[1] and token[1:].islower()
         is_plain = is_first and re.search(rf"(?<!\w){re.escape(token.lower())}", text.folded.cased)
         if any(c.isupper() or c.isdigit() for c in token) and not is_plain:
-            names |= words(token.lower())
-    return frozenset(names) or words(reported.subject)
+            names |= terms(token.lower())
+    return frozenset(names) or terms(reported.subject)
 
 
-def _is_reversed(reported: Owned, place: Number, text: PaperText) -> bool:
+def _is_reversed(reported: Attribution, place: Number, text: PaperText) -> bool:
     """True if a passage gives the statement's number to another, or reverses the comparison."""
     is_gain = (
         reported.number.value > 0 and _UP.search(reported.text) and not _DOWN.search(reported.text)
@@ -306,26 +308,26 @@ def _is_reversed(reported: Owned, place: Number, text: PaperText) -> bool:
     if is_gain and place.value < 0:  # 9 % for −9 %
         return True
     value = abs(reported.number.value)
-    readings = owned(_sentence(text, place)[0])
+    readings = attributions(_sentence(text, place)[0])
     here = [theirs for theirs in readings if abs(theirs.number.value) == value]
     return bool(here) and all(_says_reverse(reported, theirs) for theirs in here)
 
 
-def _says_reverse(reported: Owned, theirs: Owned) -> bool:
-    mine, its, others = words(reported.text), words(theirs.text), words(theirs.others)
+def _says_reverse(reported: Attribution, theirs: Attribution) -> bool:
+    mine, its, others = terms(reported.text), terms(theirs.text), terms(theirs.others)
     if theirs.is_listed:
         return False
     if (reported.is_first != theirs.is_first and mine & its) or _is_level_made_difference(
         reported, theirs
     ):
         return True
-    subject = words(reported.subject)
+    subject = terms(reported.subject)
     metric = quantities(reported.clause)
-    is_other_subject = subject and words(theirs.subject) and subject <= others - its
+    is_other_subject = subject and terms(theirs.subject) and subject <= others - its
     is_other_metric = metric and quantities(theirs.clause) and metric <= others - its
     if is_other_subject or is_other_metric:
         return True
-    if words(theirs.subject) and subject & its and not subject & words(theirs.subject):
+    if terms(theirs.subject) and subject & its and not subject & terms(theirs.subject):
         return False  # "Wren wins by 2" of "Heron loses to Wren by 2"
     is_negated = _is_negated(reported) != _is_negated(theirs)
     is_opposite = any(_is_opposite(reported.clause, theirs.clause, group) for group in _OPPOSITES)

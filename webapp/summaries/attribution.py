@@ -1,4 +1,4 @@
-"""The words of a sentence that belong to each of its numbers.
+"""Attribution of the words of a sentence to each of its numbers.
 
 A sentence is divided into clauses. A number has the words of its clause, up to the next number, and
 the subject of an earlier clause only where its own has none: in "Heron reaches 57.9 % and Wren
@@ -85,45 +85,45 @@ EARLIER = 3  # clauses in which a subject is looked for
 
 
 @dataclass(frozen=True)
-class Owned:
-    """A number of a sentence with its words, folded."""
+class Attribution:
+    """A number of a sentence and the parts of its folded text that say what it is."""
 
     number: Number
     subject: str  # up to what it is compared with
     label: str  # what precedes it in a list: another subject, a metric or a setting
-    list_subject: str  # the subject of the list, which is its own if the label is none
-    clause: str  # its own words, before and behind it
+    list_subject: str  # the subject of the list, and of the number if the label is no subject
+    clause: str  # its part of its clause, before and behind it
     behind: str
     listed: str  # what a list says of each of its numbers: "heron reaches a score"
     opening: str  # a phrase that begins the sentence: "on mnist"
     shared: str  # all clauses without a number
     measured: frozenset[str]  # what the number before it in the sentence measures, in its unit
-    rival: str  # the words of the number that it is compared with
-    others: str  # the words of the other numbers
+    rival: str  # the text of the number that it is compared with
+    others: str  # the text of the other numbers
     is_listed: bool  # beside another number, without a word between them
     is_first: bool  # of a change: the 19 of "from 19 to 35"
 
     @property
     def text(self) -> str:
-        """All words that are its own."""
+        """Return the text that is about this number alone."""
         return f"{self.opening} {self.subject} {self.clause}"
 
     @property
-    def own(self) -> str:
-        """The words of its clause and its list."""
+    def passage(self) -> str:
+        """Return the text of its clause and its list."""
         return f"{self.listed} {self.subject} {self.clause}"
 
     @property
     def around(self) -> str:
-        """All words that may apply to it."""
-        return f"{self.shared} {self.own}"
+        """Return all text that may apply to it."""
+        return f"{self.shared} {self.passage}"
 
 
-def owned(sentence: Folded) -> list[Owned]:
-    """Return each result of a sentence with its words; settings are words."""
+def attributions(sentence: Folded) -> list[Attribution]:
+    """Return the results of a sentence with their text; the numbers of settings are text."""
     results = list(_results(sentence))
     whole = _Sentence(sentence.text, results)
-    owners = []
+    attributed = []
     for index, result in enumerate(results):
         part, place, foreign = whole, index, ""
         run = whole.run(index)
@@ -135,14 +135,14 @@ def owned(sentence: Folded) -> list[Owned]:
             is_first = result.is_change and number is not result.numbers[-1]
             is_first = is_first or bool(_FROM.search(sentence.text[: number.start]))
             is_listed = len(run) > 1 and not foreign
-            owners.append(part.owned(place, number, foreign, is_listed, is_first))
-    return owners
+            attributed.append(part.attribution(place, number, foreign, is_listed, is_first))
+    return attributed
 
 
 def _without_other_members(
     text: str, results: Sequence[Expression], run: range, index: int
 ) -> tuple[str, str]:
-    """Return a sentence with "respectively" for one number of a run, and its words for the others.
+    """Return a sentence with "respectively" for one number of a run, and its text for the others.
 
     In each list of as many members as the run has numbers, the others are blank, and so are their
     numbers. The second text is empty if there is no such list.
@@ -180,15 +180,15 @@ class _Sentence:
     def clauses(self) -> list[tuple[int, int]]:
         return _clauses(self.text, self.results)
 
-    def owned(
+    def attribution(
         self, index: int, number: Number, foreign: str, is_listed: bool, is_first: bool
-    ) -> Owned:
-        """Return a number of a result with its words."""
-        before, behind = self._own_words(index)
-        others = [" ".join(self._own_words(i)) for i in range(len(self.results)) if i != index]
+    ) -> Attribution:
+        """Return a number of a result with its text."""
+        before, behind = self._text_beside(index)
+        others = [" ".join(self._text_beside(i)) for i in range(len(self.results)) if i != index]
         is_elliptic = self._is_elliptic(index)
         subject = _compared_with(before, behind) or self._subject(index, before)
-        return Owned(
+        return Attribution(
             number=number,
             subject=subject,
             label=before if is_elliptic else "",
@@ -227,8 +227,8 @@ class _Sentence:
         start = self.results[index].start
         return max((i for i, clause in enumerate(self.clauses) if clause[0] <= start), default=0)
 
-    def _own_words(self, index: int) -> tuple[str, str]:
-        """Return the words of a result's clause before and behind it, up to its neighbours."""
+    def _text_beside(self, index: int) -> tuple[str, str]:
+        """Return the text of a result's clause before and behind it, up to its neighbours."""
         result = self.results[index]
         start, end = self.clauses[self._clause_of(index)]
         if index and self.results[index - 1].end > start:
@@ -249,14 +249,14 @@ class _Sentence:
         units = {result.numbers[-1].unit for result in pair}
         if len(pair) < 2 or len(units) > 1:
             return frozenset()
-        named = quantities(" ".join(self._own_words(index - 1)))
+        named = quantities(" ".join(self._text_beside(index - 1)))
         return named or self._measured_before(index - 1)
 
     def _rival(self, index: int) -> str:
-        """Return the words of the next number if the sentence compares this one with it."""
+        """Return the text of the next number if the sentence compares this one with it."""
         if index + 1 == len(self.results) or not AGAINST.search(self._gap(index + 1)):
             return ""
-        return f"{self._gap(index + 1)} {' '.join(self._own_words(index + 1))}"
+        return f"{self._gap(index + 1)} {' '.join(self._text_beside(index + 1))}"
 
     def _opening(self) -> str:
         """Return the phrase before the first comma if it is no clause."""
@@ -267,7 +267,7 @@ class _Sentence:
         return opening if is_phrase and _BEGINS_NO_SUBJECT.match(opening) else ""
 
     def _shared(self, index: int) -> str:
-        """Return the clauses without a number, up to a contrast with the number's own."""
+        """Return the clauses without a number, up to a contrast with the number's clause."""
         result, parts = self.results[index], []
         for start, end in self.clauses:
             between = (end, result.start) if end <= result.start else (result.end, start)
@@ -292,13 +292,13 @@ class _Sentence:
             start, end = self.clauses[self._clause_of(first)][0], self.results[first].start
             prepositions = [found.start() for found in _PREPOSITION.finditer(self.text, start, end)]
             parts.append(self.text[start : prepositions[-1] if prepositions else end])
-        behind = [self._own_words(i)[1] for i in range(index, last + 1)]
-        if last > index and not any(words(text) - _QUANTITIES for text in behind[:-1]):
+        behind = [self._text_beside(i)[1] for i in range(index, last + 1)]
+        if last > index and not any(terms(text) - _QUANTITIES for text in behind[:-1]):
             parts.append(behind[-1])
         return " ".join(parts)
 
     def _subject(self, index: int, before: str) -> str:
-        """Return the words that name whose a number is, from the nearest clause that has some."""
+        """Return the subject of a number from the nearest clause that names one."""
         if named := _named(before):
             return named
         text, clause = self.text, self._clause_of(index)
@@ -324,8 +324,8 @@ class _Sentence:
         return min(starts, default=default)
 
 
-def words(text: str) -> frozenset[str]:
-    """Return the words of a folded text that tell one thing from another."""
+def terms(text: str) -> frozenset[str]:
+    """Return the terms of a folded text that tell one thing from another."""
     tokens = (token for token in _TOKEN.findall(text) if not _VERB.fullmatch(token))
     stems = {re.sub(r"(?<=[a-z]{2}[a-rtv-z])s$", "", token) for token in tokens}
     return frozenset(
@@ -334,8 +334,8 @@ def words(text: str) -> frozenset[str]:
 
 
 def quantities(text: str) -> frozenset[str]:
-    """Return the words of a folded text that name what is measured."""
-    return words(text) & _QUANTITIES
+    """Return the terms of a folded text that name what is measured."""
+    return terms(text) & _QUANTITIES
 
 
 def _results(sentence: Folded) -> Iterator[Expression]:
@@ -354,7 +354,7 @@ def _names_or_counts(text: str, expression: Expression) -> bool:
         return True
     counted = _COUNTED.match(text, expression.end)
     is_whole = all(number.value == int(number.value) for number in expression.numbers)
-    is_plain = counted and not (words(counted[1]) & _QUANTITIES or _VERB.fullmatch(counted[1]))
+    is_plain = counted and not (terms(counted[1]) & _QUANTITIES or _VERB.fullmatch(counted[1]))
     return bool(is_plain and is_whole and not expression.unit)
 
 
@@ -385,7 +385,7 @@ def _clauses(text: str, results: Sequence[Expression]) -> list[tuple[int, int]]:
 
 
 def _divide(text: str, start: int, end: int) -> int:
-    """Return where the words between two numbers of a clause pass from the first to the second."""
+    """Return where the text between two numbers of a clause passes from the first to the second."""
     prepositions = list(_PREPOSITION.finditer(text, start, end))
     return prepositions[-1].start() if prepositions else end
 
@@ -411,11 +411,11 @@ def _named_before_verb(piece: str) -> str:
     if WE.search(named):
         return named
     is_quantity = last is not None and last[1] in _QUANTITIES  # "the validation loss"
-    return named if words(named) and not is_quantity else ""
+    return named if terms(named) and not is_quantity else ""
 
 
 def _compared_with(before: str, behind: str) -> str:
-    """Return whose a number is that another is compared with, "" if it is no such number."""
+    """Return the subject of a number that another is compared with, "" if it is no such number."""
     against = list(AGAINST.finditer(before))
     if not against or _BY.search(before):
         return ""
@@ -425,4 +425,4 @@ def _compared_with(before: str, behind: str) -> str:
     if not name.strip():
         behind_it = _BEHIND.match(behind)
         name = behind_it["name"] if behind_it else ""
-    return name if words(name) else ANOTHER
+    return name if terms(name) else ANOTHER
