@@ -113,7 +113,7 @@ class _Base:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _LabelledRow:
     """A row of the body between the columns of one table, with its label and heads."""
 
     index: int
@@ -381,7 +381,7 @@ class Table:
             for value in values
         ]
 
-    def _rows(self) -> Iterator["_Row"]:
+    def _rows(self) -> Iterator["_LabelledRow"]:
         """Yield the rows of the body with their labels, one for each table side by side."""
         block: tuple[str, ...] = ()
         bases: dict[int, _Base] = {}  # of each table side by side
@@ -409,9 +409,9 @@ class Table:
                 is_named = bool(whole.texts) and not (is_only and whole.is_numeric)
                 is_sure = whole.is_sure and has_block and is_named
                 whole = replace(whole, texts=block + whole.texts, is_sure=is_sure)
-                yield _Row(row, columns, block, whole, head)
+                yield _LabelledRow(row, columns, block, whole, head)
 
-    def _values_of(self, row: "_Row", *, is_single: bool) -> Iterator[Value]:
+    def _values_of(self, row: "_LabelledRow", *, is_single: bool) -> Iterator[Value]:
         for column in row.columns:
             cell = self.grid.rows[row.index][column]
             if cell is None or (cell.row, cell.column) != (row.index, column):
