@@ -158,7 +158,8 @@ def _head(structure: Structure, cells: Grid, column: int) -> tuple[str, ...]:
 
 def _plain(texts: Any) -> tuple[str, ...]:
     """Letters and digits of ASCII alone, commands left out, each text once in a row."""
-    plain = [re.sub(r"\\[A-Za-z]+|[^A-Za-z0-9]", "", text).lower() for text in texts]
+    named = (re.sub(r"\\(max|min|log|exp)\b", r"\1", text) for text in texts)
+    plain = [re.sub(r"\\[A-Za-z]+|[^A-Za-z0-9]", "", text).lower() for text in named]
     return tuple(t for i, t in enumerate(plain) if t and (i == 0 or t != plain[i - 1]))
 
 

@@ -164,6 +164,7 @@ def test_formulas_are_read_as_text() -> None:
     assert plain_tex(r"R^{2}").text == "R^2"
     assert plain_tex(r"\downarrow").text == "↓"
     assert plain_tex(r"A\leftrightarrow B").text == "A↔B"
+    assert plain_tex(r"\sqrt{\kappa}").text == "√κ"
     assert plain_tex(r"U_{1}/10^{4}").text == "U1/10^4"
     assert plain_tex(r"\beta\text{-VAE}").text == "β-VAE"
     assert plain_tex(r"r^{\prime}=4").text == "r′=4"

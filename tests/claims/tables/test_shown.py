@@ -222,3 +222,15 @@ def test_a_name_that_a_caption_calls_ours_is_own(says: str) -> None:
     title = "On nests that fly"
     assert own(shown(page(f"All. {says}.", HEAD, *rows), title=title)) == [{"HN"}]
     assert own(shown(page("All. HN is fast.", HEAD, *rows), title=title)) == [set()]
+
+
+@pytest.mark.parametrize("group", ["Heron", "Heron-4B", "heron-data-4B", "Wren + Heron-4B"])
+@pytest.mark.parametrize("styles", [("debate", "interview"), ("one", "two", "all")])
+def test_rows_of_a_group_with_the_name_of_the_method_are_its_own(
+    group: str, styles: tuple[str, ...]
+) -> None:
+    head = ("Data", "Style", "GSM8K", "MATH")
+    rows = [("Wren-4B", "raw", "1.0", "2.0")]
+    rows += [(group, style, f"{n}.5", f"{n}.7") for n, style in enumerate(styles)]
+    rows += [("Tit-4B", "raw", "3.0", "4.0")]
+    assert own(shown(page("All.", head, *rows))) == [set(styles)]

@@ -152,7 +152,7 @@ def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
 
     "w/o X" is its ablation and "our X baseline" another's method; "+ X" and "A + X" are its own.
     """
-    *outer, last = label or ("",)
+    last = label[-1] if label else ""
     is_other = bool(_ABLATED.search(last) or _RERUN.search(last))
     if _OURS.search(last) and not is_other:
         return True
@@ -161,17 +161,14 @@ def is_own(label: Sequence[str], names: Sequence[str]) -> bool:
         return False
     if _OURS.search(text) or last in {"Proposed", "This work", "This paper"}:
         return True
-    if any(re.fullmatch(re.escape(name), group, re.I) for name in names for group in outer):
-        return not last.startswith(("+", "＋"))
-    return any(
-        re.match(
-            rf"(?:[\w.-]+/|our |full |complete |(?:.* )?(?:\+|w/|with) ?)?{re.escape(name)}"
-            rf"(?!\w|{_PART})",
-            last,
-            re.I,
-        )
-        for name in names
-    )
+    texts = [last] if last.startswith(("+", "＋")) else label
+    return any(_names(text, name) for text in texts for name in names)
+
+
+def _names(label: str, name: str) -> bool:
+    """True if a label begins with the name of a method, or adds it to another's."""
+    before = r"(?:[\w.-]+/|our |full |complete |(?:.* )?(?:\+|w/|with) ?)?"
+    return bool(re.match(rf"{before}{re.escape(name)}(?!\w|{_PART})", label, re.IGNORECASE))
 
 
 # Words behind a name that make it a part of the method: "Heron fusion layer".

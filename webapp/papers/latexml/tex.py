@@ -8,7 +8,7 @@ MAX_TEX = 2_000  # characters of a formula that are read as text
 # Commands and the signs that they stand for.
 _SIGNS = """
     pm ± times × uparrow ↑ downarrow ↓ leq ≤ le ≤ geq ≥ ge ≥ approx ≈ sim ~ cdot · infty ∞ ell ℓ
-    leftarrow ← leftrightarrow ↔ Rightarrow ⇒
+    sqrt √ leftarrow ← leftrightarrow ↔ Rightarrow ⇒
     rightarrow → to → dagger † dag † ddagger ‡ ddag ‡ star * ast * checkmark ✓ circ ° degree °
     alpha α beta β gamma γ delta δ epsilon ε varepsilon ε lambda λ mu μ sigma σ tau τ theta θ
     rho ρ eta η kappa κ phi φ psi ψ omega ω pi π Delta Δ prime ′
