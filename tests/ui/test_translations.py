@@ -22,7 +22,7 @@ from webapp.ui import translations
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "webapp/locale/zh_Hans/LC_MESSAGES/django.po"
-FOR_PROGRAMS = {"ui/robots.txt", "ui/feed.rss", "ui/feed.atom", "ui/feeds.opml"}
+FOR_PROGRAMS = {"ui/robots.txt", "ui/feeds.opml"}
 FOR_PROGRAMS |= {"personal/read.html"}  # a class of CSS
 TEMPLATES = sorted(
     path

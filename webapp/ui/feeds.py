@@ -1,7 +1,7 @@
 """A list as RSS 2.0, Atom, JSON Feed 1.1 and Markdown; lists of feeds as OPML 2.0.
 
 They depend only on their arguments and the active language: the same list always gives the same
-bytes. The XML formats are the templates `ui/feed.rss`, `feed.atom`, `feeds.opml`.
+bytes.
 """
 
 import json
@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from email.utils import format_datetime
+from html import escape
 
 from django.template.loader import render_to_string
+from django.templatetags.static import static
 from django.utils.translation import get_language
 
 # Characters that XML 1.0 does not allow, not even escaped (https://www.w3.org/TR/xml/#charsets).
@@ -75,8 +77,85 @@ def opml(title: str, changed: datetime, groups: Mapping[str, Sequence[Outline]])
     return _legal_bytes(render_to_string("ui/feeds.opml", context))
 
 
-def _xml(template: str, feed: Feed) -> bytes:
-    return _legal_bytes(render_to_string(template, {"feed": feed}))
+def _rss(feed: Feed) -> bytes:
+    """RSS 2.0 (https://www.rssboard.org/rss-specification)."""
+    return _legal_bytes(
+        f"""{_declarations()}
+<rss version="2.0"
+     xmlns:atom="http://www.w3.org/2005/Atom"
+     xmlns:content="http://purl.org/rss/1.0/modules/content/"
+     xmlns:dc="http://purl.org/dc/elements/1.1/">
+<channel>
+<title>{escape(feed.title)}</title>
+<link>{escape(feed.home)}</link>
+<description>{escape(escape(feed.description))}</description>
+<language>{get_language()}</language>
+<lastBuildDate>{_rfc_5322(feed.updated)}</lastBuildDate>
+<docs>https://www.rssboard.org/rss-specification</docs>
+<generator>Assay</generator>
+<atom:link href="{escape(feed.address)}" rel="self" type="application/rss+xml"/>
+{"".join(map(_rss_item, feed.items))}</channel>
+</rss>
+"""
+    )
+
+
+def _rss_item(item: Item) -> str:
+    # Readers take descriptions for HTML: escaped once as such, and once as XML. The authors are in
+    # one element, as arXiv has them: readers of feeds show the last of several.
+    names = escape(", ".join(item.whole_names))
+    creator = f"<dc:creator>{names}</dc:creator>\n" if item.authors else ""
+    categories = "".join(f"<category>{escape(name)}</category>\n" for name in item.categories)
+    return f"""<item>
+<title>{escape(item.title)}</title>
+<link>{escape(item.link)}</link>
+<description>{escape(escape(item.summary))}</description>
+<content:encoded>{escape(item.html)}</content:encoded>
+{creator}{categories}<guid isPermaLink="false">{escape(item.id)}</guid>
+<pubDate>{_rfc_5322(item.published)}</pubDate>
+</item>
+"""
+
+
+def _atom(feed: Feed) -> bytes:
+    """Atom (RFC 4287)."""
+    return _legal_bytes(
+        f"""{_declarations()}
+<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{get_language()}">
+<id>{escape(feed.id)}</id>
+<title>{escape(feed.title)}</title>
+<subtitle>{escape(feed.description)}</subtitle>
+<updated>{_moment(feed.updated)}</updated>
+<generator>Assay</generator>
+<link rel="self" type="application/atom+xml" href="{escape(feed.address)}"/>
+<link rel="alternate" type="text/html" href="{escape(feed.home)}"/>
+{"".join(map(_atom_entry, feed.items))}</feed>
+"""
+    )
+
+
+def _atom_entry(item: Item) -> str:
+    # RFC 4287, 4.1.2: an entry has an author, where the feed has none.
+    names = item.whole_names or ["unknown"]
+    authors = "".join(f"<author><name>{escape(name)}</name></author>\n" for name in names)
+    categories = "".join(f'<category term="{escape(name)}"/>\n' for name in item.categories)
+    return f"""<entry>
+<id>{escape(item.id)}</id>
+<title>{escape(item.title)}</title>
+<published>{_moment(item.published)}</published>
+<updated>{_moment(item.updated)}</updated>
+{authors}{categories}<link rel="alternate" type="text/html" href="{escape(item.link)}"/>
+<link rel="related" type="text/html" href="{escape(item.source)}"/>
+<summary>{escape(item.summary)}</summary>
+<content type="html">{escape(item.html)}</content>
+</entry>
+"""
+
+
+def _declarations() -> str:
+    style = escape(static("css/feed.css"))
+    return f"""<?xml version="1.0" encoding="utf-8"?>
+<?xml-stylesheet type="text/css" href="{style}"?>"""
 
 
 def _json_feed(feed: Feed) -> bytes:
@@ -134,6 +213,10 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _rfc_5322(moment: datetime) -> str:
+    return format_datetime(moment.astimezone(UTC))
+
+
 def _legal_bytes(text: str) -> bytes:
     return _ILLEGAL.sub("", text).encode()
 
@@ -142,8 +225,8 @@ def _legal_bytes(text: str) -> bytes:
 FORMATS: Mapping[str, Format] = {
     form.suffix: form
     for form in (
-        Format("RSS", "rss", "application/rss+xml", partial(_xml, "ui/feed.rss")),
-        Format("Atom", "atom", "application/atom+xml", partial(_xml, "ui/feed.atom")),
+        Format("RSS", "rss", "application/rss+xml", _rss),
+        Format("Atom", "atom", "application/atom+xml", _atom),
         Format("JSON Feed", "json", "application/feed+json", _json_feed),
         Format("Markdown", "md", "text/markdown", _markdown),
     )
