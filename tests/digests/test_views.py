@@ -411,6 +411,22 @@ def test_a_row_has_the_two_strongest_reasons_and_says_how_many_more_there_are(cl
     assert 'class="rest"' not in text(client.get("/"))
 
 
+def test_a_reason_against_a_paper_is_no_chip_beside_others(client):
+    entry = factories.make_day(1).entries.get()
+    against = {"keyword": "learned:", "where": [], "points": -1.0, "closeness": "further"}
+    word = {"keyword": "sparse", "where": ["title"], "points": 0.5}
+    entry.matches = [against, word]
+    entry.save()
+    page = text(client.get("/"))
+    assert ">sparse</span>" in page
+    assert "further from what was saved" not in page
+    assert "1 more" in page
+    Digest.objects.update(fingerprint="another")
+    entry.matches = [against]
+    entry.save()
+    assert "further from what was saved" in text(client.get("/"))
+
+
 def test_a_row_links_to_the_authors_code(client):
     entry = factories.make_day(1).entries.get()
     entry.paper.comment = "Code: https://github.com/ada/lindqvist"

@@ -96,17 +96,22 @@ def closeness(match: Mapping[str, Any], is_brief: bool = False) -> str:
 
 @register.filter
 def strongest(matches: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return the matches with the most points, each with its number."""
-    ranked = sorted(
-        enumerate(matches), key=lambda numbered: (is_of_chosen(numbered[1]), -numbered[1]["points"])
-    )
-    return ranked[:REASONS]
+    """Return the matches with the most points, each with its number.
+
+    That a paper is less close than others is a reason against it, which the rest names.
+    """
+    reasons = [
+        (number, match)
+        for number, match in enumerate(matches)
+        if match.get("closeness") != "further" or len(matches) == 1
+    ]
+    return sorted(reasons, key=lambda pair: (is_of_chosen(pair[1]), -pair[1]["points"]))[:REASONS]
 
 
 @register.filter
 def number_of_weaker(matches: Sequence[Mapping[str, Any]]) -> int:
     """Return how many reasons a row has no room for."""
-    return max(0, len(matches) - REASONS)
+    return len(matches) - len(strongest(matches))
 
 
 @register.filter
