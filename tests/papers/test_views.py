@@ -85,11 +85,14 @@ def test_versions_show_what_changed(client):
 def test_what_is_empty_is_not_shown(client):
     paper = factories.make_paper(1, abstract="Birds fly. They do.")
     page = text(client.get("/papers/2603.00001/"))
-    for heading in ("Versions", "What it reports", "Main table", "Summary", "Announced"):
+    for heading in ("Versions", "Main table", "Summary", "Announced"):
         assert f">{heading}<" not in page
     assert "What it did" in page
+    assert "Its abstract gives no number." in page
     factories.make_paper(2, abstract="We cut memory by 40%.")
-    assert "What it reports" in text(client.get("/papers/2603.00002/"))
+    reporting = text(client.get("/papers/2603.00002/"))
+    assert "<b>40%</b>" in reporting
+    assert "gives no number" not in reporting
     assert paper.table_readings.count() == 0
 
 
