@@ -419,12 +419,12 @@ def test_a_reason_against_a_paper_is_no_chip_beside_others(client):
     entry.save()
     page = text(client.get("/"))
     assert ">sparse</span>" in page
-    assert "further from what was saved" not in page
+    assert "less close to saved papers" not in page
     assert "1 more" in page
     Digest.objects.update(fingerprint="another")
     entry.matches = [against]
     entry.save()
-    assert "further from what was saved" in text(client.get("/"))
+    assert "less close to saved papers" in text(client.get("/"))
 
 
 def test_a_row_links_to_the_authors_code(client):
