@@ -24,7 +24,7 @@ class SettingError(Exception):
     """A setting is invalid; the message names it, its value and what is expected."""
 
 
-def parts_of(url: str) -> SplitResult:
+def split_address(url: str) -> SplitResult:
     """The parts of an address. Raises ValueError, which shows no part of it."""
     try:
         parts = urlsplit(url)
@@ -35,7 +35,7 @@ def parts_of(url: str) -> SplitResult:
 
 
 def _server(url: SecretStr) -> SecretStr:
-    parts_of(url.get_secret_value())
+    split_address(url.get_secret_value())
     return url
 
 

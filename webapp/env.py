@@ -21,7 +21,7 @@ from assay_common.env import (
     Server,
     SettingError,
     Words,
-    parts_of,
+    split_address,
     variable,
     without_password,
 )
@@ -29,14 +29,14 @@ from webapp.core.addresses import server_address
 
 
 def _address(text: str) -> str:
-    parts = parts_of(text)
+    parts = split_address(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ValueError("write an http:// or https:// address")
     return text.rstrip("/")
 
 
 def _site_address(text: str) -> str:
-    parts = parts_of(text := text.strip())
+    parts = split_address(text := text.strip())
     is_root = parts.path in {"", "/"} and not (parts.query or parts.fragment or parts.username)
     if text and not (parts.scheme in {"http", "https"} and parts.hostname and is_root):
         raise ValueError("write the site's public address, such as https://digest.example")
@@ -51,7 +51,7 @@ def _host_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _mail_server(url: SecretStr) -> SecretStr:
-    parts = parts_of(text := url.get_secret_value())
+    parts = split_address(text := url.get_secret_value())
     if text and not (parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname):
         raise ValueError("write smtp+tls://user:password@host:587, or smtps:// or smtp://")
     return url

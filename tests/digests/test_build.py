@@ -14,7 +14,7 @@ from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.defaults import KEYWORDS
-from webapp.digests.profiles.validation import save_settings, settings_of, site_profile
+from webapp.digests.profiles.validation import read_settings, save_settings, site_profile
 from webapp.digests.queries import digest_entries, further_matches, load_texts
 from webapp.papers.models import Announcement, Listing, Paper
 
@@ -167,10 +167,10 @@ def test_the_site_has_one_profile_with_the_default_keywords() -> None:
     sought = [one["keyword"] for one in site.keywords if one["keyword"][0] not in "+-"]
     assert sought == list(KEYWORDS)
     assert site.categories == ["cs.AI", "cs.CL", "cs.DC", "cs.LG"]
-    kept = settings_of(site)
+    kept = read_settings(site)
     save_settings(site, kept)
     site.save()
-    assert settings_of(Profile.objects.get(pk=site.pk)) == kept
+    assert read_settings(Profile.objects.get(pk=site.pk)) == kept
 
 
 def test_a_profile_that_cannot_be_read_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile
-from webapp.digests.profiles.validation import rules_of
+from webapp.digests.profiles.validation import load_rules
 from webapp.learning import training
 from webapp.learning.numbered import numbered, numbered_vector
 from webapp.learning.svm import Example, fit
@@ -101,7 +101,7 @@ def test_rules_alone_are_not_touched(reader: User) -> None:
     build([TUESDAY], [mine])
     before = Digest.objects.get(profile=mine).fingerprint
     feedback.learn(reader.pk)
-    assert rules_of(mine).learned is None
+    assert load_rules(mine).learned is None
     assert Digest.objects.get(profile=mine, date=TUESDAY).fingerprint == before
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.papers.days import (
-    batch_day_of,
+    announcement_day,
     batch_days,
     eastern_date,
     has_batch,
@@ -44,7 +44,7 @@ def test_windows_follow_one_another_without_gaps(day: date) -> None:
 @given(st.integers(694_224_000, 4_102_444_800))
 def test_a_submission_is_in_the_window_of_its_day(seconds: int) -> None:
     moment = datetime.fromtimestamp(seconds, UTC)  # from 1992 to 2100
-    day = batch_day_of(moment)
+    day = announcement_day(moment)
     since, until = submission_window(day)
     assert has_batch(day)
     assert since <= moment < until

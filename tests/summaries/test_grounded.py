@@ -433,7 +433,7 @@ def test_a_good_summary_is_preferred_to_a_newer_useless_one(
     model.given = json.dumps(answer(gist="https://arxiv.org/abs/2512.00001"))
     second = summarised(paper)
     assert (first.withheld, bool(second.withheld)) == ("", True)
-    assert queries.of_paper(paper).summary == Summary.objects.get(pk=first.pk)
+    assert queries.summary_view(paper).summary == Summary.objects.get(pk=first.pk)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -90,9 +90,9 @@ def test_programs_are_answered_in_english_unless_they_ask(client: Client) -> Non
 def test_a_readers_choice_goes_with_them_to_another_device(client: Client) -> None:
     reader = links.reader_named("ann")
     client.force_login(reader)
-    assert Preference.language_of(reader) == "en"
+    assert Preference.preferred_language(reader) == "en"
     choose(client, CHINESE)
-    assert Preference.language_of(reader) == CHINESE
+    assert Preference.preferred_language(reader) == CHINESE
     other = Client()
     other.post(reverse("readers:use-link", args=[links.make_link(reader)]))
     assert language(other.get("/help/")) == CHINESE
@@ -102,8 +102,8 @@ def test_the_first_sign_in_keeps_the_language_it_was_made_in(client: Client) -> 
     links.administrator()
     reader = links.reader_named("bo")
     client.post(reverse("readers:use-link", args=[links.make_link(reader)]), headers=BROWSER)
-    assert Preference.language_of(reader) == CHINESE
-    assert Preference.language_of(User.objects.get(is_superuser=True)) == "en"
+    assert Preference.preferred_language(reader) == CHINESE
+    assert Preference.preferred_language(User.objects.get(is_superuser=True)) == "en"
 
 
 def test_what_is_refused_and_what_was_done_is_told_in_the_readers_language(client: Client) -> None:
@@ -134,5 +134,5 @@ def test_why_there_is_no_page_is_told_in_the_readers_language(client: Client) ->
 
 def test_a_summary_is_asked_for_in_the_readers_language() -> None:
     paper = factories.make_paper(1)
-    assert queries.of_paper(paper, "zh").language == "zh"
-    assert queries.of_paper(paper, "fr").language == "en"
+    assert queries.summary_view(paper, "zh").language == "zh"
+    assert queries.summary_view(paper, "fr").language == "en"

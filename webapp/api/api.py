@@ -20,7 +20,7 @@ from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
-from webapp.api.tokens import Bearer, reader_of, visitor_of
+from webapp.api.tokens import Bearer, token_reader, visitor_with
 from webapp.core.limits import LimitReachedError, spend, visitor
 from webapp.runs import submit
 from webapp.runs.models import Run, State
@@ -81,7 +81,7 @@ runs = Router(tags=["runs"])
 
 def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = None) -> Run:
     """A run that the caller may see: with a token the reader's, else a public one."""
-    visitor = reader or visitor_of(request, "runs")
+    visitor = reader or visitor_with(request, "runs")
     runs_seen = visible_runs(visitor).select_related("worker", "environment")
     run = runs_seen.filter(pk=pk).first()
     if run is None:
@@ -101,7 +101,7 @@ def latest(
 ) -> QuerySet[Run]:
     """At most a hundred, latest first, filtered by method, benchmark or state."""
     narrow = {"method": method, "benchmark": benchmark, "state": state}
-    visible = visible_runs(visitor_of(request, "runs")).filter(
+    visible = visible_runs(visitor_with(request, "runs")).filter(
         **{k: v for k, v in narrow.items() if v}
     )
     return visible.select_related("worker")[:LATEST]
@@ -117,7 +117,7 @@ def create(
     """Queue a run. With the header Idempotency-Key, repeated requests return the same run;
     409 for a key that was sent with another request."""
     spend("runs", visitor(request))
-    run = submit.submit(reader_of(request), requested, idempotency_key)
+    run = submit.submit(token_reader(request), requested, idempotency_key)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, run)
 
@@ -142,8 +142,8 @@ def results(request: HttpRequest, pk: UUID) -> Run:
 )
 def cancel(request: HttpRequest, pk: UUID) -> Status[Run]:
     """Cancel one of your runs; 409 if it has ended."""
-    run = _run(request, pk, reader_of(request))
-    if not may_cancel(reader_of(request), run):
+    run = _run(request, pk, token_reader(request))
+    if not may_cancel(token_reader(request), run):
         raise ProblemError(403, "Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
         raise ProblemError(409, f"The run has ended: it is {run.get_state_display()}.")

@@ -14,7 +14,7 @@ from ninja import Path, Query, Router
 from methods import registry
 from webapp.api import schemas
 from webapp.api.problems import ProblemError
-from webapp.api.tokens import Bearer, reader_of, visitor_of
+from webapp.api.tokens import Bearer, token_reader, visitor_with
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
 from webapp.claims.tables.shown import ShownTable, tables_of
@@ -48,7 +48,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     """As on the search page: words, "phrases", OR, author:, cat:, method:, has:measured, after:;
     with a token of the scope `library` also is:unread, list:, note:."""
     spend("searches", visitor(request))
-    asking = visitor_of(request, "library")
+    asking = visitor_with(request, "library")
     reader = asking if isinstance(asking, User) else None
     results = search(q, category or None, since, page, order, reader=reader)
     if results.problem:
@@ -139,7 +139,7 @@ def feeds(
     request: HttpRequest, page: Annotated[int, Query(ge=1, le=100_000)] = 1
 ) -> dict[str, Any]:
     """The public feeds, the site's own first; with a token of the scope `library` yours too."""
-    seen = Profile.visible_to(visitor_of(request, "library"))
+    seen = Profile.visible_to(visitor_with(request, "library"))
     return _page(seen.order_by("-is_site", "name", "pk"), page)
 
 
@@ -148,7 +148,7 @@ def feeds(
 )
 def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Digest:
     """The latest day, or that of `date`: each paper with the reasons for it."""
-    return find_digest(find_profile(profile, visitor_of(request, "library")), date)
+    return find_digest(find_profile(profile, visitor_with(request, "library")), date)
 
 
 @public_router.get(
@@ -172,7 +172,7 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
     sort: Literal["added", "announced", "title", "relevance"] = "added",
 ) -> dict[str, Any]:
     """A part of your library, or what a search finds in it, fifty papers per page."""
-    reader = reader_of(request)
+    reader = token_reader(request)
     of_list = ReadingList.objects.filter(reader=reader, name=name).first() if name else None
     if name and of_list is None:
         raise ProblemError(404, "There is no such list.")
@@ -202,7 +202,7 @@ def library(  # noqa: PLR0917 - each is a parameter of the address
 @transaction.atomic
 def change(request: HttpRequest, arxiv_id: Name, changes: schemas.LibraryChange) -> dict[str, Any]:
     """Change the given fields and leave the rest; repeating a request changes nothing."""
-    reader, paper = reader_of(request), find_paper(arxiv_id)
+    reader, paper = token_reader(request), find_paper(arxiv_id)
     given = changes.dict(exclude_unset=True)
     saved = given.pop("saved", None)
     if saved:

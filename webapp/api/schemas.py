@@ -26,7 +26,7 @@ from webapp.library.lists import MAX_NAME
 from webapp.library.models import MAX_LISTS
 from webapp.papers.models import Paper
 from webapp.papers.search import SearchResults
-from webapp.summaries.queries import of_paper
+from webapp.summaries.queries import summary_view
 
 
 class Problem(Schema):
@@ -227,7 +227,7 @@ class WholePaper(PaperSchema):
         )
         return [
             {name: getattr(claim, name) for name in fields} | {"measured_here": measured}
-            for claim, measured in beside(of_paper(paper).claims, methods_of(paper))
+            for claim, measured in beside(summary_view(paper).claims, methods_of(paper))
         ]
 
     @staticmethod

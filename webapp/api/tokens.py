@@ -93,7 +93,7 @@ class Bearer(HttpBearer):
         return row.reader
 
 
-def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
+def visitor_with(request: HttpRequest, scope: str) -> User | AnonymousUser:
     """Return the reader behind a request for public data, or an anonymous visitor.
 
     A token that lacks the scope counts as none. Raises ProblemError for an invalid token.
@@ -108,7 +108,7 @@ def visitor_of(request: HttpRequest, scope: str) -> User | AnonymousUser:
     return reader or AnonymousUser()
 
 
-def reader_of(request: HttpRequest) -> User:
+def token_reader(request: HttpRequest) -> User:
     """The reader whose token came with a request."""
     reader = request.auth  # type: ignore[attr-defined]  # set by ninja from Bearer's answer
     assert isinstance(reader, User)

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from urllib.parse import parse_qs, urlsplit
 
-from assay_common.env import parts_of
+from assay_common.env import split_address
 from assay_common.text import one_line
 
 _QUOTES = "\"'`“”‘’«»<> "
@@ -39,7 +39,7 @@ def server_address(text: str) -> str:
         is_local = re.match(r"(?:localhost|[\d.]+|\[[\da-f:]+\]|[\w-]+)(?::\d+)?(?:/|$)", given)
         given = f"{'http' if is_local else 'https'}://{given}"
     try:
-        parts = parts_of(given)
+        parts = split_address(given)
     except ValueError:
         if "@" in given:  # there is a password, and the message says how to write it
             raise

@@ -146,7 +146,7 @@ def unchanged(date: Date, inputs: Mapping[int, str]) -> dict[int, int]:
     return {profile: key for profile, key, built_from in rows if inputs.get(profile) == built_from}
 
 
-def day_of(date: Date) -> Day:
+def read_day(date: Date) -> Day:
     """The papers of a day; those of the last one are kept while none is written."""
     return _read(date, revision("papers", "listings"))
 

@@ -20,9 +20,9 @@ from webapp.digests.batch import (
     REPLACEMENTS,
     Day,
     Setting,
-    day_of,
     filter_by_keys,
     fingerprints,
+    read_day,
     settings,
     shown_before,
     unchanged,
@@ -30,7 +30,7 @@ from webapp.digests.batch import (
 from webapp.digests.models import Digest, DigestEntry, FurtherMatches, Profile
 from webapp.digests.profiles.validation import (
     ProfileError,
-    settings_of,
+    read_settings,
     site_profile,
     stored_models,
 )
@@ -81,7 +81,7 @@ def build(
     while to_build:
         date = min(to_build)
         due = to_build.pop(date)
-        day = day_of(date)
+        day = read_day(date)
         inputs = fingerprints(
             day, {key: profile_settings[key] for key in profile_settings if key in due}
         )
@@ -140,7 +140,7 @@ def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
     for profile in profiles:
         try:
             learned = models.get((profile.owner_id or 0, profile.learn_from))
-            valid[profile] = settings_of(profile).rules(learned)
+            valid[profile] = read_settings(profile).rules(learned)
         except ProfileError as error:
             log.error("Profile %s is invalid and gets no digest: %s", profile.slug, error)
     return valid

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from webapp.digests.entries import with_summaries
 from webapp.digests.models import Chips, Digest, DigestEntry, Profile
-from webapp.digests.profiles.validation import ProfileError, settings_of
+from webapp.digests.profiles.validation import ProfileError, read_settings
 from webapp.digests.scoring.rules import Candidate
 from webapp.digests.scoring.scorer import Scorer
 from webapp.papers.models import Listing, Paper
@@ -104,7 +104,7 @@ def load_texts(shown: Iterable[DigestEntry]) -> None:
 def _make_matches(entries: Sequence[DigestEntry]) -> None:
     """Make the matches of a digest's further papers by its feed's present rules."""
     try:
-        rules = settings_of(entries[0].digest.profile).rules()
+        rules = read_settings(entries[0].digest.profile).rules()
     except ProfileError:
         return  # it is not built again either
     scorer = Scorer([rules])

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from webapp.digests.batch import REPLACEMENTS
 from webapp.digests.models import DigestEntry, Profile
-from webapp.digests.profiles.validation import ProfileError, rules_of
+from webapp.digests.profiles.validation import ProfileError, load_rules
 from webapp.digests.scoring.rules import Candidate, Rules, Standing
 from webapp.digests.scoring.scorer import Scorer
 from webapp.learning.preferences import CLOSE
@@ -50,7 +50,7 @@ def _explain(paper: Paper, feed: Profile, dates: list[Date]) -> Explanation:
     date = entry.digest.date if entry and entry.digest.date in dates else dates[0]
     [announced] = announced_on(date, paper=paper)
     try:
-        rules = rules_of(feed)
+        rules = load_rules(feed)
     except ProfileError as error:
         return Explanation(feed, date, _("The feed is invalid: %s") % error)
     reason = next(_reasons(announced, feed, rules, date))

@@ -15,7 +15,7 @@ class LibraryConfig(AppConfig):
         from webapp.ui import personal  # noqa: PLC0415
 
         personal.shelf_of.answer(queries.shelf_of)
-        forms.sources_of.answer(feedback.sources)
+        forms.list_sources.answer(feedback.sources)
         views.model_for.answer(feedback.model_for)
         for name, papers in queries.FIELDS.items():
             search.filters.answer(name, papers)

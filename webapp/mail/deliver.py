@@ -110,7 +110,7 @@ def _due() -> QuerySet[Delivery]:
 
 def _send_new(delivery: Delivery, held: QuerySet[Delivery], mail: BaseEmailBackend) -> bool:
     """Send what is new, if anything is, and record how far it has been; whether it was sent."""
-    with translation.override(Preference.language_of(delivery.reader)):
+    with translation.override(Preference.preferred_language(delivery.reader)):
         until, lines = _new_lines(delivery, delivery.sent_until)
         if listed := any(not line["folded"] for line in lines):
             # Whoever was stopped meanwhile leaves it to the worker that has it now, or had it.

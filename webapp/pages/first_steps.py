@@ -126,7 +126,7 @@ class FirstStepsForm(forms.Form):
         data = self.cleaned_data
         read = self.understood
         keywords = [*read.keywords, *(f"{AUTHOR}{author.name}" for author in self.authors)]
-        given = ProfileForm.initial_of(None) | {
+        given = ProfileForm.initial_values(None) | {
             "name": "Mine",
             "categories": " ".join([data.get("categories", ""), *read.categories]),
             "keywords": "\n".join(keywords),

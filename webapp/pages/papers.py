@@ -33,7 +33,7 @@ from webapp.papers.models import AnnounceType, Listing, Paper
 from webapp.papers.search import SEARCHED, Order
 from webapp.papers.search import search as find
 from webapp.summaries.client import Server
-from webapp.summaries.queries import of_paper
+from webapp.summaries.queries import summary_view
 from webapp.ui.feeds import FORMATS
 from webapp.ui.language import current_language
 from webapp.ui.pages import for_readers, reader_of, respond, respond_shared
@@ -63,7 +63,7 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
 
 
 def _paper_page(request: HttpRequest, paper: Paper) -> HttpResponse:
-    view = of_paper(paper, request.GET.get("language", current_language()))
+    view = summary_view(paper, request.GET.get("language", current_language()))
     context = {
         "paper": paper,
         "view": view,

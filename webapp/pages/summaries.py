@@ -29,7 +29,7 @@ def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
     if not reader.is_superuser or server is None:
         raise PermissionDenied
     by_language: dict[str, list[Paper]] = {}
-    for row in queries.of_day(date).rows:
+    for row in queries.day_summaries(date).rows:
         if row.model != server.model or row.withheld or row.state == Summary.State.FAILED:
             by_language.setdefault(row.language, []).append(row.paper)
     waiting = sum(queue.again(papers, language, server) for language, papers in by_language.items())
@@ -42,7 +42,7 @@ def again(request: HttpRequest, reader: User, date: Date) -> HttpResponse:
 @require_safe
 def day(request: HttpRequest, date: Date) -> HttpResponse:
     """Show the progress of a day's summaries; htmx gets the live part alone."""
-    batch = queries.of_day(date)
+    batch = queries.day_summaries(date)
     page = Paginator(batch.rows, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     server = Server.configured()
     context = {

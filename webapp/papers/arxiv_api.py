@@ -21,7 +21,7 @@ from assay_common.text import one_line
 from webapp.core import sandbox
 from webapp.core.sandbox import UnreadableError
 from webapp.papers import fetch
-from webapp.papers.days import DAY, batch_day_of, now, submission_window
+from webapp.papers.days import DAY, announcement_day, now, submission_window
 from webapp.papers.entries import Author, BadEntry, BadEntryError, Batch, Entry, merged, paragraph
 from webapp.papers.formats import one_by_one
 from webapp.papers.identifiers import category_names, parse_identifier
@@ -62,7 +62,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     for answer in _answers(search, category):
         if isinstance(answer, Entry) and answer.submitted_at:
             # What the API gives beyond the days asked for counts to the nearest of them.
-            day = min(max(batch_day_of(answer.submitted_at), first), last)
+            day = min(max(announcement_day(answer.submitted_at), first), last)
         by_day[day].append(answer)
     batches = {}
     for day, answers in by_day.items():

@@ -71,7 +71,7 @@ def submission_window(day: date) -> tuple[datetime, datetime]:
     return start, end
 
 
-def batch_day_of(submitted: datetime) -> date:
+def announcement_day(submitted: datetime) -> date:
     """The day of the batch with the papers submitted at `submitted` (aware)."""
     local = submitted.astimezone(EASTERN)
     closing_day = local.date()

@@ -121,7 +121,7 @@ def mail_link(address: str) -> None:
 def send_link(reader: User, address_of_reader: str) -> None:
     """Mail a new link. Raises OSError if the mail server cannot be reached."""
     link = address(make_link(reader))
-    with translation.override(Preference.language_of(reader)):
+    with translation.override(Preference.preferred_language(reader)):
         send_mail(
             _("Your link to Assay"),
             _("This link signs you in as %(reader)s once, within a day:") % {"reader": reader}

@@ -21,7 +21,7 @@ class Preference(models.Model):
     language = models.CharField(max_length=16)
 
     @staticmethod
-    def language_of(reader: User) -> str:
+    def preferred_language(reader: User) -> str:
         """The language to write to `reader` in."""
         preference = Preference.objects.filter(reader=reader).first()
         return preference.language if preference else settings.LANGUAGE_CODE

@@ -59,7 +59,7 @@ def gives(phrase: str, part: str, text: PaperText, *, unspecific: bool = True) -
     )
 
 
-def section_of(claimed: ClaimedNumber, text: PaperText) -> str:
+def find_section(claimed: ClaimedNumber, text: PaperText) -> str:
     """Return the section of a claim's quote, in the model's wording if that is right."""
     places = text.places_of(claimed.quote)
     if not places:

@@ -93,7 +93,7 @@ class PaperSummaryView:
         return round(100 * (1 - self.summary.read_share)) if self.summary else 0
 
 
-def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
+def summary_view(paper: Paper, language: str = "") -> PaperSummaryView:
     """The newest done summary of a paper in a language, one that says something before one that
     does not; else the state of the newest; else none.
 
@@ -189,7 +189,7 @@ class DaySummaries:
         return min(waiting, key=lambda row: row.not_before or timezone.now(), default=None)
 
 
-def of_day(day: date) -> DaySummaries:
+def day_summaries(day: date) -> DaySummaries:
     """The requested summaries of the papers that were announced on a day."""
     summaries = Summary.objects.filter(paper__announcements__listing__date=day).distinct()
     summaries = summaries.select_related("paper").defer(

@@ -29,7 +29,7 @@ from .client import (
     Server,
     TooLongError,
 )
-from .details import not_given, section_of
+from .details import find_section, not_given
 from .fulltext import NotYetError, abstract_alone, full_text
 from .models import Claim, FullText, Summary
 from .paper_text import PaperText
@@ -274,5 +274,5 @@ def _claim(
         not_given=missing,
         assigned=agreement.is_found,
         contradicted_by=agreement.otherwise,
-        **claimed.model_dump() | {"section": section_of(claimed, truth)},
+        **claimed.model_dump() | {"section": find_section(claimed, truth)},
     )

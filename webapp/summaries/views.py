@@ -26,7 +26,7 @@ def summary(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     if not request.headers.get("HX-Request"):
         return redirect("papers:paper", arxiv_id)
-    view = queries.of_paper(paper, request.GET.get("language", current_language()))
+    view = queries.summary_view(paper, request.GET.get("language", current_language()))
     response = render(request, "summaries/summary.html", {"paper": paper, "view": view})
     return until_it_ends(response, view.under_way)
 

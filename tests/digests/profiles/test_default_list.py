@@ -12,10 +12,10 @@ from django.apps import apps
 from django.test import Client
 
 from tests.digests.days import MONDAY, announce, paper
-from webapp.digests.batch import day_of
+from webapp.digests.batch import read_day
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
-from webapp.digests.profiles.validation import rules_of, site_profile
+from webapp.digests.profiles.validation import load_rules, site_profile
 from webapp.digests.scoring.scorer import Scorer
 from webapp.learning.preferences import CHOSEN
 from webapp.papers.sample import load_sample
@@ -113,9 +113,9 @@ def test_an_untouched_list_of_an_older_site_gets_the_model() -> None:
 
 def test_keywords_are_those_of_the_reasons(sample: Digest) -> None:
     """Further papers have their keywords counted before their reasons are made."""
-    site = replace(rules_of(site_profile()), learned=None)
+    site = replace(load_rules(site_profile()), learned=None)
     scorer = Scorer([site, replace(site, by_place=False, by_rarity=False, min_score=0.0)])
-    day = day_of(sample.date)
+    day = read_day(sample.date)
     for rule, kept in enumerate(scorer.kept(day.candidates)):
         assert len(kept) > 10
         for scored in kept:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.digests.days import profile
 from webapp.digests.profiles.forms import ProfileForm
-from webapp.digests.profiles.validation import rules_of
+from webapp.digests.profiles.validation import load_rules
 from webapp.digests.scoring.rules import Keyword, Rules
 
 GOOD: dict[str, Any] = {
@@ -90,6 +90,6 @@ def test_what_is_saved_is_what_the_form_shows_again() -> None:
             {"keyword": "LLM", "weight": 1.0, "title_bonus": 0.5},
         ]
     )
-    again = ProfileForm(ProfileForm.initial_of(stored))
+    again = ProfileForm(ProfileForm.initial_values(stored))
     assert again.is_valid(), again.errors
-    assert again.profile_settings.rules() == rules_of(stored)
+    assert again.profile_settings.rules() == load_rules(stored)

@@ -4,7 +4,7 @@ from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.preview import preview_profile
-from webapp.digests.profiles.validation import rules_of
+from webapp.digests.profiles.validation import load_rules
 from webapp.digests.scoring.rules import Keyword, Rules
 
 
@@ -21,7 +21,7 @@ class TestPreview:
     def test_it_says_what_comes_goes_and_moves(self) -> None:
         mine = self.days()
         new = Rules((Keyword("zebra"), Keyword("models")), categories=("cs.CL",))
-        tuesday, monday = preview_profile(mine, rules_of(mine), new)
+        tuesday, monday = preview_profile(mine, load_rules(mine), new)
         assert (monday.date, monday.before, monday.after) == (MONDAY, 2, 3)
         assert [one.entry.paper.arxiv_id for one in monday.added] == ["2603.00003"]
         assert not monday.dropped
@@ -33,12 +33,12 @@ class TestPreview:
 
     def test_the_same_rules_change_nothing(self) -> None:
         mine = self.days()
-        assert all(day.is_same for day in preview_profile(mine, rules_of(mine), rules_of(mine)))
+        assert all(day.is_same for day in preview_profile(mine, load_rules(mine), load_rules(mine)))
 
     def test_it_says_what_saving_then_does(self) -> None:
         mine = self.days()
         new = Rules((Keyword("zebra"),), categories=("cs.CL",))
-        changes = preview_profile(mine, rules_of(mine), new)
+        changes = preview_profile(mine, load_rules(mine), new)
         mine.keywords = [{"keyword": "zebra", "weight": 1.0, "title_bonus": 0.5}]
         mine.announce_types = ["new", "cross", "replace", "replace-cross"]
         mine.save()
@@ -59,5 +59,5 @@ class TestPreview:
     def test_it_writes_nothing(self) -> None:
         mine = self.days()
         before = list(mine.digests.values())
-        preview_profile(mine, rules_of(mine), Rules((Keyword("zebra"),)))
+        preview_profile(mine, load_rules(mine), Rules((Keyword("zebra"),)))
         assert list(mine.digests.values()) == before

@@ -13,7 +13,7 @@ from tests.digests import seed_bot
 from tests.digests.days import MONDAY, announce, paper, shown
 from webapp.digests.models import Profile
 from webapp.digests.profiles.seed_config import read_config
-from webapp.digests.profiles.validation import ProfileError, rules_of
+from webapp.digests.profiles.validation import ProfileError, load_rules
 from webapp.digests.scoring.rules import Keyword
 
 CONFIG: dict[str, Any] = {
@@ -113,7 +113,7 @@ def test_importing_again_changes_the_same_profile(config: Path) -> None:
     call_command("import_profile", str(config), name="My bot", stdout=out)
     again = Profile.objects.get(name="My bot")
     assert again.pk == made.pk
-    assert rules_of(again).keywords == (Keyword("zebra"),)
+    assert load_rules(again).keywords == (Keyword("zebra"),)
     assert shown(again, MONDAY) == []
 
 

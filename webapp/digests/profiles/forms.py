@@ -36,7 +36,7 @@ from webapp.ui.language import current_language
 
 
 @Hook
-def sources_of(_owner: int | None, /) -> Sequence[tuple[str, str]]:
+def list_sources(_owner: int | None, /) -> Sequence[tuple[str, str]]:
     """Return the lists of a reader: (source as in `Profile.learn_from`, label)."""
     return ()
 
@@ -116,7 +116,7 @@ class ProfileForm(forms.Form):
     def __init__(self, *args: Any, owner: int | None = None, **named: Any) -> None:
         """`owner`: the reader whose lists the feed may learn from."""
         super().__init__(*args, **named)
-        sources = [("", _("everything I save")), *sources_of(owner)]
+        sources = [("", _("everything I save")), *list_sources(owner)]
         self.fields["learn_from"].choices = sources  # type: ignore[attr-defined]
 
     @property
@@ -130,7 +130,7 @@ class ProfileForm(forms.Form):
         return any(name in self.errors for name in ADVANCED)
 
     @staticmethod
-    def initial_of(profile: Profile | None) -> dict[str, Any]:
+    def initial_values(profile: Profile | None) -> dict[str, Any]:
         """The initial values for a profile, or for a new one."""
         shown = profile or Profile(
             announce_types=[kind.value for kind in DEFAULT_TYPES],

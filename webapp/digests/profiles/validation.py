@@ -158,17 +158,17 @@ def errors_by_field(error: ValidationError, whole: str) -> dict[str, list[str]]:
     return errors
 
 
-def settings_of(profile: Profile) -> ProfileSettings:
+def read_settings(profile: Profile) -> ProfileSettings:
     """The settings of a stored profile. Raises ProfileError if it was stored unchecked."""
     return checked_settings({name: getattr(profile, name) for name in ProfileSettings.model_fields})
 
 
-def rules_of(profile: Profile) -> Rules:
+def load_rules(profile: Profile) -> Rules:
     """The rules of a stored profile, with what was learned from its owner. Raises ProfileError."""
-    return settings_of(profile).rules(stored_model(profile.owner_id, profile.learn_from))
+    return read_settings(profile).rules(stored_model(profile.owner_id, profile.learn_from))
 
 
-def learned_of(model: LearnedModel) -> Learned:
+def load_learned(model: LearnedModel) -> Learned:
     """A stored model as scoring uses it."""
     return Learned(
         Linear(model.intercept, model.weights),
@@ -188,7 +188,7 @@ def stored_model(owner: int | None, source: str) -> Learned | None:
     if owner is None:
         return default_model()
     model = LearnedModel.objects.filter(reader=owner, source=source).first()
-    return learned_of(model) if model else None
+    return load_learned(model) if model else None
 
 
 def stored_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]:
@@ -202,7 +202,7 @@ def stored_models(profiles: Iterable[Profile]) -> dict[tuple[int, str], Learned]
         LearnedModel.objects.filter(reader__in={owner for owner, _ in sources}) if sources else ()
     )
     keyed = (((model.reader_id, model.source), model) for model in models)
-    return ownerless | {key: learned_of(model) for key, model in keyed if key in sources}
+    return ownerless | {key: load_learned(model) for key, model in keyed if key in sources}
 
 
 def save_settings(profile: Profile, new: ProfileSettings) -> None:

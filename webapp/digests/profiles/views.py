@@ -20,7 +20,7 @@ from webapp.digests.profiles.seed_config import MAX_BYTES, read_config
 from webapp.digests.profiles.validation import (
     ProfileError,
     ProfileSettings,
-    rules_of,
+    load_rules,
     save_settings,
 )
 from webapp.digests.scoring.rules import Keyword, Rules
@@ -103,7 +103,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
     A form that was opened before another window changed the feed is not saved at once.
     """
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
-    initial = ProfileForm.initial_of(profile)
+    initial = ProfileForm.initial_values(profile)
     seen = fingerprint(initial)
     is_stale = profile is not None and request.POST.get("seen", seen) != seen
     if q or category:
@@ -174,6 +174,6 @@ def _create(reader: User, new: ProfileSettings) -> Profile:
 def _rules(profile: Profile | None) -> Rules | None:
     """Return the rules of the stored feed; None for a new or invalid one."""
     try:
-        return rules_of(profile) if profile else None
+        return load_rules(profile) if profile else None
     except ProfileError:
         return None

@@ -10,7 +10,7 @@ from pydantic import BaseModel, StringConstraints
 from assay_common.terminal import table
 from webapp.core.json_lines import read_lines
 from webapp.digests.lookup import NotFoundError, find_profile
-from webapp.digests.profiles.validation import ProfileError, rules_of
+from webapp.digests.profiles.validation import ProfileError, load_rules
 from webapp.digests.scoring.rules import Candidate, Standing, total
 from webapp.digests.scoring.scorer import Scorer
 from webapp.digests.scoring.terms import keyword_name
@@ -41,7 +41,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            scorer = Scorer([rules_of(find_profile(options["profile"]))])
+            scorer = Scorer([load_rules(find_profile(options["profile"]))])
         except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
         refused: list[str] = []

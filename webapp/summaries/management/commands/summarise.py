@@ -61,10 +61,10 @@ class Command(BaseCommand):
             return list(papers)
         if day is None and (day := max(dates(1), default=None)) is None:
             raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
-        of_day = [announced.paper for announced in announced_on(day)]
-        if not of_day:
-            raise CommandError(f"No papers were announced on {day}.", returncode=2)
-        return of_day
+        announced_papers = [announced.paper for announced in announced_on(day)]
+        if not announced_papers:
+            raise CommandError(f"No announced_papers were announced on {day}.", returncode=2)
+        return announced_papers
 
     def _report(self, rows: QuerySet[Summary]) -> None:
         failed = 0
