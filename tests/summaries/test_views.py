@@ -64,7 +64,7 @@ def test_a_day_says_how_far_it_is(client: Client, papers: list[Paper]) -> None:
     summary(papers[2], "waiting", reason="the day's budget is spent", not_before=soon)
     summary(papers[3], "running")
     page = text(client)
-    assert '<b class="num">2</b> of <b class="num">4</b> have ended' in page
+    assert '<b class="num">2</b> of <b class="num">4</b> are done:' in page
     assert "Delayed: the day&#x27;s budget is spent" in page
     assert "It is &lt;i&gt;faster&lt;/i&gt;." in page
     assert "2 not found in its text" in page
@@ -78,7 +78,7 @@ def test_the_newest_counts_and_an_earlier_failure_does_not(
 ) -> None:
     summary(papers[0], "failed", version=1)
     summary(papers[0], "done", version=2)
-    assert '<b class="num">1</b> of <b class="num">1</b> have ended' in text(client)
+    assert '<b class="num">1</b> of <b class="num">1</b> are done:' in text(client)
 
 
 def test_htmx_gets_the_part_that_changes_and_stops_at_the_end(

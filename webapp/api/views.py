@@ -93,7 +93,7 @@ def docs(request: HttpRequest) -> HttpResponse:
 def texts() -> Iterator[tuple[str, str]]:
     """Yield the texts of the API's documentation, for the catalogues."""
     schema = api.get_openapi_schema()
-    operations = [one for verbs in schema["paths"].values() for one in verbs.values()]
+    operations = [each for verbs in schema["paths"].values() for each in verbs.values()]
     models = schema["components"]["schemas"].values()
     for text in (
         schema["info"]["description"],
@@ -103,7 +103,7 @@ def texts() -> Iterator[tuple[str, str]]:
         yield _folded(text), "webapp/api"
 
 
-translations.SOURCES.append(texts)
+translations.sources.answer("api", texts)
 
 
 def _folded(text: str) -> str:

@@ -204,8 +204,14 @@ def best(figures: Iterable[Comparison]) -> Comparison | None:
     """
     better = (comparison for comparison in figures if comparison.word in {"faster", "better"})
     by_weight = sorted(better, key=_weight)
-    sure = (one for one in by_weight[::-1] if not one.doubts and one.is_above_controls)
-    return next(sure, None)
+    return next(
+        (
+            comparison
+            for comparison in reversed(by_weight)
+            if not comparison.doubts and comparison.is_above_controls
+        ),
+        None,
+    )
 
 
 def _weight(comparison: Comparison) -> tuple[bool, bool, bool, float]:

@@ -44,14 +44,14 @@ def fit(examples: Sequence[Example], cost: float = COST) -> Linear:
         raise ValueError("a model needs liked papers and others")
     half = sum(totals.values()) / 2
     rows = [
-        _Row(example, 2 * cost * example.weight * half / totals[example.liked])
+        _TrainingRow(example, 2 * cost * example.weight * half / totals[example.liked])
         for example in examples
     ]
     intercept, weights = _descend(rows)
     return Linear(round(intercept, 4), named(weights.round(4)))
 
 
-class _Row:
+class _TrainingRow:
     """An example with its dual variable."""
 
     def __init__(self, example: Example, doubled_cost: float) -> None:
@@ -62,7 +62,7 @@ class _Row:
         self.alpha = 0.0
 
 
-def _descend(rows: list[_Row]) -> tuple[float, Floats]:
+def _descend(rows: list[_TrainingRow]) -> tuple[float, Floats]:
     """The intercept, and the weight of each term by its number."""
     import numpy as np  # noqa: PLC0415 - 0.3 s
 

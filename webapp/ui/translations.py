@@ -9,7 +9,7 @@ import importlib
 import logging
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from django.utils.translation.template import templatize
 
 import webapp
 from assay_common.files import write_whole
+from webapp.core.hooks import NamedHooks
 
 if TYPE_CHECKING:
     from polib import POFile
@@ -34,8 +35,8 @@ _CALL = re.compile(
 
 log = logging.getLogger(__name__)
 Messages = dict[str, tuple[str, str]]  # by message: its plural or "", and where it is used
-Source = Callable[[], Iterable[tuple[str, str]]]  # of messages that an app makes, and their place
-SOURCES: list[Source] = []
+# Messages that an app makes, with their place, by the app's name.
+sources = NamedHooks[[], Iterable[tuple[str, str]]]()
 
 
 class CatalogueError(Exception):
@@ -80,10 +81,10 @@ def compile_catalogues() -> None:
 
 
 def used() -> Messages:
-    """Every message of a template, the Python code, a form, a choice of a model or of SOURCES."""
+    """Every message of a template, the Python code, a form, a choice of a model or an app."""
     messages: Messages = {}
     held = (*_in_templates(), *_in_code(), *_in_forms(), *_in_choices())
-    made = ((message, "", place) for source in SOURCES for message, place in source())
+    made = ((message, "", place) for name in sources for message, place in sources[name]())
     for message, plural, place in (*held, *made):
         if message.strip():
             messages.setdefault(message, (plural, place))

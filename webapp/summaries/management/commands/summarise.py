@@ -63,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
         announced_papers = [announced.paper for announced in announced_on(day)]
         if not announced_papers:
-            raise CommandError(f"No announced_papers were announced on {day}.", returncode=2)
+            raise CommandError(f"No papers were announced on {day}.", returncode=2)
         return announced_papers
 
     def _report(self, rows: QuerySet[Summary]) -> None:
