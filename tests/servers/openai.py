@@ -608,7 +608,8 @@ class OpenAIServer:
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[at : at + 40] for at in range(0, len(text), 40)]
+    size = 40 if len(text) < 1_000_000 else 4_000
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def _event(handler: BaseHTTPRequestHandler, body: Body) -> None:

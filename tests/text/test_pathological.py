@@ -113,13 +113,16 @@ def seconds(read: Callable[[str], object], text: str) -> float:
 def test_twice_the_text_takes_no_more_than_three_times_the_time(name: str) -> None:
     read = READERS[name]
     read("A text.") if name not in {"sections of HTML", "feed"} else None
-    slow = [kind for kind, text in texts(LENGTH) if seconds(read, text) > NOTICED]
-    longer = {kind: text for kind, text in texts(2 * LENGTH) if kind in slow}
-    shorter = {kind: text for kind, text in texts(LENGTH) if kind in slow}
-    worst = {
-        kind: (once, twice)
-        for kind in slow
-        if (twice := min(seconds(read, longer[kind]) for _ in range(3))) > NOTICED
-        and (once := min(seconds(read, shorter[kind]) for _ in range(3))) < twice / 3
-    }
+    longer, worst = dict(texts(2 * LENGTH)), {}
+    for kind, text in texts(LENGTH):
+        once, twice = seconds(read, text), 0.0
+        if once <= NOTICED:
+            continue
+        twice = seconds(read, longer[kind])
+        for _ in range(2):  # the least of three, of each: others use the caches, too
+            if twice <= 2.5 * once:
+                break
+            once, twice = (min(once, seconds(read, text)), min(twice, seconds(read, longer[kind])))
+        if twice > 3 * once:
+            worst[kind] = once, twice
     assert not worst
