@@ -37,7 +37,6 @@ from webapp.digests.profiles.validation import (
 from webapp.digests.scoring.rules import Kept, Rules, Standing
 from webapp.digests.scoring.scorer import Scorer
 from webapp.digests.scoring.selection import select
-from webapp.learning.preferences import CLOSE
 from webapp.papers.models import Announcement
 
 log = logging.getLogger(__name__)
@@ -53,9 +52,6 @@ ROOM = (
 )
 WRITTEN = 20  # digests of a transaction, which others wait for
 ROWS = 500  # of a statement
-# Keys are sorted, since PostgreSQL returns them in an order of its own. `json.dumps` would make an
-# encoder for each text.
-_json = json.JSONEncoder(sort_keys=True).encode
 
 
 def build(
@@ -221,9 +217,6 @@ class _Draft:
             for paper, row in zip(self.further, _rows(day, self.further), strict=True)
         ]
         self.matched = sum(paper.standing is not Standing.NEAREST for paper in ranked)
-        if learned := self.rules.learned:
-            close = (day.candidates[p.at] for p in ranked if p.closeness >= CLOSE)
-            learned.saved.compare([(paper.title, paper.abstract) for paper in close])
         self.entries = []
         for rank, (candidate, row) in enumerate(zip(ranked, _rows(day, ranked), strict=True), 1):
             paper = day.announced[candidate.at].paper
@@ -329,3 +322,8 @@ def _content(entry: dict[str, Any]) -> str:
     """Return an entry's visible content as text, rank excluded."""
     entry["json"] = _json(entry["matches"])
     return repr(([entry[name] for name in PLAIN if name != "rank"], entry["json"]))
+
+
+def _json(value: object) -> str:
+    """Return JSON with sorted keys, since PostgreSQL returns keys in its own order."""
+    return json.dumps(value, sort_keys=True)

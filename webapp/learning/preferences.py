@@ -52,7 +52,6 @@ PUSH = 10.0  # points that a paper loses if it equals one that is not for the re
 NEAR = 0.1  # cosine below which two papers share only common words
 NEAR_REFUSED = 0.2  # the same for a paper that is not for the reader: what it costs must be plain
 TERMS = 40  # of an example, the strongest, by which it is compared
-TOGETHER = 200  # papers compared at once: their common terms take some megabytes
 _UNIT = 10_000  # parts of 1 in which the values of examples are stored
 UNKNOWN = 0xFFFF  # a term that the vocabulary lacks
 
@@ -119,47 +118,35 @@ class Examples:
         chosen = chosen[terms[chosen].argsort(kind="stable")]
         self._papers = [paper[:2] for paper in packed["papers"] if paper[2] is liked]
         self._terms = terms[chosen]
-        self._values = _unpacked(packed["values"])[chosen]  # divided where they are used
-        self._rows = np.repeat(np.cumsum(mine, dtype=np.int32) - 1, counts)[chosen]
-        self._nearest: dict[tuple[str, str], tuple[float, tuple[str, str]]] = {}
+        self._values = _unpacked(packed["values"])[chosen] / _UNIT
+        self._rows = np.repeat(np.cumsum(mine) - 1, counts)[chosen]
+        self._known: dict[tuple[str, str], tuple[float, tuple[str, str]]] = {}
 
     def nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         """The largest cosine with a paper, and the title and identifier of whose it is.
 
         The first of several; 0 if none shares a term. A reader's profiles ask for the same.
         """
-        if (title, abstract) not in self._nearest:
-            self.compare([(title, abstract)])
-        return self._nearest[title, abstract]
+        if (title, abstract) not in self._known:
+            self._known[title, abstract] = self._nearest(title, abstract)
+        return self._known[title, abstract]
 
-    def compare(self, papers: Sequence[tuple[str, str]]) -> None:
-        """Find the nearest of each of these papers: of all together, faster than of each alone."""
+    def _nearest(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:
         import numpy as np  # noqa: PLC0415
 
-        new = [paper for paper in papers if paper not in self._nearest]
         if not self._papers:
-            self._nearest.update(dict.fromkeys(new, (0.0, ("", ""))))
-            return
-        for start in range(0, len(new), TOGETHER):
-            some = new[start : start + TOGETHER]
-            vectors = [numbered_vector(*paper) for paper in some]
-            numbers = np.concatenate([numbers for numbers, _ in vectors])
-            values = np.concatenate([values for _, values in vectors])
-            rows = np.repeat(np.arange(len(some)), [len(numbers) for numbers, _ in vectors])
-            # The start and the number of the entries with each of their terms.
-            begin = self._terms.searchsorted(numbers)
-            count = self._terms.searchsorted(numbers, "right") - begin
-            before = count.cumsum() - count
-            entries = np.arange(count.sum()) + np.repeat(begin - before, count)
-            parts = self._values[entries] / _UNIT * np.repeat(values, count)
-            pairs = np.repeat(rows * len(self._papers), count) + self._rows[entries]
-            cosines = np.bincount(pairs, parts, len(some) * len(self._papers))
-            cosines = cosines.reshape(len(some), len(self._papers))
-            for paper, number, cosine in zip(
-                some, cosines.argmax(axis=1).tolist(), cosines.max(axis=1).tolist(), strict=True
-            ):
-                title, identifier = self._papers[number]
-                self._nearest[paper] = cosine, (title, identifier)
+            return 0.0, ("", "")
+        numbers, values = numbered_vector(title, abstract)
+        # The start and the number of the entries with each of its terms.
+        begin = self._terms.searchsorted(numbers)
+        count = self._terms.searchsorted(numbers, "right") - begin
+        before = count.cumsum() - count
+        entries = np.arange(count.sum()) + np.repeat(begin - before, count)
+        parts = self._values[entries] * np.repeat(values, count)
+        cosines = np.bincount(self._rows[entries], parts, len(self._papers))
+        number = int(cosines.argmax())
+        name, identifier = self._papers[number]
+        return float(cosines[number]), (name, identifier)
 
 
 @dataclass(frozen=True, repr=False)

@@ -135,10 +135,6 @@ class Scorer:
             for ruleset, least in zip(self.rules, self._minima, strict=True)
         ]
         self._learned = {rule: r.learned for rule, r in enumerate(self.rules) if r.learned}
-        self._saved: dict[str, list[int]] = defaultdict(list)  # rules, by a paper that was saved
-        for rule, model in self._learned.items():
-            for paper in model.saved_papers:
-                self._saved[paper].append(rule)
         everyone = all(ruleset.admits_all for ruleset in self.rules)
         self._everyone = frozenset(range(len(self.rules)) if everyone else ())
         # Not bound to this object: a model would stay in memory until cycles are collected.
@@ -163,7 +159,9 @@ class Scorer:
             if not admitted:
                 continue
             matched = self._points_by_rule(candidate)
-            matched.excluded.update(self._saved.get(candidate.id, ()))
+            for rule, model in self._learned.items():
+                if candidate.id in model.saved_papers:
+                    matched.excluded.add(rule)
             for rule, points in matched.points.items():
                 if (
                     points >= self._least[rule]
@@ -176,7 +174,7 @@ class Scorer:
             for rule in matched.excluded & self._learned.keys():
                 read.excluded[rule].append(index)
         odds: dict[int, Floats] = {}  # by model: a reader's profiles share theirs
-        vectors = _vectors(tuple(read.texts)) if self._learned else None
+        vectors = Vectors.of(read.texts) if self._learned else None
         for rule, model in self._learned.items():
             if id(model) not in odds and vectors:
                 odds[id(model)] = model.log_odds(vectors)
@@ -212,11 +210,8 @@ class Scorer:
                 considered &= odds >= open_odds[-most]
                 considered[list(matches_by_place)] = True
         closest = []
-        indices = considered.nonzero()[0].tolist()
-        if model.refuses:
-            model.refused.compare([read.texts[index] for index in indices])
-        for index, log_odds in zip(indices, odds[considered].tolist(), strict=True):
-            matched = matches_by_place.get(index)
+        for index in considered.nonzero()[0].tolist():
+            log_odds, matched = float(odds[index]), matches_by_place.get(index)
             refusal = model.refusal(*read.texts[index])[0]
             points = self._closeness_points(rule, log_odds, refusal)
             by_rules = (matched.score if matched else 0.0) + points.refusal
@@ -448,10 +443,8 @@ class _Paper:
 
 
 _paper = lru_cache(A_DAY)(_Paper)  # the same for every profile of a day
-_vectors = lru_cache(1)(Vectors.of)
 
 
-@lru_cache(8 * A_DAY)  # profiles share keywords
 def _first_text(sought: Term, paper: _Paper) -> str:
     """Return the words of the title, else of the abstract, that a term matches."""
     for text in (paper.title.plain, paper.abstract.plain):

@@ -46,8 +46,8 @@ def select(
     ordered, size = in_order(rules, kept, candidates), rules.size
     if rules.learned is None:
         return _cut(ordered, size)
-    matching = (p for p in ordered if p.matches and p.standing is Standing.ABOUT)
-    about = [paper._replace(score=paper.by_rules, log_odds=0.0) for paper in matching]
+    matching = [p._replace(score=p.by_rules, log_odds=0.0) for p in ordered if p.matches]
+    about = [paper for paper in matching if paper.standing is Standing.ABOUT]
     chosen = {paper.at for paper in in_order(rules, about, candidates)[:size]}
     others = sorted((p for p in ordered if p.at not in chosen), key=lambda paper: -paper.closeness)
     room = max(size - len(chosen), size // BESIDE if rules.keywords else 0)
