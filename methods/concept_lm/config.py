@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from ..kit.config import Count, Positive, Some, Weight, configuration
+from ..kit.config import configuration
 
 Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "hnet"]
 
@@ -21,22 +21,22 @@ class ConceptConfig:
         InputError: for values that no model can have.
     """
 
-    shallow: Some
-    middle: Count
-    deep: Some
-    n_concepts: Some = 4096  # K; the head has K + 1 logits, the last is NULL
+    shallow: PositiveInt
+    middle: NonNegativeInt
+    deep: PositiveInt
+    n_concepts: PositiveInt = 4096  # K; the head has K + 1 logits, the last is NULL
     rho: Annotated[float, Field(gt=0, lt=1)] = 0.25  # target share of positions that are concepts
-    run_cap: Count = 0  # R: at most this many NULLs in a row; 0 is no cap
+    run_cap: NonNegativeInt = 0  # R: at most this many NULLs in a row; 0 is no cap
     positions: Literal["absolute", "compact"] = "absolute"
     readout: Literal["seed", "token"] = "seed"
     boundary: Boundary = "null"
-    shallow_window: Count = 0  # tokens a shallow query may look back over; 0 is all
-    temperature: Positive = 1.0  # of the straight-through Gumbel-Softmax
-    logit_std: Positive = 3.2  # of the head's logits at the start (0.4 a weight at d = 64)
-    null_rate_step: Weight = 1.0  # eta in null_bias += eta (target - rate)
-    usage_bonus: Weight = 0.0  # weight of H(mean p) - H(p) / 2; 0 is pure cross entropy
-    lora_rank: Some = 16
-    lora_alpha: int = 32
+    shallow_window: NonNegativeInt = 0  # tokens a shallow query may look back over; 0 is all
+    temperature: PositiveFloat = 1.0  # of the straight-through Gumbel-Softmax
+    logit_std: PositiveFloat = 3.2  # of the head's logits at the start (0.4 a weight at d = 64)
+    null_rate_step: NonNegativeFloat = 1.0  # eta in null_bias += eta (target - rate)
+    usage_bonus: NonNegativeFloat = 0.0  # weight of H(mean p) - H(p) / 2; 0 is pure cross entropy
+    lora_rank: PositiveInt = 16
+    lora_alpha: PositiveInt = 32
     lora_dropout: float = 0.0
 
     def __post_init__(self) -> None:

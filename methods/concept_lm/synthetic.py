@@ -14,10 +14,11 @@ from itertools import product
 from typing import Literal
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..kit.config import Some, configuration
+from ..kit.config import configuration
 from .v3.planner import PlanShape
 
 
@@ -31,9 +32,9 @@ class PlanTask:
     codes, as many as the prompt names; where none stands y is noise.
     """
 
-    types: Some = 2
+    types: PositiveInt = 2
     bits: Literal[2, 4, 6] = 6
-    slots: Some = 1
+    slots: PositiveInt = 1
     seed: int = 0
 
     @property

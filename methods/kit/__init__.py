@@ -1,7 +1,7 @@
 """Code that several methods share.
 
 =================  ===============================================================================
-`kit.config`       `configuration`: a checked frozen dataclass; `Some`, `Share`, ..; `read_yaml`
+`kit.config`       `configuration`: a checked frozen dataclass; `Share`; `read_yaml`
 `kit.seeds`        `seeded`: a block with its own random numbers; `generator`, `randn`
 `kit.noise`        `gumbel`, `logistic`, `straight_through`
 `kit.precision`    `unrounded`, `at_least_single`: what half precision must not decide or sum

@@ -11,12 +11,8 @@ from pydantic.dataclasses import dataclass
 from ..errors import InputError
 
 C = TypeVar("C")
-Count = Annotated[int, Field(ge=0)]
-Some = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
-Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Part = Annotated[float, Field(gt=0, le=1)]  # a share that is not nothing
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass_transform(frozen_default=True)

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from ..errors import InputError
 from .checkpoint import Checkpoint
-from .config import Count, Positive, Share, Some, configuration
+from .config import Share, configuration
 from .seeds import seeded
 
 
@@ -26,10 +27,10 @@ class Plan:
         InputError: for values with which nothing would be learnt.
     """
 
-    steps: Some
-    rate: Positive = 1e-3  # the highest
-    warm_up: Count = 20
-    clip: Positive = 1.0  # of the gradient's norm
+    steps: PositiveInt
+    rate: PositiveFloat = 1e-3  # the highest
+    warm_up: NonNegativeInt = 20
+    clip: PositiveFloat = 1.0  # of the gradient's norm
     seed: int = 0
     least: Share = 0.1  # share of the rate at the end
 

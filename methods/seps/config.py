@@ -3,9 +3,9 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat, PositiveInt
 
-from ..kit.config import Part, Positive, Some, configuration
+from ..kit.config import PositiveShare, configuration
 
 MENDED: dict[str, Any] = {"relaxation": "gumbel_sigmoid", "gate": True, "idle_biases": False}
 
@@ -22,10 +22,10 @@ class SepsConfig:
     """
 
     dim: Annotated[int, Field(ge=5)] = 512  # C, width of patches and words
-    patches: Some = 196  # N, without CLS
+    patches: PositiveInt = 196  # N, without CLS
     cls: bool = True  # whether a CLS precedes the patches, as in a ViT; a Swin has none
-    keep: Part = 0.5  # rho, share of the patches that stay
-    aggregate: Part = 0.4  # aggregated tokens for each patch that stays
+    keep: PositiveShare = 0.5  # rho, share of the patches that stay
+    aggregate: PositiveShare = 0.4  # aggregated tokens for each patch that stays
     variant: Literal["open_source", "paper"] = "paper"
     dense: bool = True  # a second, longer text steers (paper) or is matched (open_source)
     # What stands for the hard choice in the backward pass.
@@ -37,11 +37,11 @@ class SepsConfig:
     # Guides of equation 2: cosines, or the source's products over C, by which long patches win.
     cosine: bool = True
     beta: Annotated[float, Field(ge=0, le=0.5)] = 0.25  # weight of the guides in the score
-    temperature: Positive = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
-    margin: Positive = 0.2  # alpha of the alignment loss
-    top: Some = 5  # k, the strongest matches that the relevance MLP reads
-    ratio_weight: Positive = 2.0  # of the ratio loss
-    lam: Part | None = None  # lambda of each branch in the ratio loss; None: they share 1
+    temperature: PositiveFloat = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
+    margin: PositiveFloat = 0.2  # alpha of the alignment loss
+    top: PositiveInt = 5  # k, the strongest matches that the relevance MLP reads
+    ratio_weight: PositiveFloat = 2.0  # of the ratio loss
+    lam: PositiveShare | None = None  # lambda of each branch in the ratio loss; None: they share 1
 
     def __post_init__(self) -> None:
         if self.aggregated < 1:

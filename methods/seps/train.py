@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 from torch import Tensor, nn
 
 from ..errors import InputError
 from ..kit import training as kit
 from ..kit.checkpoint import Checkpoint
-from ..kit.config import Positive, Share, configuration
+from ..kit.config import Share, configuration
 from ..kit.seeds import seeded
 from . import toy
 from .model import Seps
@@ -83,7 +83,7 @@ class Plan(kit.Plan):
     # Share of the steps in which every negative counts alike.
     hardest_after: Share = 1.0
     # How much faster what is new (slimming model, projections) learns than the encoders under it.
-    head: Positive = 10.0
+    head: PositiveFloat = 10.0
 
     @classmethod
     def of(cls, params: RetrievalParams | TrainParams, seed: int) -> Self:

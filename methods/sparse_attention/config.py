@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import NonNegativeInt, PositiveInt
+
 from ..errors import InputError
-from ..kit.config import Count, Part, Some, configuration
+from ..kit.config import PositiveShare, configuration
 
 ModelSize = Literal["small", "medium", "large"]
 
@@ -31,14 +33,14 @@ class SparseAttentionConfig:
         InputError: for values out of range, no heads, or windows that do not split the heads.
     """
 
-    local_heads: Count = 8
-    global_heads: Count = 4
-    window_size: Some = 128
-    global_token_ratio: Part = 0.1
+    local_heads: NonNegativeInt = 8
+    global_heads: NonNegativeInt = 4
+    window_size: PositiveInt = 128
+    global_token_ratio: PositiveShare = 0.1
     adaptive_window: bool = True
-    min_window_size: Some = 32
-    max_window_size: Some = 512
-    window_sizes: tuple[Some, ...] = ()
+    min_window_size: PositiveInt = 32
+    max_window_size: PositiveInt = 512
+    window_sizes: tuple[PositiveInt, ...] = ()
 
     def __post_init__(self) -> None:
         if self.heads == 0:

@@ -31,11 +31,12 @@ def _fewest(shares: dict[int, float], p: float) -> list[int]:
 
 
 def _each(s: Any, q: Tensor, choose: Callable[[int, Tensor, Iterable[int]], set[int]]) -> Choice:
-    """Let every query choose among the complete blocks after the first and before its own."""
+    """Let every query choose among the complete blocks after the sinks and before its own."""
     rows = []
     for i in range(q.shape[1]):
         own = i // s.key_block
-        rows.append({0, own} | choose(i, q[:, i], range(1, own)))
+        always = {c for c in range(own + 1) if c < s.sinks or c == own}
+        rows.append(always | choose(i, q[:, i], range(s.sinks, own)))
     return rows
 
 
@@ -46,7 +47,7 @@ def _block(x: Tensor, c: int, size: int) -> Tensor:
 def window_sinks(s: Any, q: Tensor, k: Tensor) -> Choice:
     """Read the first blocks and the last `window` ones."""
     own = [i // s.key_block for i in range(len(k))]
-    return [{0} | {c for c in range(block + 1) if block - c < s.window} for block in own]
+    return [{c for c in range(block + 1) if block - c < s.window or c < s.sinks} for block in own]
 
 
 def strided(s: Any, q: Tensor, k: Tensor) -> Choice:

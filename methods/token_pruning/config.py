@@ -6,10 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from ..errors import InputError
-from ..kit.config import Count, Part, Positive, Some, Weight, configuration, read_yaml
+from ..kit.config import PositiveShare, configuration, read_yaml
 
 
 @configuration
@@ -26,27 +26,27 @@ class PruningConfig:
     """
 
     merger_type: Literal["simple", "question_aware", "none"] = "question_aware"
-    merge_ratio: Part = 0.5  # share of visual tokens that the merger keeps
-    target_merge_tokens: Some | None = None  # their number, where it is given
+    merge_ratio: PositiveShare = 0.5  # share of visual tokens that the merger keeps
+    target_merge_tokens: PositiveInt | None = None  # their number, where it is given
     # Counted from 0; tokens are dropped before.
-    pruning_layers: tuple[Count, ...] = (10, 20, 31)
+    pruning_layers: tuple[NonNegativeInt, ...] = (10, 20, 31)
     keep_tokens: tuple[int, ...] = (200, 150, 100)  # visual tokens after each head
-    d_internal: Some = 512
-    num_heads: Some = 4
+    d_internal: PositiveInt = 512
+    num_heads: PositiveInt = 4
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    temperature: Positive = 1.0
-    temperature_min: Positive = 0.1
-    temperature_anneal_rate: Part = 0.5  # share of training over which it falls
+    temperature: PositiveFloat = 1.0
+    temperature_min: PositiveFloat = 0.1
+    temperature_anneal_rate: PositiveShare = 0.5  # share of training over which it falls
     loss: Literal["adversarial", "mse", "none", "attention"] = "adversarial"
-    adv_loss_weight: Weight = 1.0
-    task_loss_weight: Weight = 25.0
-    merge_sparsity_weight: Weight = 1e-4
-    sparsity_weight: Weight = 1.0
-    merger_lr: Positive = 2e-5
-    pruner_lr: Positive = 2e-5
-    discriminator_lr: Positive = 5e-4
+    adv_loss_weight: NonNegativeFloat = 1.0
+    task_loss_weight: NonNegativeFloat = 25.0
+    merge_sparsity_weight: NonNegativeFloat = 1e-4
+    sparsity_weight: NonNegativeFloat = 1.0
+    merger_lr: PositiveFloat = 2e-5
+    pruner_lr: PositiveFloat = 2e-5
+    discriminator_lr: PositiveFloat = 5e-4
     discriminator_layers: tuple[int, ...] = (-1, -3, -5)
-    d_discriminator: Some = 512
+    d_discriminator: PositiveInt = 512
     scored_merge: bool = True
     gate: Literal["bias", "scale"] = "bias"
     drop: Literal["before", "after"] = "before"

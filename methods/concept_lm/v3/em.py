@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kit.checkpoint import Checkpoint
-from ...kit.config import Count, Part, Positive, Share, Some, Weight, configuration
+from ...kit.config import PositiveShare, Share, configuration
 from ...kit.noise import gumbel
 from ...kit.precision import at_least_single
 from ...kit.seeds import seeded
@@ -46,13 +46,13 @@ class Curriculum:
         InputError: for shares outside [0, 1], no steps, or another warm-up than the two.
     """
 
-    warm_up: Count = 900  # steps of the autoencoder on fresh data; 0 is naive
+    warm_up: NonNegativeInt = 900  # steps of the autoencoder on fresh data; 0 is naive
     through: Literal["text", "prompt"] = "text"  # plans are made of y by q, or of u
-    steps: Some = 500  # steps of Hard-EM
+    steps: PositiveInt = 500  # steps of Hard-EM
     warm_up_drop: Share = 0.7  # share of y hidden from the executor in warm-up
     drop: Share = 0.2  # and in Hard-EM
     # Temperature at which the samples of warm-up end; they begin at 1.
-    cool: Part = 0.2
+    cool: PositiveShare = 0.2
     anneal: Share = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
     grow: Share = 0.0  # share of warm-up over which y grows from a quarter to its full length
 
@@ -87,18 +87,18 @@ class EMSettings:
         InputError: for values with which nothing would be learnt.
     """
 
-    samples: Some = 2048  # examples whose plans are kept
+    samples: PositiveInt = 2048  # examples whose plans are kept
     batch: Annotated[int, Field(ge=2)] = 128
-    every: Some = 3  # M: a plan is chosen anew each M-th time that its example is drawn
+    every: PositiveInt = 3  # M: a plan is chosen anew each M-th time that its example is drawn
     flip: Share = 0.25  # share of a plan's concepts that were edited where it has flipped
-    lr: Positive = 3e-3
-    clip: Positive = 1.0
-    usage_bonus: Weight = 1.0
+    lr: PositiveFloat = 3e-3
+    clip: PositiveFloat = 1.0
+    usage_bonus: NonNegativeFloat = 1.0
     plan_drop: Share = 0.1  # share of rows that see no plan: the z-free model to compare with
     recogniser: bool = True  # whether q proposes candidates
-    beams: Count = 0  # candidates from a diverse beam search of the planner
+    beams: NonNegativeInt = 0  # candidates from a diverse beam search of the planner
     seed: int = 0
-    held: Some = 256  # examples held out to be judged by
+    held: PositiveInt = 256  # examples held out to be judged by
 
     def __post_init__(self) -> None:
         if self.samples < self.batch:

@@ -9,11 +9,12 @@ from itertools import product
 from typing import Any
 
 import torch
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from ...kit.config import Count, Some, configuration
+from ...kit.config import configuration
 from ...kit.precision import unrounded
 from ...kit.seeds import seeded
 from ..base import load_base, tiny_config
@@ -29,13 +30,13 @@ class PlanShape:
         InputError: for an empty vocabulary or no types.
     """
 
-    types: Some
-    codes: Some  # concepts of each type; the head has one more logit, EOS
-    slots: Some  # concepts of each type at most
-    u_vocab: Some
-    y_vocab: Some
-    d: Some = 64
-    mtp: Count = 0  # extra heads that predict z_{t+k}
+    types: PositiveInt
+    codes: PositiveInt  # concepts of each type; the head has one more logit, EOS
+    slots: PositiveInt  # concepts of each type at most
+    u_vocab: PositiveInt
+    y_vocab: PositiveInt
+    d: PositiveInt = 64
+    mtp: NonNegativeInt = 0  # extra heads that predict z_{t+k}
     sequence: bool = False  # types one after another, each knowing those before it
 
     @property

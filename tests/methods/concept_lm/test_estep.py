@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 import torch
 
+from methods.concept_lm.reference import executor_nll, planner_log_prob
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.em import Curriculum, EMSettings, HardEM
 from methods.concept_lm.v3.estep import Choice, edited
@@ -43,6 +44,19 @@ def test_the_choice_is_scored_as_it_is_and_no_candidate_is_better() -> None:
     assert bool((chosen.score >= last.amax(0) - 1e-4).all())
     assert bool((chosen.score >= chosen.old).all())
     assert bool((chosen.margin > 0).all())
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+@torch.no_grad()
+def test_a_plan_is_scored_by_its_equation(beta: float) -> None:
+    """S(z) = log p(y | z) + beta log p(z | u), an example at a time."""
+    em = untrained(types=2, slots=2)
+    u, y, plans = em.u[:3], em.y[:3], torch.stack([em.z[:3], em.search.mutated(em.z[:3])])
+    score = em.search.score(u, y, plans, beta)
+    for (k, b), found in zip(product(range(2), range(3)), score.flatten(), strict=True):
+        text = -executor_nll(em.executor, plans[k, b], y[b]).sum()
+        plan = planner_log_prob(em.planner, u[b], plans[k, b])
+        torch.testing.assert_close(found, text + beta * plan, atol=1e-3, rtol=1e-4)
 
 
 def test_variants_differ_in_their_place_alone_and_leave_an_ended_plan() -> None:

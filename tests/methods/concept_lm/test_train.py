@@ -268,7 +268,7 @@ def test_floors_with_several_codes_a_type_are_those_of_the_data():
 
 
 def test_bad_settings_of_v3():
-    with pytest.raises(InputError, match="codes: Input should be greater than or equal to 1"):
+    with pytest.raises(InputError, match="codes: Input should be greater than 0"):
         PlanShape(2, 0, 1, 4, 4)
     with pytest.raises(InputError, match="drop: Input should be less than or equal to 1"):
         Curriculum(drop=1.5)

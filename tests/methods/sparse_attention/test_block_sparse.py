@@ -13,7 +13,7 @@ from methods.sparse_attention import build_kernel, kernel
 from methods.sparse_attention.block_sparse import attend, block_sparse_attention
 from methods.sparse_attention.checks import relative_error
 from methods.sparse_attention.oracle import block_mask, masked_attention
-from methods.sparse_attention.pattern import Pattern, Scoring
+from methods.sparse_attention.pattern import Pattern, Scoring, reach
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -222,6 +222,18 @@ def test_attention_to_parts_of_the_keys_is_put_together_by_the_logsumexp(backend
     gradients = torch.autograd.grad(wanted, exact, grad.double())
     for a, b in zip((out, *found), (wanted, *gradients), strict=True):
         assert relative_error(a, b) < 1e-5
+
+
+def test_sinks_learn_through_output_and_logsumexp():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 7, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    sinks = torch.randn(2, dtype=torch.float64, requires_grad=True)
+    read = Pattern(reach(7, 7, offset=0, window=3, causal=True, device="cpu"), (2,), (1,))
+
+    def attended(q, k, v, sinks):
+        return attend(q, k, v, read, Scoring(0.5, 0.0, sinks), "portable")
+
+    assert torch.autograd.gradcheck(attended, (q, k, v, sinks))
 
 
 def test_it_is_compiled_exported_and_vectorised_as_a_whole():

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.sparse_attention import selectors
+from methods.sparse_attention import checks, definitions, selectors
 from methods.sparse_attention.block_sparse import block_sparse_attention
+from methods.sparse_attention.selectors import SELECTORS
 
 BY_QUERY = [
     selectors.WindowAndSinks(window=3, key_block=8),
@@ -212,3 +213,28 @@ from methods.sparse_attention import SELECTOR_NAMES
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "cannot import name 'SELECTOR_NAMES'" in done.stderr
+
+
+@pytest.mark.parametrize("sinks", [0, 2, 3])
+@pytest.mark.parametrize("name", ["window_sinks", "mean_pooled", "page_bounds", "top_p", "exact"])
+def test_so_many_first_blocks_are_read_besides(name, sinks):
+    torch.manual_seed(0)
+    q, k = torch.randn(1, 2, 96, 16), torch.randn(1, 1, 96, 16)
+    selector = SELECTORS[name](**(checks.FEW[name] | {"sinks": sinks}))
+    expected = getattr(definitions, name)(selector, q[0], k[0, 0])
+    for i, (blocks, right) in enumerate(zip(selector(q, k)[0, 0].tolist(), expected, strict=True)):
+        assert {c for c in blocks if 0 <= c <= i // selector.key_block} == right
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize(("query_block", "key_block"), [(2, 3), (3, 2), (5, 4), (4, 9)])
+@pytest.mark.parametrize("name", ["window_sinks", "strided"])
+def test_a_block_of_queries_reads_what_each_of_them_reads(name, query_block, key_block, late):
+    q, k = torch.zeros(1, 1, 41 - late, 4), torch.zeros(1, 1, 41, 4)
+    selector = SELECTORS[name](window=2, key_block=key_block, query_block=query_block)
+    alone = getattr(definitions, name)(selector, q[0], k[0, 0])  # by position, for all 41
+    for i, blocks in enumerate(selector(q, k)[0, 0].tolist()):
+        first = late + i * query_block
+        queries = range(first, min(first + query_block, 41))
+        read = {c for c in blocks if 0 <= c <= queries[-1] // key_block}
+        assert read == set().union(*(alone[p] for p in queries))
