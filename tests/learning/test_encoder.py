@@ -155,11 +155,37 @@ def test_what_else_is_asked_holds_for_papers_near_in_meaning(
     assert not search(QUESTION, order="newest").by_meaning
 
 
+def test_a_search_by_meaning_ends_where_papers_are_no_longer_near(db: None) -> None:
+    """The cosines of any two texts are large with one encoder and small with another."""
+    chance = np.random.default_rng(0)
+    topics = chance.normal(size=(4, 24))
+    for common in (0.0, 3.0):  # times the direction that all vectors share
+        shared = np.zeros(24)
+        shared[0] = 4 * common
+        Paper.objects.all().delete()
+        for number in range(80):
+            own = topics[number % 4] * 2 + chance.normal(size=24) / 2 + shared
+            PaperVector.objects.create(
+                paper=make_paper(number + 1), encoder="e", version=1, values=encoder.quantized(own)
+            )
+        vector_index._index.cache_clear()
+        index = vector_index._index("e", ())
+        assert index is not None
+        of_topic = [paper.pk for paper in Paper.objects.order_by("pk")][1::4]
+        asked = encoder.quantized(topics[1] * 2 + shared)
+        assert sorted(index.nearest(asked, 100)) == of_topic
+        assert index.nearest(asked, 5) == index.nearest(asked, 100)[:5]
+        away = np.zeros(24)
+        away[1:] = np.linalg.svd(topics[:, 1:])[2][-1]  # of none of the topics
+        assert index.nearest(encoder.quantized(away), 100) == []
+    vector_index._index.cache_clear()
+
+
 def test_the_nearest_are_those_of_the_largest_cosines() -> None:
     chance = np.random.default_rng(0)
     values = chance.integers(-127, 128, (20_000, 24), np.int8)
     lengths = np.linalg.norm(values.astype(float), axis=1).astype(np.float32)
-    index = vector_index.VectorIndex(np.arange(20_000), values, lengths)
+    index = vector_index.VectorIndex(np.arange(20_000), values, lengths, -1.0)
     asked = values[17]
     cosines = values.astype(float) @ asked.astype(float) / lengths
     assert index.nearest(asked.tobytes(), 10) == np.argsort(-cosines)[:10].tolist()

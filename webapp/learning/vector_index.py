@@ -22,18 +22,24 @@ if TYPE_CHECKING:
 LARGEST = 200_000  # papers, the latest
 BLOCK = 1 << 13  # vectors that are compared at once
 COMPLETE = 0.99  # share of papers with a vector, from which a search uses them
+SAMPLED = 500  # papers of which the cosine of any two is estimated
 
 
 @dataclass(frozen=True)
 class VectorIndex:
-    """Vectors of papers: int8 [papers, width], with their keys and lengths."""
+    """Vectors of papers: int8 [papers, width], with their keys and lengths.
+
+    `least` is the cosine from which a paper is near a question: half a standard deviation above
+    the mean of two papers'. Encoders differ in what cosine two unrelated texts have.
+    """
 
     keys: NDArray[np.int64]
     values: NDArray[np.int8]
     lengths: NDArray[np.float32]
+    least: float
 
     def nearest(self, vector: bytes, limit: int) -> list[int]:
-        """Return the keys of the papers with the largest cosine, the nearest first."""
+        """Return the keys of the papers near a vector, at most `limit`, the nearest first."""
         import numpy as np  # noqa: PLC0415 - 0.3 s
 
         mine = np.frombuffer(vector, np.int8).astype(np.float32)
@@ -43,8 +49,9 @@ class VectorIndex:
         for start in range(0, len(self.keys), BLOCK):
             block = slice(start, start + BLOCK)
             cosines[block] = self.values[block].astype(np.float32) @ mine
-        cosines /= self.lengths
+        cosines /= self.lengths * max(1.0, float(np.linalg.norm(mine)))
         top = np.argpartition(-cosines, min(limit, len(cosines)) - 1)[:limit]
+        top = top[cosines[top] >= self.least]
         keys: list[int] = self.keys[top[np.argsort(-cosines[top], kind="stable")]].tolist()
         return keys
 
@@ -82,4 +89,8 @@ def _index(name: str, _revision: Token) -> VectorIndex | None:
     values = np.frombuffer(b"".join(bytes(v) for _, v in rows), np.int8).reshape(-1, width)
     squares = np.einsum("ij,ij->i", values, values, dtype=np.int32)
     lengths = np.sqrt(np.maximum(squares, 1)).astype(np.float32)
-    return VectorIndex(np.array([key for key, _ in rows], np.int64), values, lengths)
+    some = np.random.default_rng(0).permutation(len(rows))[:SAMPLED]
+    unit = values[some].astype(np.float32) / lengths[some, None]
+    others = (unit @ unit.T)[np.triu_indices(len(some), 1)]
+    least = float(others.mean() + others.std() / 2) if len(others) else 0.0
+    return VectorIndex(np.array([key for key, _ in rows], np.int64), values, lengths, least)
