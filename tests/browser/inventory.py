@@ -130,7 +130,7 @@ NOT_PAGES = {
     "runs:run",  # every state of it is looked at in test_runs
     *("api-1:api-root", "api-1:cancel", "api-1:create", "api-1:latest", "api-1:methods"),
     *("api-1:openapi-json", "api-1:results", "api-1:status"),
-    *("api-1:papers", "api-1:paper", "api-1:feeds", "api-1:digest", "api-1:claims"),
+    *("api-1:papers", "api-1:paper", "api-1:feeds", "api-1:digest", "api-1:method_results"),
     "api-1:tables",
     *("api-1:library", "api-1:change", "ui:robots"),
     *("operate:healthz", "operate:readyz", "operate:metrics"),

@@ -212,7 +212,9 @@ def test_a_prompt_that_was_cut_off_in_silence_is_noticed(
     summary = summarised(paper)
     assert summary.state == "done"
     assert 0.15 < summary.read_share < 0.35
-    assert f"left about {round(100 * (1 - summary.read_share))} % of it unread" in paper_page(paper)
+    assert f"did not read about {round(100 * (1 - summary.read_share))} % of it" in paper_page(
+        paper
+    )
     other = Paper.objects.create(
         arxiv_id="2512.00004", title="Other", abstract="x", primary_category="cs.LG"
     )
