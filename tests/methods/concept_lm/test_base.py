@@ -55,7 +55,7 @@ def test_sliding_windows_are_refused():
     [
         ({"shallow": 0}, "shallow: .*, not 0"),
         ({"middle": -1}, "middle: .* equal to 0, not -1"),
-        ({"n_concepts": 0}, "n_concepts: .* equal to 1"),
+        ({"n_concepts": 0}, "n_concepts: .* greater than 0"),
         ({"rho": 0.0}, "rho: .* greater than 0"),
         ({"rho": 1.0}, "rho: .* less than 1"),
         ({"run_cap": -1}, "run_cap: "),

@@ -24,7 +24,7 @@ SMALL = checks.VARIANTS["paper"]
         ({"keep": 1.5}, "keep: .* less than or equal to 1, not 1.5"),
         ({"keep": float("nan")}, "keep: .* finite"),
         ({"aggregate": -1.0}, "aggregate: .*not -1.0"),
-        ({"patches": 0}, "patches: .* 1, not 0"),
+        ({"patches": 0}, "patches: .* 0, not 0"),
         ({"dim": 5.5}, "dim: .*not 5.5"),
         ({"variant": "laps"}, "variant: .*'open_source' or 'paper', not 'laps'"),
         ({"beta": 0.6}, "beta: .* 0.5, not 0.6"),

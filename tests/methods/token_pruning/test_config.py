@@ -82,7 +82,7 @@ def test_no_file(tmp_path):
         ({"merge_ratio": 0.0}, "merge_ratio: .* greater than 0, not 0.0"),
         ({"merge_ratio": 1.5}, "merge_ratio: .* equal to 1, not 1.5"),
         ({"merge_ratio": math.nan}, "merge_ratio: .*finite"),
-        ({"target_merge_tokens": 0}, "target_merge_tokens: .* 1, not 0"),
+        ({"target_merge_tokens": 0}, "target_merge_tokens: .* 0, not 0"),
         ({"pruning_layers": (20, 10, 31)}, "they must rise"),
         ({"pruning_layers": (-2, 10, 31)}, "pruning_layers.0: .* 0, not -2"),
         ({"keep_tokens": (200, 150)}, "2 budgets for 3 pruning layers"),
