@@ -130,7 +130,9 @@ PAPERS = {
 
 
 def test_every_method_has_a_question_and_a_paper() -> None:
-    assert {*PAPERS} == {one.slug for one in registry.all_methods() if one.question is not None}
+    assert {*PAPERS} == {
+        method.slug for method in registry.all_methods() if method.question is not None
+    }
     assert {*PAPERS} == {*registry.slugs()}
 
 

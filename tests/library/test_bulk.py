@@ -52,7 +52,7 @@ def kept(reader: User) -> tuple[object, ...]:
     lists = ReadingList.objects.filter(reader=reader).order_by("name")
     return (
         Star.objects.filter(reader=reader).count(),
-        [(one.paper_id, one.note) for one in entries],
+        [(entry.paper_id, entry.note) for entry in entries],
         [(one.name, one.share_key, sorted(one.papers.values_list("pk"))) for one in lists],
     )
 
@@ -154,7 +154,7 @@ def test_a_shared_list_is_read_by_whoever_has_its_address_until_it_is_withdrawn(
     page = stranger.get(address)
     body = page.content.decode()
     assert papers[0].arxiv_id in body
-    assert not [one for one in ("secret note", reader.username, change) if one in body]
+    assert not [text for text in ("secret note", reader.username, change) if text in body]
     assert "noindex" in page["X-Robots-Tag"]
     assert "private" in page["Cache-Control"]
     assert stranger.post(address).status_code == 405

@@ -235,5 +235,5 @@ def test_a_profile_of_a_search_takes_alternatives_as_synonyms(client: Client, re
 def test_a_mailed_search_is_its_readers_own(reader: User) -> None:
     Paper.objects.update(announced_on=date(2026, 3, 2))
     delivery = Delivery(reader=reader, q="list:kernels is:saved")
-    found = _search_results(delivery, date(2026, 3, 1), date(2026, 3, 3))
-    assert [paper.arxiv_id for paper in found] == ["2603.00003"]
+    papers = _search_results(delivery, date(2026, 3, 1), date(2026, 3, 3))
+    assert [paper.arxiv_id for paper in papers] == ["2603.00003"]

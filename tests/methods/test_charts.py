@@ -222,9 +222,9 @@ def test_any_text_is_escaped(title: str) -> None:
 
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
-    found = browser.new_context().new_page()
-    yield found
-    found.close()
+    tab = browser.new_context().new_page()
+    yield tab
+    tab.close()
 
 
 BOXES = """() => [...document.querySelectorAll('svg text')].map(e => {

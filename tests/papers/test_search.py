@@ -13,6 +13,7 @@ from hypothesis.extra.django import TestCase
 from tests.factories import make_paper, make_reader
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.test_store import entry
+from webapp.core import tasks
 from webapp.learning import postings
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
@@ -108,7 +109,16 @@ def test_what_a_query_finds(papers: None, query: str, numbers: list[int]) -> Non
 
 
 @pytest.mark.parametrize("query", ["2603.99990", "arXiv:2603.99990v2", "arxiv.org/pdf/2603.99990"])
-def test_a_paper_that_is_not_here_can_be_fetched(papers: None, client: Client, query: str) -> None:
+def test_a_paper_that_is_not_here_can_be_fetched(
+    papers: None, client: Client, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, object]] = []
+
+    def send(name: str, given: list[object], **_: object) -> bool:
+        sent.append((name, given[-1]))
+        return True
+
+    monkeypatch.setattr(tasks, "send", send)
     make_paper(9, title="A paper about 2603 and 99990", abstract="arXiv, abs, pdf")
     page = client.get("/search", {"q": query}).content.decode()
     assert "2603.99990 is not on this site" in page
@@ -118,7 +128,8 @@ def test_a_paper_that_is_not_here_can_be_fetched(papers: None, client: Client, q
     page = client.get("/search", {"q": query}).content.decode()
     hidden = re.search(r'action="/library/import/".*?name="text" value="([^"]*)"', page, re.DOTALL)
     assert hidden
-    assert hidden[1] == "2603.99990"
+    client.post("/library/import/", {"text": hidden[1]})  # the button
+    assert sent == [("site.save_named", ["2603.99990"])]
 
 
 def test_an_address_without_a_paper_finds_nothing_and_says_so(papers: None, client: Client) -> None:

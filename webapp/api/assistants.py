@@ -270,7 +270,7 @@ class Assay:
         raise ToolError(f"no method is called {method[:64]!r}: methods lists them.")
 
     def measurements(self, method: MethodName, limit: Limit = 10, offset: Offset = 0) -> str:
-        """What a method's source reports and what was measured here, with verdicts and runs."""
+        """Results that a method's source reports, what was measured here, verdicts and runs."""
         columns = ("text", "verdict", "measured", "low", "high", "unit", "hardware", "run")
         results = [
             {key: result[key] for key in columns}

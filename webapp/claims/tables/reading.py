@@ -129,7 +129,7 @@ class _LabelledRow:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What no other row should have: its part and its label."""
+        """The part and the label, which no other row should have."""
         return (*self.part, self.label.texts)
 
 
