@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 600.0
 # Processes that a test leaves behind, to see them killed, sleep for longer.
 FOREVER = 3600.0
+_claims: list[socket.socket] = []
 
 
 def wait_for(condition: Callable[[], Any], description: str) -> Any:
@@ -58,6 +61,22 @@ def idle_seconds_until(
 
     wait_for(holds, description)
     return idle_for
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on, and that no other process of the tests is given.
+
+    It lies below those that the kernel hands out, so that no connection is on it when a server that
+    starts later, or once more, wants it. The claim of a name in the kernel ends with this process.
+    """
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        claim, probe = socket.socket(socket.AF_UNIX), socket.socket()
+        with claim, probe, suppress(OSError):
+            claim.bind(f"\0assay-test-port-{port}")
+            probe.bind(("127.0.0.1", port))
+            _claims.append(claim.dup())
+            return port
 
 
 def forked(act: Callable[[], object]) -> ForkProcess:

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from tests import machine
-from tests.processes import wait_for
+from tests.processes import free_port, wait_for
 from tests.servers.site import serving
 
 CONFIGURATION = """
@@ -42,11 +42,6 @@ http {{
 }}
 """
 NAME = "digest.example"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
 
 
 @pytest.fixture(scope="module", params=["$host", "$http_host"])

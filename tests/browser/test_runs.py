@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.looks import AXE, DESKTOP, PAIRS, PHONE, faults, watched
-from tests.processes import ROOT, wait_for
-from tests.runs.rig import Rig, free_port
+from tests.processes import ROOT, free_port, wait_for
+from tests.runs.rig import Rig
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

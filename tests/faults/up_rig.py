@@ -15,8 +15,8 @@ from typing import Any
 
 from tests import machine
 from tests.faults.clocks import stepping
-from tests.processes import ROOT, idle_seconds_until, processes_of, wait_for
-from tests.runs.rig import Rig, free_port
+from tests.processes import ROOT, free_port, idle_seconds_until, processes_of, wait_for
+from tests.runs.rig import Rig
 
 # How to tell each process that the supervisor keeps; a pool's children share its name.
 ROLES = {

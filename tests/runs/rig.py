@@ -211,13 +211,6 @@ def standing(rig: Rig) -> Iterator[Rig]:
             rig.stop()
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     from django.conf import settings

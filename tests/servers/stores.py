@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, free_port
 
 
 class DidNotStartError(Exception):
@@ -24,7 +24,7 @@ class DidNotStartError(Exception):
 @contextmanager
 def redis(program: str, folder: Path) -> Iterator[str]:
     """A Redis on a free port of this machine; its URL."""
-    port = _free_port()
+    port = free_port()
     settings = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
     log = folder / "redis.log"
     with log.open("wb") as output, _running([program, *settings], output) as process:
@@ -142,9 +142,3 @@ def _wait(process: subprocess.Popen, log: Path, ask) -> None:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise DidNotStartError(f"{process.args}: {error}\n{log.read_text()}") from error
             time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from tests import factories
-from tests.processes import FOREVER, forked, wait_for
+from tests.processes import FOREVER, PATIENCE, forked, wait_for
 from tests.runs.rig import Rig, standing
 from tests.servers.arxiv import ArxivServer
 from webapp.core import tasks
@@ -71,8 +71,9 @@ def test_a_thread_that_hangs_ends_its_process(capfd: pytest.CaptureFixture[str])
     def work() -> None:
         pool = ThreadPool(limit=2, timeout=0.5)
         pool.start()
-        pool.apply_async(print, ("done in time",), callback=lambda _: None)
-        pool.apply_async(time.sleep, (FOREVER,), callback=lambda _: None)
+        done = {"callback": lambda _: None}
+        pool.apply_async(print, ("done in time",), timeout=PATIENCE, **done)
+        pool.apply_async(time.sleep, (FOREVER,), **done)
         time.sleep(FOREVER)
 
     worker = forked(work)

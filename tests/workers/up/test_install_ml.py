@@ -14,7 +14,7 @@ from workers.up import install_ml
 ROOT = Path(install_ml.__file__).parents[2]
 # A driver that starts the compiler proper and waits for it, as `c++` does with `cc1plus`.
 DRIVER = """#!/bin/sh
-sleep 60 &
+sleep 3600 &
 echo $! > {pid}.part
 mv {pid}.part {pid}
 wait
@@ -61,7 +61,8 @@ def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> N
     process = installer(tmp_path, CXX=str(driver))
     wait_for(pid.exists, "the compiler")
     compiler = Path("/proc") / pid.read_text().strip()
-    assert "sleep" in (compiler / "cmdline").read_text()
+    # A moment before it is still a fork of the driver.
+    wait_for(lambda: "sleep" in (compiler / "cmdline").read_text(), "the compiler proper")
 
     if stopped == "killed":
         process.kill()

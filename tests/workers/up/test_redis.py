@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +12,7 @@ import pytest
 from redis import Redis
 
 from assay_common import redis_broker
+from tests.processes import wait_for
 from tests.runs import rig
 from workers.up import redis
 
@@ -50,7 +50,8 @@ def test_it_is_its_owners_alone_and_forgets_nothing(data: Path, private: rig.Red
         }  # fmt: skip
         assert {name: asked.config_get(name)[name] for name in wanted} == wanted
         asked.lpush("site", "a message")
-        time.sleep(1.2)  # what it was told more than a second ago it has written down
+        kept = [*(data / "redis").rglob("*.aof")]
+        wait_for(lambda: any(b"a message" in file.read_bytes() for file in kept), "it on disk")
     private.kill()
     private.start()
     with client(data) as asked:

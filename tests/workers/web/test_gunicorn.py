@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -11,7 +12,6 @@ from urllib.request import urlopen
 import pytest
 
 from tests.processes import ROOT, wait_for
-from tests.runs.rig import free_port
 from workers.web import gunicorn
 
 
@@ -32,17 +32,20 @@ def test_no_worker_collects_garbage_among_what_was_loaded(tmp_path: Path) -> Non
         "    start_response('200 OK', [])\n"
         "    return [str(gc.get_freeze_count()).encode()]\n"
     )
-    address = f"127.0.0.1:{free_port()}"
-    options = ["--config", "python:workers.web.gunicorn", "--bind", address, "--workers", "1"]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", *options, "--pythonpath", str(tmp_path), "application"],
-        env={**os.environ, "ASSAY_DATA": str(tmp_path)},
-        cwd=ROOT,
-    )
+    options = ["--config", "python:workers.web.gunicorn", "--workers", "1"]
+    options += ["--pythonpath", str(tmp_path), "application"]
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        server = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn", "--bind", f"fd://{door.fileno()}", *options],
+            env={**os.environ, "ASSAY_DATA": str(tmp_path)},
+            cwd=ROOT,
+            pass_fds=[door.fileno()],
+        )
     found: list[int] = []
 
     def answers() -> bool:
-        with suppress(OSError), urlopen(f"http://{address}/") as answer:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/") as answer:
             found.append(int(answer.read()))
         return bool(found)
 
