@@ -50,7 +50,7 @@ class Ended:
 
 
 def settings(values: dict[str, object]) -> Iterator[str]:
-    """As the command line takes them."""
+    """Yield settings as arguments of the command line."""
     for name, value in values.items():
         shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         yield from ("--set", f"{name}={shown}")

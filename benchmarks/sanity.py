@@ -41,7 +41,7 @@ def python_of(checkout: Path) -> Path:
 
 
 def measure(checkout: Path, papers: Iterable[Any], addresses: Sequence[str]) -> list[Answer]:
-    """For each address with these papers: the median CPU time in milliseconds, and the HTML."""
+    """Return the median CPU time in milliseconds and the HTML of each address."""
     python = python_of(checkout)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "checkout"

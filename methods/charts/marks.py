@@ -55,7 +55,7 @@ def tick_label(label: str, x: float, y: float, anchor: str = "middle") -> str:
 
 
 def tick_labels(labels: Iterable[tuple[float, str]], y: float) -> Iterable[str]:
-    """As many of an x axis' labels (where, what) as have room, from the left."""
+    """Yield the labels (x, text) of an x axis for which there is room, from the left."""
     clear = -math.inf
     for x, label in labels:
         half = text_width(label, SMALL, mono=True) / 2
@@ -66,8 +66,8 @@ def tick_labels(labels: Iterable[tuple[float, str]], y: float) -> Iterable[str]:
 
 def text_lines(kind: str, lines: Sequence[str], x: float, y: float) -> str:
     """A text of several lines, of which the first stands at y."""
-    first, *rest = (escaped(one) for one in lines)
-    more = "".join(f' <tspan x="{x:.1f}" dy="{LINE:g}">{one}</tspan>' for one in rest)
+    first, *rest = map(escaped, lines)
+    more = "".join(f' <tspan x="{x:.1f}" dy="{LINE:g}">{text}</tspan>' for text in rest)
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{first}{more}</text>'
 
 

@@ -292,7 +292,7 @@ def ragged(device: str) -> Iterator[Case]:
 
 
 def middle_gradients(device: str) -> Iterator[Case]:
-    """With every token NULL, nothing flows into the middle layers, the head or the embedding."""
+    """Gradients of middle layers, head and embedding: none where every token is NULL."""
     model = example(device)
     x = tokens(device)
     none = torch.zeros_like(x, dtype=torch.bool)

@@ -40,7 +40,7 @@ class Threshold(nn.Module):
         self.register_buffer("seen", torch.tensor(0))
 
     def follow(self, target: Tensor, share: float = 0.1) -> None:
-        r"""Move a share of the way to `target` (); all of it the first time.
+        r"""Move a share of the way to `target`, a scalar tensor; all of it the first time.
 
         Equation: $\theta \leftarrow \theta + \eta (\theta^* - \theta)$
         """
@@ -89,6 +89,7 @@ class NullController(Threshold):
 
         Equation: $\theta^* = Q_{1 - r}(\mathrm{margin})$
         """
+        # torch.quantile refuses more than 2^24 numbers, and sorts all of them.
         self.follow(torch.quantile(margin.flatten()[: 1 << 20].float(), 1 - self.null_rate), share)
 
 

@@ -50,7 +50,7 @@ def rotated(x: Tensor, places: Tensor, theta: float) -> Tensor:
 def decoder(
     qwen: Any, layers: Any, x: Tensor, places: Tensor, *, window: int = 0, scale: float = 0.0
 ) -> Tensor:
-    r"""Some layers of a Qwen over one row: (n, d), (n,) -> (n, d).
+    r"""Run some layers of a Qwen over one row: (n, d), (n,) -> (n, d).
 
     Entry i looks at j <= i, at `window` of them where that is set.
 

@@ -4,7 +4,6 @@
 tokens of y, each of which carries one bit of the code and one of noise, so that all entropies are
 known.
 
-
 `recall` for v2: see its docstring.
 """
 
@@ -24,7 +23,7 @@ from .v3.planner import PlanShape
 
 @configuration
 class PlanTask:
-    """Two or more independent codes, each writing `bits` tokens of 4 values.
+    """Independent codes of one or more types, each writing `bits` tokens of 4 values.
 
     For each type: code c in [2^bits] is uniform; token i of its stretch takes one of two values
     that bit i of c selects, so each token holds one bit of the code and one of noise. The prompt
@@ -112,14 +111,14 @@ class PlanTask:
         u = torch.stack([name // self.side, name % self.side], -1).flatten(1)
         return u + self.values * torch.arange(u.shape[1]), z.flatten(1), y
 
-    held = sample  # to be judged by: of the same distribution
+    held = sample  # held-out data: of the same distribution
 
     @property
     def floors(self) -> tuple[float, float]:
         r"""Entropies of y in nats: given its codes, or the prompt that names them; given nothing.
 
-        Every token is one of 4 values, even given those before it. Of slots S (S + 1) / 2 hold a
-        code on average, and each of its tokens tells a bit.
+        Every token is uniform over 4 values, even given those before it. Of a type's S slots
+        (S + 1) / 2 hold a code on average, and each token of a code carries one bit of it.
 
         Equation: $H(y \mid z) = H(y \mid u) = H(y) - \mathrm{types} \cdot \mathrm{bits} \cdot
         \frac{S + 1}{2} \log 2, \quad H(y) = \mathrm{types} \cdot \mathrm{bits} \cdot S \log 4$

@@ -48,7 +48,7 @@ def read_json(path: Path) -> Any:
 
 
 def unreadable(path: Path) -> str:
-    """Why an image cannot be used; empty where it can. All of it is decoded: half a JPEG opens."""
+    """Return why an image cannot be used, "" if it can. Half a JPEG opens, so all is decoded."""
     try:
         with Image.open(path) as image:
             image.draft("RGB", (64, 64))  # a large JPEG at an eighth of its size: four times faster

@@ -74,7 +74,7 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> Self | None:
-        """As they are now; None where the system does not provide them."""
+        """Return the times as of now, or None where the system does not provide them."""
         try:
             allowed = os.sched_getaffinity(0)
             every = enumerate(psutil.cpu_times(percpu=True))

@@ -44,7 +44,7 @@ SHARES = {1: 0.2, 2: 0.3}  # of all errors, at the first looks: after 1 and 2 ti
 
 
 def confidence_at(runs: int, least: int, *, last: bool) -> float | None:
-    """Of the intervals that are looked at after so many runs; None where no look is due.
+    """Confidence of the intervals that are looked at after `runs`; None where no look is due.
 
     At least ``least`` runs are measured. The last look has what those before it have left.
     """
@@ -136,7 +136,7 @@ def resolved(series: Sequence[protocol.Series], claims: Sequence[Claim], confide
 
 
 def _last(params: TimedParams, runs: int, spent: float) -> Literal["", "time", "most"]:
-    """Why there is no further process, whatever was measured: empty where there may be one."""
+    """Return why there is no further process, whatever was measured; "" if there may be one."""
     if runs >= MOST * params.processes:
         return "most"
     late = runs >= params.processes and spent * (1 + 1 / runs) > params.seconds

@@ -63,7 +63,7 @@ class Progress(Strict):
 
     @classmethod
     def at(cls, fraction: float, message: str, elapsed: float) -> Self:
-        """So far after so many seconds, and how long it will take if it goes on like this."""
+        """Progress after `elapsed` seconds, with those that are left if it goes on like this."""
         left = elapsed * (1 - fraction) / fraction if fraction else None
         return cls(fraction=fraction, message=message[:200], elapsed=elapsed, left=left)
 

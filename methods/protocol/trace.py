@@ -85,7 +85,7 @@ class TraceFile(Strict):
         return self
 
     def on(self, source: Path) -> Self:
-        """The same by the lines of ``source`` as it is now; unchanged where its code differs."""
+        """Return the file with the line numbers of ``source``, or itself if the code differs."""
         text = source.read_text() if source.is_file() else ""
         code, sha256 = code_of(text)
         if sha256 != self.sha256 or len(code) != len(self.code):
@@ -105,20 +105,20 @@ class Trace(Strict):
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
-        """The trace kept in a method's folder, by the lines that its files have now, if any.
+        """Return the trace in a method's folder, if any, with its files' present line numbers.
 
         Raises ProtocolError for a file that is no trace.
         """
-        file = folder / TRACE_FILE
-        if not file.is_file():
+        path = folder / TRACE_FILE
+        if not path.is_file():
             return None
-        trace = parse(cls, file.read_bytes(), MAX_TRACE_BYTES)
-        files = tuple(one.on(folder / one.path) for one in trace.files)
+        trace = parse(cls, path.read_bytes(), MAX_TRACE_BYTES)
+        files = tuple(file.on(folder / file.path) for file in trace.files)
         return trace.model_copy(update={"files": files})
 
     def stale(self, folder: Path) -> list[str]:
         """Paths whose code in ``folder`` is not what was recorded."""
-        return [one.path for one in self.files if digest(folder / one.path) != one.sha256]
+        return [file.path for file in self.files if digest(folder / file.path) != file.sha256]
 
 
 def digest(source: Path) -> str:
@@ -162,9 +162,9 @@ def _blocks(node: ast.AST, prefix: str) -> Iterator[Block]:
         if not isinstance(child, ast.FunctionDef | ast.ClassDef):
             continue
         name = prefix + child.name
-        first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
-        found = equations(ast.get_docstring(child) or "")
-        yield Block(name=name, first=first, last=child.end_lineno or first, equations=found)
+        first = min(part.lineno for part in (child, *child.decorator_list))
+        tex = equations(ast.get_docstring(child) or "")
+        yield Block(name=name, first=first, last=child.end_lineno or first, equations=tex)
         yield from _blocks(child, f"{name}.")
 
 

@@ -222,7 +222,7 @@ def weights(device: str) -> Iterator[Case]:
 
 
 def gradients(device: str) -> Iterator[Case]:
-    """In the mended variants every trainable has a gradient, the scores also through the choice."""
+    """Gradients of every trainable of the mended variants; the scores' pass through the choice."""
     for name, config in VARIANTS.items():
         if not name.startswith("mended"):
             continue

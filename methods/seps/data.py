@@ -40,7 +40,7 @@ class Split:
     dense: tuple[str, ...] = ()  # one for each image, or none at all
 
     def take(self, images: Sequence[int]) -> Self:
-        """Some of the images, with what belongs to them."""
+        """Return the split of some of its images, given by their indices, in that order."""
         number = {old: new for new, old in enumerate(images)}
         rows = [i for i, owner in enumerate(self.owners) if owner in number]
         return type(self)(
@@ -61,7 +61,7 @@ def load(
         dataset: `f30k` or `coco`.
         split: `train`, `dev`, `test` or `testall`.
         dense: whether dense texts are needed.
-        skip: leave out images that cannot be used, in the place of an error.
+        skip: leave out images that cannot be used, instead of raising an error.
 
     Returns:
         the split, and what was left out and why.
@@ -81,7 +81,7 @@ def load(
         [line.strip() for line in read_text(folder / name).rstrip().split("\n")]
         for name in names[:2]
     )
-    if not lines or not captions or len(captions) % len(lines):
+    if len(captions) % len(lines):
         sizes = f"{names[0]} has {len(lines)} lines, {names[1]} {len(captions)} captions"
         raise InputError(f"{sizes}: every line of images needs equally many")
     # A line of ids stands for one caption or for several; an image may have several lines.

@@ -60,7 +60,7 @@ class Texts:
             raise InputError("words hold NaN or infinity")
 
     def __getitem__(self, rows: slice | Tensor) -> Self:
-        r"""Some of the captions, i (n,). Equation: $t'_j = t_{i_j}$"""
+        r"""Select captions by their indices i (n,). Equation: $t'_j = t_{i_j}$"""
         return type(self)(self.words[rows], self.real[rows])
 
     def prepared(self, *, by_image: bool = False) -> Prepared:

@@ -34,7 +34,7 @@ PALETTE = torch.tensor(
     [[0.9, 0.1, 0.1], [0.1, 0.8, 0.1], [0.15, 0.2, 0.95], [0.9, 0.85, 0.1], [0.6, 0.1, 0.7],
      [0.1, 0.8, 0.85]]
 )  # fmt: skip
-SPARSE_WORDS, DENSE_WORDS = 7, 18  # at most
+DENSE_WORDS = 18  # 6 an object
 FRAGMENTS = 14  # patches of clutter in an object's colour
 
 

@@ -302,9 +302,9 @@ def _choices(ctx: Context, params: DecodeParams, n: int) -> Variants:
 
 
 def _recorded(ctx: Context, name: str, call: Callable[[], object]) -> Callable[[], object]:
-    """On a GPU the call as a CUDA graph, as engines decode: else Python's launches are compared.
+    """Record the call as a CUDA graph on a GPU, as engines decode: else launches are compared.
 
-    One that cannot be recorded, as it waits for the GPU, is timed as it is, and the run says so.
+    A call that waits for the GPU cannot be recorded; it is timed as it is, and the run says so.
     """
     if ctx.device != "cuda":
         return call

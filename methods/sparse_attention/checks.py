@@ -366,7 +366,7 @@ def reach(config: SparseAttentionConfig, n: int) -> float:
 
 
 def two_layer_reach(device: str) -> Iterator[Case]:
-    """With w >= s, two layers carry something of every token to every later one."""
+    """Reach of two layers with w >= s: from every token to every later one."""
     yield Case(reach(_fixed(10), 500), 1.0, ">=", label="w = s = 10, n = 500")
     yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
 

@@ -374,7 +374,7 @@ class KeptLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         room[:, :, start:end] = new
 
     def summaries(self) -> tuple[Tensor, ...]:
-        r"""Of the complete blocks, each (batch, kv_heads, blocks, d).
+        r"""Summaries of the complete blocks, each (batch, kv_heads, blocks, d).
 
         Equation: $f(K_c), \quad c < \lfloor n / b \rfloor$
         """

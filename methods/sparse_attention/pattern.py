@@ -35,7 +35,7 @@ class Pattern(NamedTuple):
     key_block: int = 1
 
     def parts(self, kv_heads: int) -> list[tuple[slice, slice, int]]:
-        """Of each group its query heads, its key heads and its stride."""
+        """Query heads, key heads and stride of each group."""
         sharing, first, parts = sum(self.heads) // kv_heads, 0, []
         for heads, stride in zip(self.heads, self.strides, strict=True):
             last = first + heads

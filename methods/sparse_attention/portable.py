@@ -39,7 +39,7 @@ class _Run(NamedTuple):
     at: Tensor | slice  # (batch, g, m, c) or a slice: where the keys stand
 
     def of(self, x: Tensor) -> Tensor:
-        """Its rows of (batch, heads, n_q, d), shaped like q; zeros beyond n_q."""
+        """Return the part's rows of x (batch, heads, n_q, d), shaped like q; zeros beyond n_q."""
         x = x[:, self.heads, self.rows].to(self.q.dtype)
         m, r = self.q.shape[3:5]
         x = torch.nn.functional.pad(x, (0, 0, 0, m * r - x.shape[2]))

@@ -163,7 +163,7 @@ class Summarised(_Checked):
         return self.choose(q, self.summaries(k), k.shape[2])
 
     def summaries(self, k: Tensor) -> tuple[Tensor, ...]:
-        r"""Of every complete block of (batch, kv_heads, n_k, d): (batch, kv_heads, blocks, d).
+        r"""Summarise complete blocks of k (batch, kv_heads, n_k, d): (batch, kv_heads, blocks, d).
 
         Equation: $f(K_c) \;\mathrm{of}\; K_c = (k_{c b}, \ldots, k_{c b + b - 1})$
         """
@@ -171,7 +171,7 @@ class Summarised(_Checked):
         return self.summarise(in_blocks(k[:, :, :whole].float(), self.key_block, 0.0))
 
     def summarise(self, blocks: Tensor) -> tuple[Tensor, ...]:
-        r"""Of blocks (batch, kv_heads, blocks, size, d): means.
+        r"""Means of blocks (batch, kv_heads, blocks, size, d): (batch, kv_heads, blocks, d).
 
         Equation: $\bar k_c = \frac{1}{b} \sum_r k_{c b + r}$
         """
@@ -216,7 +216,7 @@ class MeanPooled(Summarised):
     key_block: int = 64
 
     def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
-        r"""By means (batch, kv_heads, blocks, d).
+        r"""Choose by means (batch, kv_heads, blocks, d) of the keys.
 
         Equation: $s_{ic} = q_i \cdot \bar k_c$
         """
@@ -244,7 +244,7 @@ class PageBounds(Summarised):
         return blocks.amin(3), blocks.amax(3)
 
     def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
-        r"""By bounds, (batch, kv_heads, blocks, d) each.
+        r"""Choose by minima and maxima, (batch, kv_heads, blocks, d) each.
 
         Equation: $s_{ic} = \sum_t \max(q_{it} m_{ct}, q_{it} M_{ct})$
         """
@@ -275,7 +275,7 @@ class TopP(Summarised):
     key_block: int = 64
 
     def choose(self, q: Tensor, summaries: tuple[Tensor, ...], n_k: int) -> Tensor:
-        r"""By means (batch, kv_heads, blocks, d).
+        r"""Choose by means (batch, kv_heads, blocks, d) of the keys.
 
         Equation: $s_{ic} = \frac{q_i \cdot \bar k_c}{\sqrt{d}}$
         """
@@ -292,6 +292,7 @@ def fewest_past(scores: Tensor, current: Tensor, p: float, most: int, sinks: int
     """
     block = torch.arange(scores.shape[-1], device=scores.device)
     past = (block < current[:, None]) & (block >= sinks)
+    # Not -inf: the softmax of a query without a past would be NaN.
     shares = torch.softmax(scores.float().masked_fill(~past, -1e9), -1).masked_fill(~past, 0.0)
     best = shares.topk(min(most, scores.shape[-1]), dim=-1)
     before = best.values.cumsum(-1) - best.values  # what the better ones hold already

@@ -91,7 +91,7 @@ def _strided(x: Tensor) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=64)
 def _groups(heads: tuple[int, ...], strides: tuple[int, ...], n: int, device: str) -> Tensor:
-    """Of each head its group and the stride of its keys, at most n: (heads, 2) int32."""
+    """Group of each head, and the stride of its keys, at most n: (heads, 2) int32."""
     rows = [[g, min(strides[g], n)] for g, count in enumerate(heads) for _ in range(count)]
     with torch.inference_mode(False):  # it is kept, and autograd refuses what that mode makes
         return torch.tensor(rows, dtype=torch.int32, device=device)

@@ -111,7 +111,7 @@ def _padding(config: Any) -> int:
 
 
 def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
-    """Some rows of a prompt with their images."""
+    """Select rows of a prompt, and their images."""
     pixels = None if images is None or prompt.pixels is None else prompt.pixels[images]
     return replace(replace(prompt, pixels=None).each(lambda part: part[rows]), pixels=pixels)
 
@@ -170,7 +170,7 @@ class _Reached(Exception):  # noqa: N818 - no error: the decoder's input is ther
 
 @torch.no_grad()
 def own_prompt(model: Any, inputs: Mapping[str, Tensor]) -> Prompt:
-    r"""A prompt as a model's own class embeds it: visual tokens in their places, and positions.
+    r"""Embed a prompt as the model's own class does: visual tokens in their places, and positions.
 
     Equation: $h^0 = \mathrm{Class}(x)$, what the class gives its decoder: (B, T, d)
 
@@ -180,7 +180,7 @@ def own_prompt(model: Any, inputs: Mapping[str, Tensor]) -> Prompt:
 
     Args:
         model: of one of `FAMILIES`.
-        made: what its processor gives, `input_ids` and `attention_mask` among it.
+        inputs: of its processor, among them `input_ids` and `attention_mask`.
     """
     decoder_input: dict[str, Any] = {}
 

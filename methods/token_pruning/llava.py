@@ -91,8 +91,8 @@ class Vision:
     """The output of the vision tower.
 
     `features` (B, N, d_vision) before the projector and `cls` (B, d_vision) beside them; `layer`
-    made both from `states` (B, 1 + N, d_vision), CLS first. Keys and saliency are computed for
-    those who ask. Of other families there are the features alone, as the decoder reads them.
+    made both from `states` (B, 1 + N, d_vision), CLS first. Keys and saliency are computed
+    on demand. Of other families there are the features alone, as the decoder reads them.
     """
 
     features: Tensor
@@ -133,7 +133,7 @@ class Vision:
         return torch.softmax(S, -1).mean(1)[:, 0, 1:]
 
     def rows(self, index: Tensor) -> "Vision":
-        r"""Some images, or the same ones again, by their numbers i (R,): R of them.
+        r"""Select images by their indices i (R,), which may repeat: R of them.
 
         Equation: $y_r = x_{i_r}$ for features and states
         """

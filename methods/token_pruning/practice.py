@@ -142,7 +142,7 @@ def operations(llava: Any, prompt: Prompt, plans: Mapping[K, Sequence[Stage]]) -
 
 
 def accuracies(written: Mapping[str, Sequence[str]], examples: Sequence[Example]) -> dict[str, str]:
-    """By plan VQA's accuracy, and what is lost of the unpruned model's, question by question."""
+    """VQA accuracy of each plan, and its loss against the unpruned model, question by question."""
     right = {
         name: [vqa_accuracy(text, e.answers) for text, e in zip(texts, examples, strict=True)]
         for name, texts in written.items()

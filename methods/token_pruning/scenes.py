@@ -17,8 +17,8 @@ SIDE, PATCHES = GRID * PATCH, GRID * GRID
 SHAPES, COLOURS, OBJECTS = 16, 6, 12
 
 BOS, IMAGE = 1, 2
-ASK_COLOUR, ASK_ROW, ASK_TARGET = 3, 4, 5
 KINDS = ("colour", "row", "target")
+ASK_COLOUR = 3  # the other kinds of questions follow
 SHAPE_0 = 6
 COLOUR_0 = SHAPE_0 + SHAPES
 ROW_0 = COLOUR_0 + COLOURS

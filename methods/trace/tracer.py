@@ -51,11 +51,11 @@ class Seen:
         numbers = tensor.detach().double()
         numbers = numbers[numbers.isfinite()]
         if numbers.numel():
-            low, high = (float(one) for one in numbers.aminmax())
+            low, high = map(float, numbers.aminmax())
             self.low, self.high = min(low, self.low), max(high, self.high)
 
     def bound(self, name: str) -> Bound:
-        """As it is kept, under the name that the line gave it."""
+        """Return the record that is kept, under the name that the line gave the tensor."""
         ends = self.low, self.high
         low, high = (float(f"{x:.3g}") if math.isfinite(x) else None for x in ends)
         shape, *others = self.shapes

@@ -163,7 +163,7 @@ def _set_name(instance: Any, conf: Any, **_: object) -> None:
 
 @signals.worker_init.connect
 def _start_worker(sender: Any, **_: object) -> None:
-    """In the main process, before it forks."""
+    """Describe this machine to the site, in the main process before it forks."""
     global this_worker  # noqa: PLW0603 - Celery's signals have nowhere else to put it
     served = [QUEUES[q] for q in sender.app.amqp.queues.consume_from if q in QUEUES]
     if len(served) != 1:
@@ -205,7 +205,7 @@ def guard(user: sandbox.User) -> str:
 
 
 def refusal(job: protocol.Job) -> str:
-    """Why this worker refuses a job, or "". It relies on no validation by the site."""
+    """Return why this worker refuses a job, or "". It relies on no validation by the site."""
     try:
         _, benchmark = registry.find(f"{job.method}.{job.benchmark}")
         benchmark.resolve("full", job.params, models=SETTINGS.models)

@@ -150,7 +150,7 @@ class Measurement:
             self._events.send_result(body)
 
     def _reason_to_stop(self, root: int, late: bool, *, memory: bool) -> Strict | None:
-        """Why the benchmark must end now; None if it may go on."""
+        """Return the event that ends the benchmark now, or None if it may go on."""
         if self._cancel.cancelled(self._job.token):
             return protocol.Cancelled(reason="Cancelled.")
         if self._cancel.stopping:

@@ -39,7 +39,7 @@ def version() -> int:
 
 
 def restrict_writing(folder: Path) -> None:
-    """From now on allow writing only in `folder`; does nothing without Landlock.
+    """Allow writing only in `folder` from now on; do nothing without Landlock.
 
     Raises OSError.
     """

@@ -71,7 +71,7 @@ def start(spec: Spec) -> int:
 
 
 def become_owner(folder: os.stat_result) -> None:
-    """If this is root in another user's directory, become that user, irrevocably."""
+    """Become the owner of `folder`, irrevocably, if this process is root and the owner is not."""
     if os.geteuid() != 0 or folder.st_uid == 0:
         return
     owner = pwd.getpwuid(folder.st_uid)

@@ -63,7 +63,7 @@ class BenchmarkSchema(Schema):
 
     @staticmethod
     def resolve_devices(benchmark: Benchmark) -> list[str]:
-        """By their names in a request."""
+        """Devices by the names that a request uses."""
         return ["gpu" if device == "cuda" else "cpu" for device in benchmark.devices]
 
     @staticmethod
@@ -215,12 +215,12 @@ class WholePaper(PaperSchema):
 
     @staticmethod
     def resolve_quotes(paper: Paper) -> tuple[Quote, ...]:
-        """In the order of the abstract."""
+        """Quotes in the order of the abstract."""
         return quotes_of(paper)
 
     @staticmethod
     def resolve_results(paper: Paper) -> list[dict[str, Any]]:
-        """In the order of the summary."""
+        """Results in the order of the summary."""
         fields = (
             *("value", "unit", "quote", "metric", "subject", "baseline", "setting"),
             *("hardware", "section", "state", "assigned", "not_given", "contradicted_by"),
@@ -326,7 +326,7 @@ class EntrySchema(Schema):
 
     @staticmethod
     def resolve_quote(entry: DigestEntry) -> str:
-        """As its row has it."""
+        """The quote in the paper's row, or ""."""
         return entry.quote.text if entry.quote else ""
 
 
@@ -342,7 +342,7 @@ class DigestSchema(Schema):
 
     @staticmethod
     def resolve_entries(digest: Digest) -> list[DigestEntry]:
-        """With their papers, by one query."""
+        """Entries with their papers, by one query."""
         return digest_entries(digest)
 
 

@@ -150,7 +150,7 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """As a chip says it: "3.5× faster per call (3.3–3.7) than dense at 4096 tokens, …"."""
+        """Text of a chip: "3.5× faster per call (3.3–3.7) than dense at 4096 tokens, …"."""
         if self.word == "no difference shown":
             text = gettext(
                 "%(quantity)s %(ratio)s (%(interval)s), no difference from %(comparator)s shown "
@@ -172,7 +172,7 @@ class Comparison:
 
 
 def comparisons(measurement: Measurement) -> Iterator[Comparison]:
-    """Return every ratio of a measurement, each with its mechanism and any doubts about it."""
+    """Yield every ratio of a measurement, each with its mechanism and any doubts about it."""
     series, row = measurement.series, measurement.row
     method = registry.get(row.method)
     benchmark = benchmark_named(row.method, row.benchmark)  # an old one may be gone

@@ -34,7 +34,7 @@ def current() -> Settings:
 
 
 def _version() -> tuple[int, ...]:
-    """Changes whenever the file does, so that it is read again only then: each log line asks."""
+    """A key that changes with the file, which is read only then: each log line asks for it."""
     try:
         file = settings.CONNECTIONS_FILE.stat()
     except FileNotFoundError:

@@ -54,7 +54,7 @@ def send(task: str, args: list[object], queue: str | None = None, *, lost: str) 
 
 
 def send_if_room(task: str, args: list[object], most: int, *, lost: str) -> bool:
-    """As `send` on its own queue, for what strangers may cause: False if `most` tasks wait."""
+    """Send what strangers may cause, as `send` does; False if `most` tasks wait in its queue."""
     with _broker_errors_logged(lost), app().producer_or_acquire() as producer:
         queue = app().amqp.router.route({}, task)["queue"].name
         declare = producer.connection.ensure(  # its answer has the queue's length

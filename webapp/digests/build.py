@@ -159,7 +159,7 @@ def rank_unseen(
 
 
 def _announced_later(date: Date, changed: Mapping[int, set[int]]) -> Iterator[tuple[Date, int]]:
-    """Return later digests whose day announces again a paper that changed for the profile."""
+    """Yield later digests whose day announces again a paper that changed for the profile."""
     papers = {paper for some in changed.values() for paper in some}
     again = Announcement.objects.filter(paper__in=papers, listing__date__gt=date)
     days: dict[Date, set[int]] = defaultdict(set)

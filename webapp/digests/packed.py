@@ -21,7 +21,7 @@ class PackedJSONField(models.JSONField):
         return None if value is None else json.loads(zlib.decompress(value))
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        """As it is stored."""
+        """Return the value as the database stores it."""
         return None if value is None else connection.Database.Binary(packed(value))
 
 

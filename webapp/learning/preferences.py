@@ -219,7 +219,7 @@ class Learned:
         return not all(liked for _, _, liked in self.examples["papers"])
 
     def log_odds(self, papers: Vectors) -> Floats:
-        """Of each of the papers, that it is closer than others."""
+        """Logarithm of the odds that each paper is closer than others."""
         return papers.products(*numbered(self.model.weights)) + self.model.intercept
 
     def refusal(self, title: str, abstract: str) -> tuple[float, tuple[str, str]]:

@@ -18,7 +18,7 @@ from webapp.papers import citations
 from webapp.papers.models import Paper
 from webapp.ui.pages import back, for_readers
 
-MOST = 50  # papers: those of one page
+MAX_PAPERS = 50  # of one page
 
 
 class BulkError(ValueError):
@@ -28,7 +28,7 @@ class BulkError(ValueError):
 @for_readers("POST")
 def bulk(request: HttpRequest, reader: User) -> HttpResponse:
     """Put the chosen papers on a list, take them out of a part, or export them."""
-    names = request.POST.getlist("chosen")[:MOST]
+    names = request.POST.getlist("chosen")[:MAX_PAPERS]
     by_identifier = {paper.arxiv_id: paper for paper in Paper.objects.filter(arxiv_id__in=names)}
     papers = [by_identifier[name] for name in dict.fromkeys(names) if name in by_identifier]
     suffix = request.POST.get("export", "")
@@ -48,16 +48,15 @@ def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
     action = request.POST.get("do", "")
     if not papers:
         raise BulkError(_("Select papers first."))
-    counted = {"count": len(papers)}
+    count = len(papers)
+    done = ngettext("One paper is", "%(count)d papers are", count) % {"count": count}
     if action == "list":
         listed = named_list(reader, request.POST.get("name", ""))
         listed.papers.add(*papers)
-        done = ngettext("One paper is", "%(count)d papers are", len(papers)) % counted
         return _("%(papers)s on “%(name)s”.") % {"papers": done, "name": listed.name}
     if action == "remove":
         part = queries.choice(reader, request.POST.dict())
         _remove(reader, papers, part)
-        done = ngettext("One paper is", "%(count)d papers are", len(papers)) % counted
         # Of all papers those are removed that are saved; notes and lists stay.
         name = _(queries.SHOWN["saved"] if part.title == queries.SHOWN["all"] else part.title)
         return _("%(papers)s no longer in “%(name)s”.") % {"papers": done, "name": name}
@@ -66,14 +65,13 @@ def _act(request: HttpRequest, reader: User, papers: Sequence[Paper]) -> str:
 
 def _remove(reader: User, papers: Sequence[Paper], part: Choice) -> None:
     """Take papers out of a part of the library: what put them there is undone."""
-    entries = LibraryEntry.objects.filter(reader=reader, paper__in=papers)
     if part.of_list:
         part.of_list.papers.remove(*papers)
     elif part.show in {"all", "saved", "unread"}:
         for star in Star.objects.filter(reader=reader, paper__in=papers):
             star.delete()  # one by one: a profile learns from it
     else:
-        for entry in entries:
+        for entry in LibraryEntry.objects.filter(reader=reader, paper__in=papers):
             if part.show == "read":
                 entry.read_at = None
             elif part.show == "left":

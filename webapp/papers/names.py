@@ -62,7 +62,7 @@ class Name:
 
     @property
     def in_order(self) -> str:
-        """Given names first, as arXiv has it, without a suffix."""
+        """The name with given names first, as arXiv has it, without a suffix."""
         return " ".join(filter(None, (self.given, self.last)))
 
     @property
@@ -146,7 +146,7 @@ class ComparableName:
 
     @property
     def key(self) -> str:
-        """Its last letters, which every name that it matches shares."""
+        """The last letters, which every name that it matches shares."""
         return self.letters[-_KEY_LENGTH:]
 
     def matches(self, author: "ComparableName") -> bool:

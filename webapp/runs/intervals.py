@@ -14,7 +14,7 @@ LOOKS = ((10, 0.99), (20, 0.985), (math.inf, 0.975))
 
 
 def confidence(processes: int) -> float:
-    """Of one claim's interval, so that looking several times and stopping keeps 95 %."""
+    """Confidence of one claim's interval: stopping after several looks then keeps 95 %."""
     return next(share for most, share in LOOKS if processes < most)
 
 

@@ -173,7 +173,7 @@ class Run(models.Model):
         ]
 
     def get_absolute_url(self) -> str:
-        """Its page."""
+        """The address of its page."""
         return reverse("runs:run", args=[self.pk])
 
     @property
@@ -311,7 +311,7 @@ class Artefact(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name")]
 
     def get_absolute_url(self) -> str:
-        """Its download."""
+        """The address of its download."""
         return reverse("runs:artefact", args=[self.run_id, self.name])
 
 

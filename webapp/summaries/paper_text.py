@@ -66,7 +66,7 @@ class PaperText(GroundTruth):
         )
 
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
-        """As for any text; in a row of a table, a unit may stand in the head of its cell."""
+        """Ground as in any text; in a row of a table, a unit may stand in the head of its cell."""
         grounding = super().ground(value, unit, quote)
         if grounding.state is not GroundingState.NUMBER:
             return grounding

@@ -158,7 +158,7 @@ def _ask(
 
 
 def _beginning(text: str, prompt: int | None, around: int) -> str:
-    """As much of a text as the settings and the model allow, cut between sentences.
+    """The beginning of a text: as much as settings and model allow, cut between sentences.
 
     `prompt` is the longest prompt that the model reads, of which `around` characters are needed.
     """

@@ -119,7 +119,7 @@ def sanitise(html: str) -> str:
 
 
 def sanitise_blocks(html: str) -> str:
-    """As `sanitise`, but with headings, lists and tables: for a rendered summary."""
+    """Sanitise a rendered summary: as `sanitise`, but headings, lists and tables may stay."""
     return str(_BLOCK_CLEANER.clean(html))
 
 

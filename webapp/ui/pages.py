@@ -186,7 +186,7 @@ def respond(
 def respond_shared(
     request: HttpRequest, shown: Hashable, render: Callable[[], HttpResponse], address: str = ""
 ) -> HttpResponse:
-    """As `respond`, but rendered once for signed-in readers too; personal fragments are filled in.
+    """Respond as `respond` does, rendered once for all readers; fill in personal fragments.
 
     Only `{% personal %}` fragments (`webapp.ui.personal`) may depend on the reader, unless `shown`
     differs between readers. `address`: of the page that this one equals, if it has another.

@@ -89,7 +89,7 @@ class LocalModel:
         return answer.status == HTTPStatus.OK
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Its server as a child of this process, which ends with it."""
+        """Start its server, a child that ends with this process."""
         command = [sys.executable, "-m", "workers.up.llama", str(self.path), self.name]
         return subprocess.Popen([*command, str(self.port)])
 

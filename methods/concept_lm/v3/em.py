@@ -68,7 +68,7 @@ class Curriculum:
         return min(1.0, step / (self.anneal * self.steps))
 
     def temperature(self, step: int) -> float:
-        """Of the straight-through samples in warm-up: 1 down to `cool`."""
+        """Temperature of the straight-through samples in warm-up: from 1 down to `cool`."""
         return 1.0 - (1.0 - self.cool) * step / max(1, self.warm_up)
 
     def length(self, step: int, longest: int) -> int:

@@ -354,11 +354,6 @@ class Table:
         dashed = {row for row, cell in firsts if cell is not None and cell.text in _DASHES}
         return dashed if len(dashed) < len(rows) / 2 else set()
 
-    @property
-    def stub_heads(self) -> tuple[str, ...]:
-        """Innermost head of each column of row labels: "Method", "Dataset"."""
-        return tuple(text for c in self.stubs[0] for text in self.head_path(c)[-1:])
-
     @cached_property
     def values(self) -> list[Value]:
         """Every single number of the body in reading order; a spanning cell counts once.

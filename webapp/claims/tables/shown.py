@@ -214,7 +214,6 @@ class ShownTable:
                 columns[value.cell.column, value.block].append(value)
                 if value.cell.column in bold:
                     columns[value.cell.column, None].append(value)
-        bold = {value.cell.column for value in self.table.values if value.cell.is_bold}
         heads = {value.head_path for value in self.table.values}
         caption = self.table.grid.caption
         by_caption = "" if any(map(direction, heads)) else direction_of_caption(caption)

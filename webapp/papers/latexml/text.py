@@ -27,7 +27,7 @@ def parse(body: bytes) -> HtmlElement:
 
 
 def read(root: HtmlElement, write: Write, around: Around) -> Iterator[Line]:
-    """Yield the text of an element in pieces; a superscript or subscript is one piece."""
+    """Return the text of an element in pieces; a superscript or subscript is one piece."""
     return _Reader(root, write, around).pieces()
 
 

@@ -227,7 +227,7 @@ def _is_text(name: str, value: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """As `folding.fold`, with C++ and C# as words and Han characters apart, as in the index."""
+    """Fold a text as the index does: C++ and C# become words, Han characters stand apart."""
     text = folding.fold(text)
     for symbol, word in SPELLED.items():
         text = text.replace(symbol, word)

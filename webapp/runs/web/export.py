@@ -68,12 +68,12 @@ class RunResults(RunStatus):
 
     @staticmethod
     def resolve_command(run: Run) -> str:
-        """As the page shows it."""
+        """The command line of the run, as its page shows it."""
         return present.command(run)
 
     @staticmethod
     def resolve_artefacts(run: Run) -> QuerySet[Artefact]:
-        """Without their content."""
+        """The artefacts without their content."""
         return run.artefacts.defer("content")
 
 

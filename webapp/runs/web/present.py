@@ -43,7 +43,7 @@ def shown(series: protocol.Series, benchmark: Benchmark | None = None) -> dict[s
 
 
 def _pictures(series: Series, quantity: charts.Quantity, ident: str = "") -> tuple[str, ...]:
-    """Its chart, or none; `ident` keeps its id apart from those of other parts."""
+    """Return the chart of a series, if any; `ident` sets its id apart from those of other parts."""
     try:
         name = f"{ident}{series.name}-{quantity}"
         return (charts.draw(series, quantity, standalone=False, ident=name, say=translate_spec),)

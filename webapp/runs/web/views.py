@@ -137,7 +137,7 @@ class ListedWorker:
 
     @property
     def versions(self) -> str:
-        """Its software in one line."""
+        """The worker's software in one line."""
         return ", ".join(f"{name} {version}" for name, version in self.worker.versions.items())
 
     @property

@@ -35,7 +35,7 @@ def sanitised(html: str) -> SafeString:
 
 @register.filter
 def sanitised_blocks(html: str) -> SafeString:
-    """As `sanitised`, but with headings, lists and tables: for a stored summary."""
+    """A stored summary, sanitised: headings, lists and tables may stay."""
     return mark_safe(markup.sanitise_blocks(html))  # noqa: S308
 
 
