@@ -18,7 +18,7 @@ class Figure:
 
     @property
     def missed(self) -> bool:
-        """Return whether the value misses its target."""
+        """True if the value misses its target."""
         if self.target is None:
             return False
         return self.value < self.target if self.least else self.value > self.target

@@ -304,11 +304,11 @@ def count_search(search: Callable[[], object]) -> Cost:
     return cost
 
 
-def report_searches(count: int = 100) -> bool:
+def report_searches() -> bool:
     """Print the cost of each kind of search beside its target; whether all hold."""
     rows = []
     for name, search in kinds_of_search().items():
-        costs = [count_search(search) for _ in range(count)]
+        costs = [count_search(search) for _ in range(100)]
         taken = [cost.ms for cost in costs]
         p99 = statistics.quantiles(taken, n=100)[98]
         times = (f"{statistics.median(taken):.1f}", f"{p99:.1f} ≤ {SEARCH_MS:g}")

@@ -457,10 +457,10 @@ def null_rate(device: str) -> Iterator[Case]:
             yield Case(longest, cap, "<=", f"{label}: longest run of NULLs")
 
 
-def small_em(seed: int = 0) -> HardEM:
+def small_em() -> HardEM:
     """A task of 2-bit codes that is learnt in seconds."""
     task = PlanTask(types=2, bits=2)
-    settings = EMSettings(samples=256, batch=64, seed=seed)
+    settings = EMSettings(samples=256, batch=64)
     return HardEM(task, task.shape(d=32), settings, Curriculum(warm_up=150, steps=60))
 
 

@@ -33,7 +33,7 @@ class Checkpoint:
     every: int = 100
 
     def of(self, parts: Mapping[str, Part], **about: Any) -> Self:
-        """The same with more parts of a training, and with more that must agree."""
+        """Return the checkpoint with further parts of a training, and more that must agree."""
         every = {**self.parts, **parts}
         return replace(self, parts=every, about={**self.about, **about, "parts": sorted(every)})
 

@@ -164,12 +164,12 @@ def _blocks(dim: int, layers: int) -> nn.TransformerEncoder:
 class ImageEncoder(nn.Module):
     """Pixels (B, 3, 32, 32) to CLS and patches (B, 1 + 64, C)."""
 
-    def __init__(self, dim: int, layers: int = 2) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.embed = nn.Conv2d(3, dim, PATCH, PATCH)
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, dim))
         self.places = nn.Parameter(0.02 * torch.randn(1, 1 + GRID * GRID, dim))
-        self.blocks = _blocks(dim, layers)
+        self.blocks = _blocks(dim, 2)
         classes = (len(words) + 1 for words in ATTRIBUTES)
         self.label_heads = nn.ModuleList(nn.Linear(dim, count) for count in classes)
 
@@ -225,11 +225,11 @@ class ExactEncoder(nn.Module):
 class TextEncoder(nn.Module):
     """Word ids (T, W), 0 being padding, to words (T, W, C)."""
 
-    def __init__(self, dim: int, layers: int = 1) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.embed = nn.Embedding(len(VOCABULARY), dim)
         self.places = nn.Parameter(0.02 * torch.randn(1, DENSE_WORDS, dim))
-        self.blocks = _blocks(dim, layers)
+        self.blocks = _blocks(dim, 1)
 
     def forward(self, ids: Tensor) -> Texts:
         r"""The words (T, W, C) of captions (T, W) with what of them is real (T, W).

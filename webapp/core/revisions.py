@@ -81,16 +81,15 @@ def once(
     return changed
 
 
-def pending(work: str, key: object = None) -> dict[str, list[Wait]]:
-    """Return the pending rows of `work` by key, or those of one key, in one query.
+def pending(work: str) -> dict[str, list[Wait]]:
+    """Return the pending rows of `work` by key, in one query.
 
     The key "" means that all of it is due, because the triggers were missing for a while.
     """
-    condition, value = ("LIKE", f"{work}:%") if key is None else ("=", f"{work}:{key}")
-    statement = f"SELECT scope, slot, token FROM {PENDING} WHERE scope {condition} %s"  # noqa: S608
+    statement = f"SELECT scope, slot, token FROM {PENDING} WHERE scope LIKE %s"  # noqa: S608
     waiting: dict[str, list[Wait]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(statement, [value])
+        cursor.execute(statement, [f"{work}:%"])
         for wait in cursor.fetchall():
             waiting.setdefault(wait[0].removeprefix(f"{work}:"), []).append(wait)
     return waiting
@@ -142,9 +141,9 @@ def watch(*watches: Watch) -> None:
     _watches.extend(watches)
 
 
-def is_installed(database: BaseDatabaseWrapper = connection) -> bool:
+def is_installed() -> bool:
     """True if the installed triggers are those of the watches."""
-    return _installed(database) == set(_triggers(database))
+    return _installed(connection) == set(_triggers(connection))
 
 
 def install(database: BaseDatabaseWrapper = connection) -> None:

@@ -42,17 +42,18 @@ def with_summaries(entries: QuerySet[DigestEntry]) -> QuerySet[DigestEntry]:
     return entries.annotate(**gists)
 
 
+LATEST = 2  # days whose papers are summarised, and their tables read
 # Scopes that decide which papers are summarised automatically.
 SUMMARISED = ("papers", "digests", "profiles")
 
 
-def papers_to_summarise(papers_a_day: int, days: int = 2) -> dict[str, list[int]]:
+def papers_to_summarise(papers_a_day: int) -> dict[str, list[int]]:
     """Paper ids to summarise automatically, by language: the top of the latest days' digests.
 
     The site's own profile first, then the latest day and the best places. Two queries.
     """
     made = Digest.objects.filter(is_sample=False).order_by("-date")
-    latest = list(made.values_list("date", flat=True).distinct()[:days])
+    latest = list(made.values_list("date", flat=True).distinct()[:LATEST])
     top = DigestEntry.objects.filter(
         digest__date__in=latest,
         digest__is_sample=False,
@@ -70,10 +71,10 @@ def papers_to_summarise(papers_a_day: int, days: int = 2) -> dict[str, list[int]
     return by_language
 
 
-def papers_of_latest(papers_a_day: int, days: int = 2) -> list[int]:
+def papers_of_latest(papers_a_day: int) -> list[int]:
     """The ids of the papers at the top of the site's latest digests, newest and best first."""
     latest = Digest.objects.filter(profile__is_site=True, is_sample=False).order_by("-date")
-    shown = DigestEntry.objects.filter(digest__in=list(latest[:days]), also_mentioned=False)
+    shown = DigestEntry.objects.filter(digest__in=list(latest[:LATEST]), also_mentioned=False)
     top = shown.filter(rank__lte=papers_a_day)
     return list(top.order_by("-digest__date", "rank").values_list("paper_id", flat=True))
 

@@ -113,9 +113,9 @@ def _learn(readers: list[int], days: int) -> int:
     learning = Profile.objects.filter(owner__in=active).exclude(ranking=Profile.Ranking.RULES)
     changed = 0
     for reader in active:
-        sources = set(learning.filter(owner=reader).values_list("learn_from", flat=True))
-        to_learn = {ALL, *sources}
-        changed += bool({source for source in to_learn if _learn_from(reader, source)})
+        lists = learning.filter(owner=reader).values_list("learn_from", flat=True)
+        to_learn = {ALL, *lists}
+        changed += max(_learn_from(reader, source) for source in to_learn)  # any() would stop
         LearnedModel.objects.filter(reader=reader).exclude(source__in=to_learn).delete()
     if profiles := list(learning):
         recent = dates(days)

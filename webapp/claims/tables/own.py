@@ -67,6 +67,15 @@ _ACHIEVES = (
     r"\s(?:\w+ly )?(?:achieves?|outperforms?|improves?|reaches|surpasses|reduces|attains|exceeds|"
     r"delivers|yields|obtains|consistently)\b"
 )
+_NAMED_OURS = re.compile(r"(?P<name>[A-Z][\w .+-]{1,40}?)\W*\((?:[Oo]urs|OURS)\)\W*")
+_STANDS_FOR = re.compile(
+    r"\b(?P<short>[A-Z][\w-]{0,9})(?: ?= ?| stands for | denotes | is short for )(?P<name>[\w-]+)"
+)
+_IS_OURS = re.compile(r"\b([A-Z][A-Z0-9]\w*|[A-Z][a-z]+[A-Z]\w*) is (?:our|the proposed)\b")
+# Words behind a name that make it a part of the method: "Heron fusion layer".
+_PART = (
+    r"(?-i: (?!with|using|on|at|in|for|large|small|base|full|final|model|method|framework)[a-z]{3})"
+)
 _COMMON = {"LLM", "LLMs", "VLM", "VLMs", "MLLM", "MLLMs", "RL", "AI", "NLP", "GPU", "CPU", "API"}
 _COMMON |= {"CNN", "GAN", "MoE", "RAG", "SOTA", "LoRA", "RLHF", "DNN", "DNNs", "3D", "2D", "QA"}
 _COMMON |= {"EEG", "ECG", "MRI", "fMRI", "CT", "OCR", "ASR", "NLI", "SQL", "VQA", "MCP"}
@@ -130,15 +139,6 @@ def names_in_tables(
     return [*names, *(name for name in added if not is_benchmark(name))][:8]
 
 
-_NAMED_OURS = re.compile(r"(?P<name>[A-Z][\w .+-]{1,40}?)\W*\((?:[Oo]urs|OURS)\)\W*")
-_STANDS_FOR = re.compile(
-    r"\b(?P<short>[A-Z][\w-]{0,9})(?: ?= ?| stands for | denotes | is short for )(?P<name>[\w-]+)"
-)
-
-
-_IS_OURS = re.compile(r"\b([A-Z][A-Z0-9]\w*|[A-Z][a-z]+[A-Z]\w*) is (?:our|the proposed)\b")
-
-
 def _partition(title: str) -> tuple[str, str, str]:
     """Split a title at its first colon, or dash between spaces."""
     match = re.search(r":\s|\s[-–—]+\s", title)
@@ -169,12 +169,6 @@ def _names(label: str, name: str) -> bool:
     """True if a label begins with the name of a method, or adds it to another's."""
     before = r"(?:[\w.-]+/|our |full |complete |(?:.* )?(?:\+|w/|with) ?)?"
     return bool(re.match(rf"{before}{re.escape(name)}(?!\w|{_PART})", label, re.IGNORECASE))
-
-
-# Words behind a name that make it a part of the method: "Heron fusion layer".
-_PART = (
-    r"(?-i: (?!with|using|on|at|in|for|large|small|base|full|final|model|method|framework)[a-z]{3})"
-)
 
 
 def is_official(label: Sequence[str]) -> bool:
