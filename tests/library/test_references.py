@@ -52,6 +52,12 @@ def named(text: str) -> list[tuple[str, str]]:
             "@misc{k, title={T}, abstract={Builds on arXiv:2412.00001}, doi={10.1234/2012.12345}}",
             [("", "T")],
         ),
+        ("@misc{Cole et al. 2023, title={T}, eprint={2301.01234}}", [("2301.01234", "")]),
+        ("@misc{b, title={T} url = {https://arxiv.org/abs/2301.01234}}", [("2301.01234", "T")]),
+        ("@misc{b, title={Open}, eprint={2301.01234}", [("2301.01234", "Open")]),
+        ("@misc{b, title={T}, % a note\n eprint={2301.01234}}\n@misc{c, eprint={2301.01235}}",
+         [("2301.01234", "T"), ("2301.01235", "")]),
+        ("@misc{b, title={T}, abstract={We extend url={arXiv} 2412.00001}}", [("", "T")]),
         ("@misc{k, eprint={hep-th/9901001}, month=jan, title={T}}", [("hep-th/9901001", "T")]),
     ],
 )  # fmt: skip
@@ -111,6 +117,8 @@ CROSSREF = {
         ([{"id": "a", "title": "T", "DOI": "10.48550/arXiv.2301.01234"}], [("2301.01234", "T")]),
         ({"items": [{"title": "T", "URL": "http://arxiv.org/abs/2301.01234v1"}]},
          [("2301.01234", "T")]),
+        ({"items": [{"itemType": "preprint", "title": "T", "url": "http://arxiv.org/abs/2301.01234v1"}]},
+         [("2301.01234", "T")]),
         ({"title": "One item", "number": "arXiv:2301.01234"}, [("2301.01234", "One item")]),
         (CROSSREF, [("", "A paper in print")]),
         (CROSSREF["message"], [("", "A paper in print")]),
@@ -142,6 +150,7 @@ def test_running_text_names_papers_and_neither_prices_nor_other_dois() -> None:
 
 HOSTILE = {
     "unclosed": "@article{a, title={x " * 4_000,
+    "entries without names": "@a-b{x y}" * 200_000,
     "unclosed, at the limit": "@article{a, title={x " * 95_000,
     "braces": "@a{b, t=" + "{" * 1_900_000,
     "quotes": '@a{b,t="' + 'x "{' * 400_000,

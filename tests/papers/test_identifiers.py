@@ -52,6 +52,12 @@ from webapp.papers.identifiers import identifiers_in, parse_identifier
         ("２６０１．０１００２", ("2601.01002", None)),
         ("\u200b2601.01002\u200b\n", ("2601.01002", None)),
         ("Math.GT/0309136", ("math/0309136", None)),
+        ("《2601.01002》。", ("2601.01002", None)),
+        ("「arXiv：2601.01002v2」！", ("2601.01002", 2)),
+        ("**2601.01002**", ("2601.01002", None)),
+        ("`2601.01002`:", ("2601.01002", None)),
+        ("https%3A%2F%2Farxiv.org%2Fabs%2F2601.01002v1", ("2601.01002", 1)),
+        ("https://doi.org/10.48550%2FarXiv.2601.01002", ("2601.01002", None)),
     ],
 )
 def test_every_way_arxiv_writes_an_identifier(text: str, expected: tuple[str, int | None]) -> None:
@@ -106,10 +112,17 @@ def test_no_text_does_worse_than_refusal(text: str) -> None:
             "see 2601.01002, arXiv:2601.01002V2 and hep-th/9901001.",
             ["2601.01002", "hep-th/9901001"],
         ),
-        ("https://papers.cool/arxiv/2601.01002,2601.01003", ["2601.01002"]),
+        ("https://papers.cool/arxiv/2601.01002,2601.01003", ["2601.01002", "2601.01003"]),
+        ("2601.01002v2,2601.01003,x,2601.01004 and 1,2601.01005", ["2601.01002", "2601.01003"]),
         ("DBLP:journals/corr/abs-2301-01234", ["2301.01234"]),
         ("10.1234/2012.12345 and 10.48550/arXiv.2012.12344", ["2012.12344"]),
         ("it cost $2012.12345, or 2012.12344 EUR, at 2613.01002", []),
+        ("请看2601.01002v2这篇，和hep-th/9901001。", ["2601.01002", "hep-th/9901001"]),
+        (
+            "论文arXiv：2601.01002很好，见《2601.01003》；共2601.01004元",
+            ["2601.01002", "2601.01003"],
+        ),
+        ("http://x.example/?q=https%3A%2F%2Farxiv.org%2Fabs%2F2601.01002&sa=D", ["2601.01002"]),
         ("no. 2601.1234 of volume 9901001 and pages/9913001", []),
     ],
 )

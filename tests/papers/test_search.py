@@ -99,6 +99,12 @@ def found(query: str, category: str | None = None, since: date | None = None) ->
         ("arXiv:2603.00003v2", [3]),
         ("https://arxiv.org/abs/2603.00003", [3]),
         ("2603.99999", []),
+        ("[2603.00003] Quantized ships", [3]),  # the title of arXiv's page
+        ("请看2603.00003这篇", [3]),
+        ("arXiv 2603.00003 v2", [3]),
+        ("2603.00003，2603.00001。", [3, 1]),
+        ("https://www.example.org/url?q=https://arxiv.org/abs/2603.00003&sa=D", [3]),
+        ("title:2603.00003", [3]),
         ("nowhere", []),
         ("", []),
         ("  ", []),

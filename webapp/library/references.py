@@ -38,9 +38,15 @@ _BIBTEX_NAMES = (
     *("eprint", "arxivid", "arxiv", "doi", "url", "journal", "volume", "number", "note"),
     *("howpublished", "pages", "institution", "publisher", "booktitle", "file", "ids"),
 )
+# One of these in an entry that BibTeX cannot read to its end.
+_NAMING_FIELD = re.compile(
+    rf"\b(?:{'|'.join(_BIBTEX_NAMES)})\s{{0,9}}=\s{{0,9}}[{{\"]([^{{}}\"\n]{{1,300}})",
+    re.IGNORECASE,
+)
+MAX_ENTRY = 20_000  # characters of such an entry that are read
 _CSL_NAMES = (
     *("arxivId", "eprint", "DOI", "doi", "URL", "number", "archive_location", "archiveID", "note"),
-    *("reportNumber", "callNumber", "publicationTitle"),  # of Zotero's own JSON
+    *("reportNumber", "callNumber", "publicationTitle", "url"),  # of Zotero's own JSON
     *("container-title", "alternative-id", "extra", "id", "link", "resource", "externalIds"),
 )
 _CSL_LISTS = ("message", "items", "data", "results")  # in which services wrap their items
@@ -219,12 +225,19 @@ def _bibtex(text: str) -> Iterator[Reference]:
         if re.fullmatch(r"\d{7}", fields.get("eprint", "")):  # before 2007 ids had an archive
             fields["eprint"] = f"{fields.get('primaryclass', '').split('.')[0]}/{fields['eprint']}"
         title = _shown(fields.get("title", ""))
-        named = _named(fields.get(name) for name in _BIBTEX_NAMES)
+        named = _named(fields.get(name) for name in _BIBTEX_NAMES) or _named([value[0]])
         yield Reference(
-            named or _named([value[0]]),
+            named or _named(_NAMING_FIELD.findall(_source(parser))),
             title if words_of(title) else "",
             _shown(fields.get("abstract", "")),
         )
+
+
+def _source(parser: Any) -> str:
+    """The text of the entry that was parsed last, up to the next."""
+    start = parser.command_start
+    end = _BIBTEX_ENTRY.search(parser.text, start + 1, start + MAX_ENTRY)
+    return str(parser.text[start : end.start() if end else start + MAX_ENTRY])
 
 
 def _shown(field: str) -> str:

@@ -6,8 +6,10 @@ https://info.arxiv.org/help/arxiv_identifier.html, https://arxiv.org/category_ta
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
 
 from assay_common.text import clean
+from webapp.papers.folding import UNSPACED
 
 # Bounded, so that every name that is accepted fits the database's 32 characters.
 _SUBJECT_CLASS = r"\.[A-Za-z-]{2,10}"
@@ -44,11 +46,15 @@ _WHOLE = re.compile(
 )
 # In running text: a DOI of somebody else may look like one, and so may a sum of money.
 _OTHER_DOI = re.compile(r"\b10\.(?!48550/)\d{4,9}/\S{1,300}")
+_IN_WORD = rf"[^\W{UNSPACED}]"  # Chinese has no blanks around an identifier
+_BEFORE = rf"(?<=arxiv)[.:]?|(?<![.$€£¥+-])(?<!{_IN_WORD})(?:(?<!,)|(?<=[\d.v]{{4}},))"
+_BEHIND = r"\.\d|\s?(?:%|°|€|£|[万亿]|[美欧日]?元|USD\b|EUR\b|GBP\b|dollars?\b|euros?\b)"
 _ANYWHERE = re.compile(
-    rf"(?:(?<=arxiv)[.:]?|(?<![\w.,$€£¥+-]))(?P<id>{IDENTIFIER})(?P<version>{VERSION})?"
-    r"(?![\d\w]|\.\d|\s?(?:%|°|€|£|USD\b|EUR\b|GBP\b|dollars?\b|euros?\b))",
+    rf"(?:{_BEFORE})(?P<id>{IDENTIFIER})(?P<version>{VERSION})?(?!{_IN_WORD}|{_BEHIND})",
     re.IGNORECASE,
 )
+# What stands around an identifier, of sentences and of Markdown.
+_AROUND = "<>()[]\"'“”‘’`*。、…「」『』《》【】.,:;!? \t\r\n"
 _DBLP = re.compile(r"\bjournals/corr/abs-(\d{4})-(\d{4,5})\b", re.IGNORECASE)
 
 
@@ -73,10 +79,10 @@ def parse_identifier(text: str) -> tuple[str, int | None]:
 
 
 def _read(text: str, *, strict: bool) -> Iterator[tuple[str, int | None]]:
-    text = clean(unicodedata.normalize("NFKC", text))
+    text = clean(unicodedata.normalize("NFKC", unquote(text)))
     if strict:
-        whole = _WHOLE.fullmatch(text.strip("<>()\"'“”.,; \t\r\n").removeprefix("["))
-        whole = whole or _WHOLE.fullmatch(text.strip("<>()[]\"'“”.,; \t\r\n"))
+        whole = _WHOLE.fullmatch(text.lstrip(_AROUND).rstrip(_AROUND.replace("]", "")))
+        whole = whole or _WHOLE.fullmatch(text.strip(_AROUND))
         # A bare identifier has no query and no fragment.
         matches = iter([whole] if whole and (whole["prefix"] or not whole["ending"]) else [])
     else:

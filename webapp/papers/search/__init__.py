@@ -163,7 +163,11 @@ def search(
         some = _having_some(query, keys, order) if relax else []
         near = _near_in_meaning(query, order) if relax else []
         return replace(_page(query, options, keys, some, near), suggestion=excluding(text))
-    return _read_otherwise(text, options) or _relaxed_search(text, query, options)
+    return (
+        _by_names_within(text, page)
+        or _read_otherwise(text, options)
+        or _relaxed_search(text, query, options)
+    )
 
 
 @dataclass(frozen=True)
@@ -252,10 +256,25 @@ def _by_name(text: str, page: int, order: Order) -> SearchResults | None:
     if named := identifiers_in(text, strict=True):
         return SearchResults([], page, absent=named[0])
     if _ADDRESS.fullmatch(text.strip()):
-        return SearchResults([], page, problem=gettext("This address names no arXiv paper."))
+        problem = gettext("This address names no arXiv paper.")
+        return _by_names_within(text, page) or SearchResults([], page, problem=problem)
     if (like := _LIKE.fullmatch(text)) and (paper := _by_identifier(like[1])):
         return _like(paper, page, order)
     return None
+
+
+def _by_names_within(text: str, page: int) -> SearchResults | None:
+    """Return the papers whose identifiers stand among words, as in `[2601.01002] A title`.
+
+    None without any; the first is `absent` if none is here.
+    """
+    names = identifiers_in(text)
+    if not names:
+        return None
+    here = Paper.objects.in_bulk(names, field_name="arxiv_id")
+    papers = [here[name] for name in names if name in here]
+    absent = "" if papers else names[0]
+    return SearchResults(papers if page == 1 else [], page, count=len(papers), absent=absent)
 
 
 def _like(paper: Paper, page: int, order: Order) -> SearchResults:
