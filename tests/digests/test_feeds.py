@@ -1,5 +1,6 @@
 import gzip
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
@@ -14,10 +15,13 @@ from django.utils.http import parse_http_date
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, listing, paper, profile
+from webapp.digests import models
 from webapp.digests.build import build
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.profiles.validation import site_profile
+from webapp.papers import proposal
 from webapp.papers.models import Announcement, Listing, Paper
+from webapp.ui import pages
 from webapp.ui.feeds import FORMATS
 
 HOSTILE = '<script>alert(1)</script> & "x" ]]> \x0b\ufffe $\\frac{1$ attention'
@@ -101,6 +105,33 @@ def test_the_json_feed_has_its_fields(client: Client, address: str) -> None:
         assert all(isinstance(author["name"], str) for author in item["authors"])
         assert all(isinstance(tag, str) for tag in item["tags"])
     assert len({item["id"] for item in feed["items"]}) == len(feed["items"])
+
+
+@pytest.mark.usefixtures("days")
+def test_a_feed_made_anew_reads_and_marks_no_text_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def count(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return function(*given, **named)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(proposal, "_rank")
+    counted(models, "render")
+    proposal.informative_sentence.cache_clear()
+    models._marked.cache_clear()
+    first = get(client, "/p/mine.rss").content
+    before = dict(calls)
+    assert before.keys() == {"_rank", "render"}
+    pages.cache.clear()
+    assert get(client, "/p/mine.rss").content == first
+    assert calls == before
 
 
 @pytest.mark.usefixtures("days")

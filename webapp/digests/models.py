@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
@@ -200,18 +200,29 @@ class DigestEntry(models.Model):
         return self._marked("abstract", links=True)
 
     def _marked(self, field: str, *, links: bool = False) -> str:
-        text = normalise(getattr(self.paper, field))
         substring = bool(self.matches) and (
             self.digest.profile.matching == Profile.Matching.SUBSTRING
         )
-        spans = [
-            (start, end, number)
+        keywords = tuple(
+            (number, match["keyword"])
             for number, match in enumerate(self.matches)
             if {"title", "abstract"} & {*match["where"]}
-            for start, end in term(match["keyword"], substring=substring).spans(text)
-        ]
-        html: str = getattr(self.paper, f"{field}_html")
-        return render(text, spans, links=links) if spans else html
+        )
+        marked = _marked(getattr(self.paper, field), keywords, substring=substring, links=links)
+        html: str = marked or getattr(self.paper, f"{field}_html")
+        return html
+
+
+@lru_cache(1_024)  # the lists of a few days, which are made anew whenever a new day changes them
+def _marked(text: str, keywords: Sequence[tuple[int, str]], *, substring: bool, links: bool) -> str:
+    """Return a text as HTML with keywords marked by their numbers; "" if it has none of them."""
+    text = normalise(text)
+    spans = [
+        (start, end, number)
+        for number, keyword in keywords
+        for start, end in term(keyword, substring=substring).spans(text)
+    ]
+    return render(text, spans, links=links) if spans else ""
 
 
 class FurtherMatches(models.Model):

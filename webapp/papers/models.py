@@ -52,6 +52,7 @@ _WITHDRAWN_IN_COMMENT = re.compile(
     r"|\b(?:has|have) been withdrawn(?=\W*$)",
     re.IGNORECASE,
 )
+_STEMS = ("withdr", "retract", "removed")  # one of which stands wherever these match
 
 
 class AnnounceType(models.TextChoices):
@@ -128,8 +129,12 @@ class Paper(models.Model):
 
         Withdrawn from a conference does not count.
         """
+        opening = self.abstract[:200]
+        words = f"{self.comment} {opening}".lower()
+        if not any(stem in words for stem in _STEMS):  # nearly every paper: on a page of hundreds
+            return False
         in_comment = _WITHDRAWN_IN_COMMENT.search(self.comment)
-        return bool(in_comment or _WITHDRAWN.search(self.abstract[:200]))
+        return bool(in_comment or _WITHDRAWN.search(opening))
 
     @property
     def marked_title(self) -> str:

@@ -1,6 +1,7 @@
 """The sentence of an abstract that states the paper's proposal or subject."""
 
 import re
+from functools import lru_cache
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
 # Also between two sentences without a blank: "of models.To address this".
@@ -87,6 +88,7 @@ def proposing_sentence(abstract: str) -> str:
     return next(filter(_PROPOSES.search, SENTENCE_END.split(abstract)), "")
 
 
+@lru_cache(4_096)  # every page, feed and mail that shows a paper of these days asks for it
 def informative_sentence(abstract: str, title: str = "") -> str:
     """Return the sentence of an abstract that says most plainly what its authors did.
 

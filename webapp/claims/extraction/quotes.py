@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from webapp.claims.numbers import Folded, fold, fold_with_places
 from webapp.ui.markup import plain, render
@@ -93,18 +93,18 @@ class Quote:
         """The places of the numbers in the clause."""
         return [(n.start - self.start, n.end - self.start) for n in self.numbers]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The clause as plain text."""
         return "".join(piece for piece, _ in self.parts)
 
-    @property
+    @cached_property
     def html(self) -> str:
         """The clause as sanitised HTML, its numbers bold."""
         marks = [(start, end, 0) for start, end in self._places]
         return render(self.clause, marks).replace(_MARK, "<b>").replace("</mark>", "</b>")
 
-    @property
+    @cached_property
     def parts(self) -> list[tuple[str, bool]]:
         """The clause as plain text in pieces; True for a number.
 
