@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 
 from webapp.claims.numbers import Folded, fold, fold_with_places
 from webapp.ui.markup import plain, render
@@ -128,8 +128,10 @@ def quotes(abstract: str) -> tuple[Quote, ...]:
     folded = fold_with_places(abstract[:MAX_ABSTRACT])
     names = {match["name"] for match in _PROPOSED.finditer(folded.cased)}
     clauses: list[tuple[int, int, list[AbstractNumber]]] = []
+    parted = cache(partial(_parted, folded, names))  # a sentence once for all of its numbers
     for expression, place in outcomes(folded):
-        start, end = _clause(folded, place.sentence, (expression.start, expression.end), names)
+        number = expression.start, expression.end
+        start, end = _clause(folded, names, parted(*place.sentence), number)
         numbers = [number_of(folded, expression)]
         if clauses and start < clauses[-1][1]:  # one that needs the clause before it
             first, last, earlier = clauses.pop()
@@ -174,23 +176,29 @@ def _is_word_border(text: str, place: int) -> bool:
     return not (text[place - 1 : place].isalnum() and text[place : place + 1].isalnum())
 
 
+# Where a sentence starts after its run-up, where it ends, and where it may be cut.
+_Parted = tuple[int, int, list[re.Match[str]]]
+
+
+def _parted(folded: Folded, names: set[str], start: int, end: int) -> _Parted:
+    start = _RUN_UP.match(folded.text, start, end).end()  # type: ignore[union-attr]
+    is_whole = not _is_own(folded, start, names) or _HOLDS_FOR_MORE.search(folded.text, start, end)
+    return start, end, [] if is_whole else list(_borders(folded, start, end))
+
+
 def _clause(
-    folded: Folded, sentence: tuple[int, int], number: tuple[int, int], names: set[str]
+    folded: Folded, names: set[str], sentence: _Parted, number: tuple[int, int]
 ) -> tuple[int, int]:
     """Return the start and end of the shortest independent clause around a number."""
-    text = folded.text
-    start, end = sentence
-    start = _RUN_UP.match(text, start, end).end()  # type: ignore[union-attr]
-    is_own = _is_own(folded, start, names)
-    if not is_own or _HOLDS_FOR_MORE.search(text, start, end):
-        return start, end
-    for border in _borders(folded, start, end):
+    start, end, borders = sentence
+    is_own = True  # a sentence on the work of others has no borders
+    for border in borders:
         if border.start() >= number[1]:
             return start, border.start()
         begins = border.start(border.lastgroup)  # type: ignore[arg-type]
         if border.lastgroup == "subject":
             is_own = _is_own(folded, begins, names)
-            if not _OTHER.match(text, begins) and begins <= number[0]:
+            if not _OTHER.match(folded.text, begins) and begins <= number[0]:
                 start = begins
         elif is_own and begins <= number[0]:
             start = begins
