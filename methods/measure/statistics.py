@@ -49,7 +49,7 @@ class Interval:
 def mean_interval(
     values: Sequence[float], comparisons: int = 1, confidence: float = CONFIDENCE
 ) -> Interval:
-    """The mean of independent values with Student's interval, one of so many that hold together.
+    """The mean of independent values; `comparisons` such Student's intervals hold together.
 
     One value alone has no interval: low and high are then the value itself. Raises ValueError for
     no value or NaN.
@@ -68,7 +68,7 @@ def mean_interval(
 def geometric_interval(
     values: Sequence[float], comparisons: int = 1, confidence: float = CONFIDENCE
 ) -> Interval:
-    """The same of positive values by their logarithms."""
+    """The geometric mean of positive values, with the interval of their logarithms."""
     logs = mean_interval([math.log(value) for value in values], comparisons, confidence)
     return Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high))
 

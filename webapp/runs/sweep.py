@@ -71,7 +71,7 @@ def expire_leases(sent_at: float) -> None:
 
 
 def _for_each(runs: QuerySet[Run], action: Callable[..., object], *arguments: object) -> None:
-    """Apply `action` to each run and `given`; an error in one does not affect the others."""
+    """Call `action` with each run and `arguments`; an error in one does not affect the others."""
     for run in list(runs.select_related("worker")):
         try:
             action(run, *arguments)
