@@ -6,6 +6,7 @@ import html
 import re
 from dataclasses import replace
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -14,9 +15,10 @@ from django.test import Client
 from assay_common.quantities import number
 from methods import registry
 from methods.protocol import Flag, Point
+from methods.spec import Reported
 from tests import factories
 from webapp.catalog import chips, linking
-from webapp.catalog.comparable import Comparison, ReportedNumber, best
+from webapp.catalog.comparable import Comparison, ReportedNumber, Scope, best
 from webapp.catalog.queries import Carried
 from webapp.digests.models import Chips
 from webapp.papers.models import Paper
@@ -144,6 +146,37 @@ def test_a_loss_is_a_factor_above_one() -> None:
         interval = f"({number(1 / figure.high, 3)}–{number(1 / figure.low, 3)})"
         assert figure.text.startswith(text)
         assert interval in figure.text
+
+
+@pytest.mark.parametrize(
+    ("word", "measured", "factor", "interval"),
+    [
+        ("faster", (4.0, 3.0, 5.0), 4.0, "3–5"),
+        ("slower", (0.25, 0.2, 0.5), 4.0, "2–5"),
+        ("worse", (0.5, 0.0, 0.8), 2.0, "1.25–∞"),
+        ("better", (64.0, 64.0, 64.0), 64.0, "exact"),
+        ("worse", (0.0, 0.0, 0.0), 0.0, "exact"),
+    ],
+)
+def test_factor_and_interval_of_a_ratio(
+    word: str, measured: tuple[float, float, float], factor: float, interval: str
+) -> None:
+    unread: Any = None  # the series and its point
+    figure = Comparison(Scope("", "", "", ""), "dense", unread, unread, *measured, word)
+    assert (figure.factor, figure.interval) == (factor, interval)
+
+
+def test_a_number_holds_for_the_machine_that_a_model_or_a_person_read() -> None:
+    read = Claim(value="3.1", unit="×", hardware="H100", setting="4096 tokens")
+    assert ReportedNumber(read, "m/x").hardware == "H100"
+    by_hand = Reported(
+        paper="2603.00001", mechanism="x", value=3.1, quantity="time", stage="kernel",
+        quote="3.1x", size=4096, setting="an A100",
+    )  # fmt: skip
+    number_of_person = ReportedNumber(by_hand, "m/x")
+    assert (number_of_person.hardware, number_of_person.sizes) == ("an A100", {4096})
+    assert number_of_person.size_text == "4K"
+    assert ReportedNumber(replace(by_hand, size=1000), "m/x").size_text == "1000"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def point(low: float, high: float, *, ratio: bool = True, flags: tuple[Flag, ...
         (2.0, 0.3, 2.0, Word.INCONCLUSIVE),
         (2.0, 1.1, 1.7, Word.INCONCLUSIVE),
         (2.0, 0.3, 0.5, Word.NOT),
+        (1.0, 0.8, 0.9, Word.NOT),  # a claim of no loss has no gain to share
     ],
 )
 def test_ratios_are_judged_by_what_they_have_above_one(
