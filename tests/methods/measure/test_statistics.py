@@ -190,6 +190,15 @@ def test_intervals_of_a_chart_hold_together_and_stay_within_what_can_be() -> Non
     assert surer.estimator.endswith("drawn at 99 % since narrow ones end measuring")
 
 
+def test_a_baseline_is_no_comparison() -> None:
+    """One ratio with a standard error of 0.0353553 in its logarithm; t(4) at 95 % is 2.7764."""
+    ratios = [math.exp(log) for log in (-0.1, -0.05, 0.0, 0.05, 0.1)]
+    baseline = point_of_runs("base", 1, [1.0] * 5, [1.0] * 5, [], of="processes")
+    ours = point_of_runs("ours", 1, ratios, ratios, ratios, of="processes")
+    shown = hold_together(series([baseline, ours])).points[1]
+    assert shown.ratio.high == pytest.approx(math.exp(2.7764 * 0.0353553), rel=1e-4)
+
+
 def test_doubts_are_raised_by_what_causes_them() -> None:
     rng = np.random.default_rng(0)
     calm = [[1 + 0.005 * rng.standard_normal() for _ in range(3)] for _ in range(10)]

@@ -351,7 +351,7 @@ class Scorer:
                     by_author.add(rule)
                 elif place == "title":
                     titled.add(rule)
-                if not given.by_place or place != "mention":
+                if place != "mention":
                     about.add(rule)
             for rule, given in self._signed.get(sought, ()):
                 moved[rule] = moved.get(rule, 0) + given.at(place or "repeated")
