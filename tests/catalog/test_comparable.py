@@ -334,6 +334,22 @@ def test_a_number_is_of_what_its_metric_and_setting_name(
     assert (number.scope.quantity, number.scope.stage, number.sizes) == (quantity, stage, sizes)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "quantity"),
+    [
+        ("", "", "time"),
+        (f"Memory is another matter. {'x ' * 35}", "", "time"),  # more than 80 characters before
+        ("Memory is another matter. ", "", ""),
+        ("", f" {'x ' * 50}", "time"),
+        ("", f" {'x ' * 15} Memory is another matter.", "time"),  # more than 30 after
+        ("", ", of memory", ""),
+    ],
+)
+def test_words_near_a_number_say_what_it_is_of(before: str, after: str, quantity: str) -> None:
+    read = claim(f"{before}It is faster by 3.1x{after}.")
+    assert ReportedNumber(read, "m/x").scope.quantity == quantity
+
+
 def test_a_share_that_a_model_read_is_no_ratio() -> None:
     quote = "The kernel is 31% faster at 4096 tokens."
     relations = [

@@ -54,6 +54,17 @@ def test_the_second_of_two_writers_changes_nothing() -> None:
     assert Run.objects.get(pk=run.pk).reason == ""
 
 
+def test_the_end_of_a_run_is_news(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "assay.news")
+    run = saying.dispatched()
+    assert move(run, State.RUNNING, Writer.RECORDER)
+    assert not caplog.messages
+    assert move(run, State.SUCCEEDED, Writer.RECORDER)
+    (line,) = caplog.messages
+    assert line.startswith(f"Run {run.pk} of ")
+    assert "succeeded" in line
+
+
 def test_a_stale_token_changes_nothing() -> None:
     run = saying.dispatched()
     stale = Run.objects.get(pk=run.pk)

@@ -175,6 +175,25 @@ def test_the_row_that_is_coloured_whole_and_best_is_own(place: int) -> None:
     assert own(shown(page("All.", HEAD, *rows, colours=(*every,)), title=title)) == [set()]
 
 
+def test_the_own_label_is_that_of_the_row_or_the_column() -> None:
+    (by_row,) = shown(MAIN)
+    (by_column,) = shown(page("All.", ("Data", "Wren", "Heron"), ("GSM8K", "41.1", "49.1"),
+                              ("MATH", "12.2", "19.2"), ("MMLU", bold("61.1"), bold("69.1")),
+                              colours=(3,)))  # fmt: skip
+    (others,) = shown(OTHERS["others alone"])
+    assert [table.own_label for table in (by_row, by_column, others)] == ["Heron", "Heron", ""]
+    assert [row.is_own for row in by_row.rows] == [False] * 4 + [True]
+    assert not any(row.is_own for row in by_column.rows), "the column is its own, no coloured row"
+
+
+def test_of_two_comparisons_that_with_bold_figures_in_several_columns_is_the_main_table() -> None:
+    rows = [(name, f"4{n}.1", f"1{n}.2") for n, name in enumerate(RIVALS)]
+    plain = page("Accuracy of all methods.", HEAD, *rows, ("Heron", "49.1", "19.2"))
+    marked = page("Accuracy of all methods.", HEAD, *rows, ("Heron", bold("49.1"), bold("19.2")))
+    tables = shown(plain, marked)
+    assert main_of(tables) is tables[1]
+
+
 def best(*rows: tuple[str, ...], caption: str = "All.") -> set[str]:
     (table,) = shown(page(caption, *rows))
     return {value.cell.text for value in table.table.values if table.is_best(value.cell)}
