@@ -42,6 +42,13 @@ import importlib, json, sys
 importlib.import_module(sys.argv[1])
 print(json.dumps(sorted(sys.modules)))
 """
+BENCH_WORKER = """
+import json, os, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"  # as `up` leaves it to its children
+from methods.worker.app import app
+app.loader.init_worker()
+print(json.dumps(sorted(sys.modules)))
+"""
 # Modules that stay light, and what loading them never loads. Those not built yet wait here.
 LIGHT = {
     "bootstrap": {"django", "celery", "torch", "webapp", "methods", "workers"},
@@ -93,3 +100,9 @@ def test_the_whole_site_loads_nothing_slow() -> None:
 @pytest.mark.parametrize("module", [name for name in LIGHT if exists(name)])
 def test_a_light_module_stays_light(module: str) -> None:
     assert not loaded_by(ONE, module) & LIGHT[module]
+
+
+def test_a_bench_worker_loads_nothing_of_the_site_beside_it() -> None:
+    loaded = loaded_by(BENCH_WORKER)
+    assert "methods.worker.app" in loaded
+    assert not {name for name in loaded if name.startswith(("webapp", "django.conf", "django.db"))}

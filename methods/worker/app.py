@@ -43,7 +43,8 @@ log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory()
 
-app = Celery("assay-bench", task_cls="assay_common.acknowledgement:Task")
+# Without Celery's own extension, which loads the whole site where `up` has named its settings.
+app = Celery("assay-bench", task_cls="assay_common.acknowledgement:Task", fixups=[])
 redis_broker.configure(app)
 DEFAULT_QUEUE = "bench-gpu" if which("nvidia-smi") else "bench-cpu"
 # A cached property, which its types declare read-only.
