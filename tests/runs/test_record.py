@@ -229,8 +229,6 @@ def test_too_many_series(run: Run) -> None:
 
 
 def test_a_result_beats_a_cancel_that_came_too_late(run: Run) -> None:
-    from webapp.runs import submit
-
     store_event(say(run, 0, saying.started()))
     run.refresh_from_db()
     submit.cancel(run)
@@ -255,6 +253,16 @@ def test_a_limit_is_final(run: Run, kind: str, state: str) -> None:
     store_event(say(run, 0, protocol.Failed(kind=kind, message="too much")))
     run.refresh_from_db()
     assert (run.state, run.attempt) == (state, 1)
+
+
+@pytest.mark.parametrize("kind", ["timeout", "error", "killed"])
+def test_a_run_that_fails_while_it_is_cancelled_is_cancelled(run: Run, kind: str) -> None:
+    store_event(say(run, 0, saying.started()))
+    run.refresh_from_db()
+    submit.cancel(run)
+    store_event(say(run, 1, protocol.Failed(kind=kind, message="no")))
+    run.refresh_from_db()
+    assert (run.state, run.failure) == (State.CANCELLED, "")
 
 
 def test_a_failure_of_ours_is_tried_again_and_leaves_nothing_behind(run: Run) -> None:

@@ -65,6 +65,16 @@ def test_the_end_of_a_run_is_news(caplog: pytest.LogCaptureFixture) -> None:
     assert "succeeded" in line
 
 
+@pytest.mark.parametrize(
+    ("end", "kept"), [(State.SUCCEEDED, {"fraction": 1.0}), (State.FAILED, {})]
+)
+def test_only_a_run_that_succeeds_keeps_its_progress(end: State, kept: dict[str, float]) -> None:
+    run = saying.dispatched()
+    assert move(run, State.RUNNING, Writer.RECORDER, progress={"fraction": 1.0})
+    assert move(run, end, Writer.RECORDER)
+    assert Run.objects.get(pk=run.pk).progress == kept
+
+
 def test_a_stale_token_changes_nothing() -> None:
     run = saying.dispatched()
     stale = Run.objects.get(pk=run.pk)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from tests.runs import saying
 from webapp.runs import broker, heartbeats, states, sweep
 from webapp.runs.models import PeriodicTask, Run, State, Worker
-from webapp.runs.times import CANCEL, HEARTBEAT, LEASE, PAUSE, RESEND
+from webapp.runs.times import CANCEL, HEARTBEAT, LEASE, PAUSE, RESEND, START
 
 pytestmark = pytest.mark.django_db
 
@@ -130,6 +130,24 @@ def test_our_own_silence_is_forgiven(why: str) -> None:
     unstarted.refresh_from_db()
     assert (run.state, unstarted.state) == (State.RUNNING, State.DISPATCHED)
     assert run.leased_until > timezone.now() + LEASE / 2
+
+
+@pytest.mark.parametrize(
+    ("deadline", "extended"),
+    [
+        (-LEASE, LEASE),
+        ((LEASE + START) / 2, (LEASE + START) / 2),  # what is left is enough, and no more than all
+        (2 * START, LEASE),  # of an earlier clock
+    ],
+)
+def test_a_pause_extends_only_deadlines_that_have_passed_or_lie_too_far_ahead(
+    deadline: timedelta, extended: timedelta
+) -> None:
+    now, run = timezone.now(), saying.dispatched()
+    Run.objects.filter(pk=run.pk).update(start_by=now + deadline)
+    sweep._extend_leases(now)
+    run.refresh_from_db()
+    assert run.start_by == now + extended
 
 
 def test_a_heartbeat_renews_the_lease_of_the_run_it_names() -> None:

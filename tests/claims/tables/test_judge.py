@@ -9,7 +9,7 @@ import pytest
 
 from tests.claims.tables.test_reading import grid
 from webapp.claims.models import PaperTable
-from webapp.claims.tables.judge import ClaimedCell, Judgement, judge, lost_to
+from webapp.claims.tables.judge import ClaimedCell, Judgement, gives_cell, judge, lost_to
 from webapp.claims.tables.shown import ShownTable
 
 ROWS = ("Wren", "Tit", "Lark-7B", "Heron (ours)")
@@ -84,6 +84,35 @@ def test_what_no_cell_decides_is_not_refuted(
     value: str, subject: str, about: str, quote: str
 ) -> None:
     assert not verdict(value, subject, about, quote).otherwise
+
+
+@pytest.mark.parametrize(
+    "quote", ["It reaches 11.5 on GSM8K.", "Wren reaches 11.5 on GSM8K, and Tit follows."]
+)
+def test_prose_that_gives_the_number_to_nobody_else_is_of_the_row(quote: str) -> None:
+    found = verdict("11.5", "Tit", "accuracy on GSM8K", quote)
+    assert found.otherwise == "Table 2: Wren × GSM8K = 11.5"
+
+
+@pytest.mark.parametrize(
+    ("value", "subject", "about", "gives"),
+    [
+        ("1.5", "Wren", "accuracy on GSM8K", True),
+        ("3.5", "Wren large", "accuracy on GSM8K", True),
+        ("3.5", "Wren", "large inputs of GSM8K", False),  # another row is Wren and no more
+        ("1.5", "Tit", "accuracy on GSM8K", False),
+        ("1.5", "Wren", "accuracy", False),  # of which head?
+        ("1.5", "Wren", "accuracy on GSM8K and MATH", False),
+        ("1.5", "", "accuracy on GSM8K", False),
+        ("9.5", "Wren", "accuracy on GSM8K", False),
+    ],
+)
+def test_a_cell_gives_a_claim_whose_row_and_heads_it_names(
+    value: str, subject: str, about: str, gives: bool
+) -> None:
+    read = grid("Method | GSM8K | MATH", "=Wren | 1.5 | 2.5", "Wren large | 3.5 | 4.5")
+    table = ShownTable(PaperTable(number="Table 2", anchor="S4.T2"), read, ["Heron"], "")
+    assert gives_cell(ClaimedCell(Decimal(value), subject, about, ""), [table]) is gives
 
 
 def test_a_row_that_is_not_sure_decides_nothing() -> None:

@@ -222,6 +222,26 @@ def test_names_behind_numbers_tell_apart_rows_of_one_label(
     assert not spanned or not any(value.is_sure for value in clean), "they are of all the methods"
 
 
+def test_a_row_that_ends_early_leaves_the_others_their_labels() -> None:
+    table = grid(
+        "Model | Clean | Method | A", "=Wren | 60.5 | Plain | 1.1", "Wren | 60.5 | Ours | 2.1",
+        "Tit | 61.5",
+    )  # fmt: skip
+    read = [value.row_label for value in table.values if value.head_path == ("A",)]
+    assert read == [("Wren", "Plain"), ("Wren", "Ours")]
+
+
+def test_at_most_five_columns_label_a_row() -> None:
+    table = grid(
+        "A | B | C | D | E | F | Acc", "=one | two | three | four | five | six | 1.5",
+        "uno | due | tre | quattro | cinque | six | 2.5",
+    )  # fmt: skip
+    assert [value.row_label for value in table.values] == [
+        ("one", "two", "three", "four", "five"),
+        ("uno", "due", "tre", "quattro", "cinque"),
+    ]
+
+
 @pytest.mark.parametrize("added", ["+ X", "＋ X", "w/ X", "with X"])
 @pytest.mark.parametrize("taken", ["w/o Y", "without Y", "– Y"])
 def test_what_is_left_out_after_an_addition_is_not_left_out_of_the_base(

@@ -155,6 +155,7 @@ def test_local_windows_of_video_are_the_tiles_around():
     rows = chosen(selector(*given(128)))
     assert rows[4] == {0, 1, 4, 5, 8, 9}  # tile (1, 0, 0) of 4 x 2 x 2
     assert rows[0] == rows[4]  # at the edge the window moves inside
+    assert rows[12] == rows[8] == {4, 5, 8, 9, 12, 13}  # at the other edge, too
     with pytest.raises(InputError, match="whole tiles"):
         selectors.Local3d((7, 4, 4), (2, 2, 2))
 
