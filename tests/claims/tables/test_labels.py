@@ -231,6 +231,35 @@ def test_a_row_that_ends_early_leaves_the_others_their_labels() -> None:
     assert read == [("Wren", "Plain"), ("Wren", "Ours")]
 
 
+def test_a_note_in_the_last_row_labels_nothing() -> None:
+    table = grid("Method | A | B", "=Wren | 1.5 | 2.5", "Tit | 3.5 | 4.5", "* of three runs{c3}")
+    read = [(value.row_label, value.cell.text) for value in table.values]
+    assert read == [
+        (("Wren",), "1.5"), (("Wren",), "2.5"), (("Tit",), "3.5"), (("Tit",), "4.5")
+    ]  # fmt: skip
+
+
+def test_numbers_that_differ_under_spanning_heads_are_values() -> None:
+    """Above the first line, which sets the last row apart."""
+    table = grid(
+        "Method{r2} | Accuracy{c4}", "A{c2} | B{c2}", "Wren | 1.5 | 2.5 | 3.5 | 4.5",
+        "=Tit | 5 | 6 | 7 | 8",
+    )  # fmt: skip
+    read = [(value.row_label[0], value.cell.text) for value in table.values]
+    assert read == [
+        *(("Wren", number) for number in ("1.5", "2.5", "3.5", "4.5")),
+        *(("Tit", number) for number in ("5", "6", "7", "8")),
+    ]
+
+
+def test_a_head_is_as_high_as_its_highest_cell() -> None:
+    table = grid(
+        "Method{r2} | GSM8K | MATH", "zero-shot | few-shot", "Wren | 1.5 | 2.5", "Tit | 3.5 | 4.5"
+    )
+    heads = [value.head_path for value in table.values]
+    assert heads == [("GSM8K", "zero-shot"), ("MATH", "few-shot")] * 2
+
+
 def test_at_most_five_columns_label_a_row() -> None:
     table = grid(
         "A | B | C | D | E | F | Acc", "=one | two | three | four | five | six | 1.5",
