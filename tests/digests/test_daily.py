@@ -36,7 +36,7 @@ def arxiv(settings: Settings) -> Iterator[ArxivServer]:
 
 def test_categories_of_settings_and_profiles_are_wanted_once(settings: Settings) -> None:
     settings.ARXIV_CATEGORIES = ["cs.CL", "cs.AI"]
-    Profile.objects.create(slug="one", name="One", categories=["hep-th", "cs.CL", 40 * "a"])
+    Profile.objects.create(slug="one", name="One", categories=["hep-th", "cs.cl", "and", 40 * "a"])
     assert categories_to_fetch() == ["cs.CL", "cs.AI", "hep-th"]
 
 

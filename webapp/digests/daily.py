@@ -20,7 +20,7 @@ from webapp.digests.models import DayToBuild, Digest, Profile
 from webapp.digests.profiles.keyword_frequencies import recount_stale_frequencies
 from webapp.papers import queries, sample, schedule
 from webapp.papers.days import eastern_date, now
-from webapp.papers.identifiers import category_names
+from webapp.papers.identifiers import category_in, known_categories
 from webapp.papers.polling import FetchReport
 from webapp.papers.schedule import Progress
 from webapp.papers.store import remove_sample
@@ -34,8 +34,9 @@ def categories_to_fetch() -> list[str]:
     """Every category in the settings or a profile, each once."""
     of_profiles = Profile.objects.order_by("pk").values_list("categories", flat=True)
     # Invalid names, stored before they were refused, must not stop the fetch of all others.
-    valid = category_names(chain.from_iterable(of_profiles))
-    return list(dict.fromkeys([*settings.ARXIV_CATEGORIES, *valid]))
+    valid = known_categories(chain.from_iterable(of_profiles))
+    configured = [category_in(name) or name for name in settings.ARXIV_CATEGORIES]
+    return list(dict.fromkeys([*configured, *valid]))
 
 
 def fetch(

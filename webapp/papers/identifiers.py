@@ -6,6 +6,7 @@ https://info.arxiv.org/help/arxiv_identifier.html, https://arxiv.org/category_ta
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from urllib.parse import unquote
 
 from assay_common.text import clean
@@ -137,6 +138,39 @@ def category_in(text: str) -> str:
     return f"{archive}.{subject}" if is_spelt else ""
 
 
+_NO_CATEGORY = "{!r} is no arXiv category; write for instance cs.CL"
+# An address of a category's papers at arXiv.
+LISTING = re.compile(
+    r"(?:https?://)?(?:\w+\.)?arxiv\.org/(?:list|archive|rss|atom)/([\w.-]+)(?:[/?]\S*)?",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"[\s,;、。|/&+\"'“”‘’()\[\]<>]+|\b(?:and|or)\b", re.IGNORECASE)
+
+
+def categories_in(text: str) -> list[str]:
+    """Return the words of a list of categories, whatever stands between them."""
+    text = LISTING.sub(r" \1 ", unicodedata.normalize("NFKC", text))
+    return list(filter(None, (word.strip(".:") for word in _BETWEEN.split(text))))
+
+
+def spelt_category(text: str) -> str:
+    """Return a category or an archive in arXiv's spelling. Raises ValueError for other words."""
+    archive = text.lower()
+    is_archive = archive in _ARCHIVES or archive in _LETTERED
+    if not is_archive and "." not in text:
+        raise ValueError(_NO_CATEGORY.format(text[:40]))
+    return checked_category(category_in(text) or (archive if is_archive else text))
+
+
+def known_categories(words: Iterable[str]) -> list[str]:
+    """Return the words that `spelt_category` knows, spelt so."""
+    known = []
+    for word in words:
+        with suppress(ValueError):
+            known.append(spelt_category(word))
+    return known
+
+
 def category_names(terms: Iterable[str]) -> tuple[str, ...]:
     """The terms that can be arXiv categories, each once, in order.
 
@@ -149,5 +183,5 @@ def category_names(terms: Iterable[str]) -> tuple[str, ...]:
 def checked_category(text: str) -> str:
     """`text`, an arXiv category: `cs.CL`, `hep-th`, `cond-mat.str-el`. Raises ValueError."""
     if not re.fullmatch(CATEGORY, text):
-        raise ValueError(f"{text[:40]!r} is no arXiv category; write for instance cs.CL")
+        raise ValueError(_NO_CATEGORY.format(text[:40]))
     return text

@@ -45,6 +45,7 @@ def test_a_form_becomes_rules() -> None:
         ("name", "a\x07b", "control"),
         ("name", "x" * 81, "80"),
         ("categories", "cs.CL nonsense!", "no arXiv category"),
+        ("categories", "cs.CL attention", "no arXiv category"),
         ("categories", "", "required"),
         ("keywords", "/(/", "missing"),
         ("keywords", "a*", "two characters"),
@@ -72,6 +73,41 @@ def test_an_error_stands_at_its_field(field: str, value: object, said: str) -> N
     assert not form.is_valid()
     assert list(form.errors) == [field]
     assert said in " ".join(form.errors[field])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("cs.cl hep-TH", "CS.CL, HEP-TH", "cs.CL，hep-th", "cs.CL、hep-th。", "cs.CL；hep-th"),
+        *(
+            "cs.CL and hep-th",
+            "ｃｓ．ＣＬ hep-th",
+            '"cs.CL" “hep-th”',
+            "[cs.CL] / hep-th.",
+            "cs.CL|hep-th",
+        ),
+        "https://arxiv.org/list/cs.CL/recent arxiv.org/list/hep-th/new?show=50",
+    ],
+)
+def test_categories_are_read_however_they_are_typed(typed: str) -> None:
+    form = ProfileForm(GOOD | {"categories": typed})
+    assert form.is_valid(), form.errors
+    assert form.profile_settings.categories == ["cs.CL", "hep-th"]
+
+
+def test_archives_are_categories() -> None:
+    form = ProfileForm(GOOD | {"categories": "CS math econ stat.ml q-bio.nc COND-MAT.str-el"})
+    assert form.is_valid(), form.errors
+    assert form.profile_settings.categories == [
+        *("cs", "math", "econ", "stat.ML", "q-bio.NC", "cond-mat.str-el")
+    ]
+
+
+@pytest.mark.django_db
+def test_words_stored_as_categories_do_not_end_a_feed() -> None:
+    assert load_rules(profile(categories=["cs.cl", "and", "hep-th"])).categories == (
+        *("cs.CL", "hep-th"),
+    )
 
 
 def test_all_errors_come_at_once() -> None:

@@ -19,6 +19,7 @@ from webapp.digests.profiles.validation import (
     checked_settings,
 )
 from webapp.digests.scoring.rules import Keyword
+from webapp.papers.identifiers import categories_in
 from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
 from webapp.papers.search import filters
@@ -153,7 +154,7 @@ class ProfileForm(forms.Form):
         both = Profile.Ranking.BOTH if data.get("keywords") else Profile.Ranking.LEARNED
         data["ranking"] = both if data.pop("learns", False) else Profile.Ranking.RULES
         if "categories" in data:
-            data["categories"] = data["categories"].replace(",", " ").split()
+            data["categories"] = categories_in(data["categories"])
         if "keywords" in data:
             data["keywords"] = [_keyword(line) for line in _lines(data["keywords"])]
         if "exclude" in data:

@@ -26,7 +26,7 @@ from webapp.digests.scoring.rules import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
 from webapp.learning.preferences import Learned, packed_examples
-from webapp.papers.identifiers import checked_category
+from webapp.papers.identifiers import known_categories, spelt_category
 from webapp.papers.models import AnnounceType
 from webapp.summaries.models import Summary
 
@@ -36,7 +36,7 @@ MAX_EXCLUDES = 50
 MAX_CATEGORIES = 40
 MAX_SIZE = 200
 DEFAULT_TYPES = (AnnounceType.NEW, AnnounceType.CROSS)
-Category = Annotated[str, AfterValidator(checked_category)]
+Category = Annotated[str, AfterValidator(spelt_category)]
 
 
 class ProfileError(ValueError):
@@ -159,8 +159,12 @@ def errors_by_field(error: ValidationError, whole: str) -> dict[str, list[str]]:
 
 
 def read_settings(profile: Profile) -> ProfileSettings:
-    """The settings of a stored profile. Raises ProfileError if it was stored unchecked."""
-    return checked_settings({name: getattr(profile, name) for name in ProfileSettings.model_fields})
+    """The settings of a stored profile. Raises ProfileError if it was stored unchecked.
+
+    Words stored as categories before they were refused are left out.
+    """
+    stored = {name: getattr(profile, name) for name in ProfileSettings.model_fields}
+    return checked_settings(stored | {"categories": known_categories(profile.categories)})
 
 
 def load_rules(profile: Profile) -> Rules:

@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 
 from webapp.core.hooks import Hook, NamedHooks
 from webapp.papers.days import eastern_date, now
-from webapp.papers.identifiers import category_in, identifiers_in, parse_identifier
+from webapp.papers.identifiers import LISTING, category_in, identifiers_in, parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search import index, spelling
 from webapp.papers.search.authors import papers_by
@@ -57,10 +57,6 @@ MEANT = 100  # papers that are nearest in meaning
 RRF = 60  # of reciprocal rank fusion: what a first place is worth beside a second
 _LIKE = re.compile(r"\s*(?:papers?\s+)?(?:like|similar\s+to)\s*:?\s+(\S+)\s*", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
-_LISTING = re.compile(
-    r"(?:https?://)?(?:\w+\.)?arxiv\.org/(?:list|archive|rss|atom)/([\w.-]+)(?:[/?]\S*)?",
-    re.IGNORECASE,
-)  # of a category, on arXiv
 _YEAR = re.compile(r"(?<!\S)(?:19|20)\d\d(?!\S)")
 # Fields that other apps define, by name: each maps a value, for a reader or None, to the keys of
 # its papers, or raises QueryError.
@@ -145,7 +141,7 @@ def search(
     rarest and most of them first.
     """
     page = max(1, min(page, MAX_PAGES))
-    if listing := _LISTING.fullmatch(text.strip()):
+    if listing := LISTING.fullmatch(text.strip()):
         text = category_in(listing[1]) or text
     if answer := _by_name(text, page, order):
         return answer
