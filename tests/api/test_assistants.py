@@ -188,7 +188,13 @@ def is_bounded(schema: dict[str, Any]) -> bool:
 async def refusals(client: Client) -> None:
     """A refusal tells an assistant what to do."""
     for tool, given, words in (
-        ("digest", {"date": "the ides"}, "date"),
+        ("digest", {"date": "the ides"}, "date is a day, such as 2026-03-12."),
+        ("digest", {"date": ""}, "date is a day, such as 2026-03-12."),
+        ("digest", {"limit": 51}, "limit: Input should be less than or equal to 50."),
+        ("digest", {"limit": None}, "limit: Input should be a valid integer."),
+        ("search", {"q": " "}, "Write in q what to search for."),
+        ("search", {}, "search needs q."),
+        ("search", {"q": ["x"]}, "q: Input should be a valid string."),
         ("digest", {"date": "2020-01-01"}, "2020"),
         ("digest", {"feed": "none"}, "none"),
         ("digest", {"feed": "../methods"}, "is no name"),
@@ -209,6 +215,8 @@ async def refusals(client: Client) -> None:
         answer = await told(client, tool, **given)
         assert isinstance(answer, str), (tool, answer)
         assert words in answer, answer
+        assert "pydantic" not in answer
+        assert "Arguments" not in answer
 
 
 async def library_and_runs(client: Client, key: str) -> None:

@@ -6,7 +6,7 @@ HTTP. Text that authors or a model wrote stands between `<quoted>` and `</quoted
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date as Date
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import AnyHttpUrl, Field
+from pydantic import AnyHttpUrl, Field, ValidationError
 
 from assay_common import __version__
 from webapp.api import tokens
@@ -216,6 +216,8 @@ class Assay:
         offset: Offset = 0,
     ) -> str:
         """Find papers: each with what it did and a quote with its numbers."""
+        if not q.strip():
+            raise ToolError("Write in q what to search for.")
         papers = self._items("/papers", 25, limit, offset, q=q, since=since, order=order)
         return _page({}, [_paper_summary(paper) for paper in papers], limit, offset)
 
@@ -427,10 +429,10 @@ def _benchmark(benchmark: Answer) -> Answer:
 
 
 class _Server(MCPServer):
-    """A server that refuses arguments no tool has, instead of leaving them out in silence."""
+    """A server that refuses arguments no tool has, and says of others what a right one is."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool. Raises ToolError with the right name of an unknown argument."""
+        """Call a tool. Raises ToolError, which names the argument and what it takes."""
         tool = self._tool_manager.get_tool(name)
         if tool is not None:
             names = list(tool.parameters["properties"])
@@ -441,7 +443,23 @@ class _Server(MCPServer):
                 raise ToolError(
                     f"{name} has no argument {unknown[:40]!r}.{meant} It takes: {', '.join(names)}."
                 )
-        return await super().call_tool(name, arguments, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            reasons = [_reason(name, each) for each in error.__cause__.errors()]
+            raise ToolError(" ".join(reasons)) from error.__cause__
+
+
+def _reason(tool: str, error: Mapping[str, Any]) -> str:
+    """Say what is wrong with an argument, in a sentence."""
+    argument = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{tool} needs {argument}."
+    if error["type"].startswith("date_"):
+        return f"{argument} is a day, such as 2026-03-12."
+    return f"{argument}: {error['msg']}."
 
 
 def server(by_http: bool) -> MCPServer:
