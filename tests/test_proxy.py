@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from tests import machine
-from tests.processes import free_port, wait_for
+from tests.processes import PATIENCE, free_port, wait_for
 from tests.servers.site import serving
 
 CONFIGURATION = """
@@ -92,7 +92,8 @@ def _client(port: int) -> httpx2.Client:
                 httpx2.Request(request.method, here, headers=request.headers, stream=request.stream)
             )
 
-    return httpx2.Client(transport=Here(verify=context), base_url=f"https://{NAME}:{port}")
+    base = f"https://{NAME}:{port}"
+    return httpx2.Client(transport=Here(verify=context), base_url=base, timeout=PATIENCE)
 
 
 def posted(client: httpx2.Client, **headers: str) -> httpx2.Response:
@@ -146,4 +147,7 @@ def test_cookies_links_and_redirects_have_the_configured_address(
     cookies = client.get("/sign-in/").headers.get_list("set-cookie")
     assert any(cookie.startswith("__Host-csrftoken=") and "Secure" in cookie for cookie in cookies)
     assert f"{address}/" in client.get("/digest.atom").text
-    assert httpx2.get(f"{site}/sign-in/").headers["location"] == f"{address}/sign-in/"
+    assert (
+        httpx2.get(f"{site}/sign-in/", timeout=PATIENCE).headers["location"]
+        == f"{address}/sign-in/"
+    )

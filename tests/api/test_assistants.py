@@ -18,7 +18,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests import databases, forking
-from tests.processes import ROOT, wait_for
+from tests.processes import PATIENCE, ROOT, wait_for
 from webapp.api.assistants import marked
 
 if TYPE_CHECKING:  # it takes a second to import, in every process of xdist
@@ -129,7 +129,7 @@ async def by_http(address: str, token: str) -> AsyncIterator[Client]:
 
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers) as web,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as web,
         Client(streamable_http_client(address, http_client=web)) as client,
     ):
         yield client
@@ -286,7 +286,7 @@ def test_over_http_each_caller_has_the_scopes_of_its_token(site: Site, address: 
 def test_over_http_nobody_asks_without_a_token(address: str, headers: dict[str, str]) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accepts = {"Accept": "application/json, text/event-stream"}
-    answer = httpx2.post(address, json=hello, headers=headers | accepts)
+    answer = httpx2.post(address, json=hello, headers=headers | accepts, timeout=PATIENCE)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 

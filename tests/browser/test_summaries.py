@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_httpserver import HTTPServer
 
 from tests.browser.looks import AXE, DESKTOP, PAIRS, faults
-from tests.processes import up, wait_for
+from tests.processes import PATIENCE, up, wait_for
 from tests.servers.openai import OpenAIServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -96,7 +96,7 @@ def _connect(page: Page, address: str) -> None:
 
 def _summarised(address: str) -> feedparser.FeedParserDict | None:
     """The paper's entry in the site's feed, once it says what the model said."""
-    feed = feedparser.parse(httpx2.get(f"{address}digest.atom").content)
+    feed = feedparser.parse(httpx2.get(f"{address}digest.atom", timeout=PATIENCE).content)
     assert not feed.bozo
     entry = next(e for e in feed.entries if PAPER in e.id)
     return entry if entry.summary.startswith("The paper reports") else None

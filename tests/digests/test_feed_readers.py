@@ -23,6 +23,7 @@ import pytest
 from reader import make_reader
 
 from tests.digests.days import MONDAY, announce, paper, profile
+from tests.processes import PATIENCE
 from webapp.digests.build import build
 from webapp.papers.models import Paper
 
@@ -95,7 +96,8 @@ PLACES = {"rss": ("item", f"{DC}creator"), "atom": (f"{ATOM}entry", f"{ATOM}auth
 def test_the_rules_of_other_readers_find_every_author(live_server: Any, rule: str) -> None:
     suffix, read, order = RULES[rule]
     entry, author = PLACES[suffix]
-    written = ElementTree.fromstring(httpx2.get(f"{live_server.url}/p/mine.{suffix}").content)
+    answer = httpx2.get(f"{live_server.url}/p/mine.{suffix}", timeout=PATIENCE)
+    written = ElementTree.fromstring(answer.content)
     found = [
         read([one.text or "" for one in entry.findall(author)]) for entry in written.iter(entry)
     ]
