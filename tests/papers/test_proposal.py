@@ -10,6 +10,7 @@ DID = "We propose Heron, a sparse attention that chooses its blocks."
 RUN_UPS = [
     "In this paper, ",
     "In this work ",
+    "In this technical report, ",
     "To address these challenges, ",
     "To this end, ",
     "However, to overcome this limitation, ",
@@ -81,9 +82,7 @@ def test_work_without_a_product_comes_before_results(did: str) -> None:
     assert what_it_did(abstract, "On Attention") == did
 
 
-LONG = (
-    "We present Heron, a sparse attention for long contexts that skips blocks by their exact scores"
-)
+LONG = "We present Heron, a sparse attention for long contexts, and the exact scores of its blocks"
 FURTHER = (
     "of 64 keys in each of the twelve heads of every layer, as the measured rest of the model " * 2
 )
@@ -107,6 +106,54 @@ def test_a_long_statement_ends_with_a_clause(parting: str) -> None:
     assert in_two_lines(f"{LONG}{parting}{FURTHER}.") == f"{LONG} …"
     longer = f"{LONG} {FURTHER}"  # the first clause is never cut, and ends what is shown
     assert in_two_lines(f"{longer}{parting}{FURTHER}; so.") == f"{longer} …"
+
+
+SHORT = "We present Heron, a sparse attention for the long contexts of small models"
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        " that reads blocks ",
+        " by reading blocks ",
+        ", with blocks ",
+        " through blocks ",
+        " using the blocks ",
+        " for reading blocks ",
+        ", trained on blocks ",
+        " and reads an index ",
+        ", comprising blocks ",
+    ],
+)
+def test_a_long_statement_without_further_clauses_goes_without_its_details(detail: str) -> None:
+    assert in_two_lines(f"{SHORT}{detail}{FURTHER}.") == f"{SHORT} …"
+
+
+def test_a_clause_that_says_little_goes_on_to_a_detail() -> None:
+    clause = "We present Heron, an attention that is sparse and is quick"
+    detail = " in the long contexts of small models"
+    statement = f"{clause}: it reads a few blocks{detail} through blocks {FURTHER}."
+    assert in_two_lines(statement) == f"{clause}: it reads a few blocks{detail} …"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "To read the contexts of whole libraries at the cost of one page, ",
+        "Motivated by how people look up what they read a long time ago, ",
+        "While attention reads all keys of the context for every new word, ",
+    ],
+)
+def test_a_long_statement_goes_without_its_reason(reason: str) -> None:
+    said = f"{SHORT}, whose blocks of keys are read in the order of their scores."
+    assert in_two_lines(reason + said[0].lower() + said[1:]) == said
+    assert in_two_lines(f"{reason}we propose Heron.") == f"{reason}we propose Heron."
+
+
+def test_commands_of_tex_take_no_room() -> None:
+    formula = r"$\mathbf{x}_{\mathrm{in}} \rightarrow \mathbf{y}_{\mathrm{out}}$ "
+    statement = f"{LONG}, using {formula * 2}."
+    assert in_two_lines(statement) == statement
 
 
 def test_sentences_without_a_blank_between_them_are_two() -> None:

@@ -67,20 +67,42 @@ _RUN_UP = re.compile(
     r"|to (?:address|tackle|overcome|mitigate|resolve|solve|bridge|fill|close|remedy|alleviate"
     r"|handle|meet|answer|explore|investigate) (?:all |both )?"
     r"(?:this|these|those|the above|the aforementioned|such|it\b)[^,]{0,60}"
-    r"|in (?:this|the present) (?:paper|work|study|article|report|manuscript|contribution)),? )+"
+    r"|in (?:this|the present) (?:[a-z]+ )?"
+    r"(?:paper|work|study|article|report|manuscript|contribution)),? )+"
     r"(?=(?:we|our|this|the)\b)",
     re.IGNORECASE,
 )
 
+# What a long sentence can do without: why the authors did it.
+_REASON = re.compile(
+    r"^(?:to|towards?|motivated|inspired|driven|guided|based on|(?:building|drawing) (?:up)?on"
+    r"|as (?:such|a result)|while|although|though|unlike|beyond|since|because|despite|given"
+    r"|recogni[sz]ing|specifically|in particular|first|finally)\b.{0,200}?,"
+    r" (?=(?:we|this (?:paper|work|study|article))\b)",
+    re.IGNORECASE,
+)
 # What follows is not needed to understand what stands before.
 _FURTHER_CLAUSE = re.compile(
     r"(?<!\bthat)(?<!\bthe)(?<!\bby)(?<!\bof)(?<!\bis)(?<!\bare)(?<!\bto)(?<!\bin)(?<!\bon)"
     r"(?::|;| -{2,3}| [–—]|,(?= (?:which|where|while|whereas|enabling|achieving|resulting|thereby"
     r"|leading|allowing|demonstrating|including|such as|in which|followed by|using|and (?:we|then)"
     r"|\w+ing (?:the|an?|its|their|each|all|both|how|that|only|from|into|with|on|to))\b)"
-    r"|(?= (?:so that|such that|without \w+ing|rather than|instead of)\b)) "
+    r"|\.(?= \(?(?:i|a|1)\))|(?= (?:so that|such that|without \w+ing|rather than|instead of)\b)) "
 )
-_TWO_LINES = 190  # characters of a row of 1280 pixels
+# What follows says how, for what or of what kind, after a sentence that is whole without it.
+_DETAIL = re.compile(
+    r",(?= with\b)"
+    r"|(?:,|(?<!,))(?<!\band)(?<!\bor)(?<!\bnot)(?<!\bonly)(?<!\bby)(?<!\bof)(?<!\bfor)(?<!\bin)(?<!\bas)"
+    r"(?<!\bis)(?<!\bare)(?<!\bthat)(?<!\bto)(?<!\bhow)(?<!\bon)(?<!ly)(?<!ed)"
+    r"(?= (?:(?:that|which) (?:\w+ly )?\w+(?:s|ed)|by (?:\w+ly )?\w+ing|for (?:\w+ly )?\w+ing"
+    r"|while|through|via|using|without|when|where|whose|in (?:which|order to)|based on"
+    r"|and \w+(?<!ing) (?:an?|its|how|whether)|(?:built|trained|designed|aimed|tailored|obtained"
+    r"|collected|constructed|extracted|derived|developed|characteri[sz]ed)"
+    r" (?:on|upon|around|to|for|at|by|through|from)|spanning|covering|encompassing|comprising"
+    r"|containing|featuring|combining|integrating|consisting|pairing|unifying)\b)"
+)
+_TWO_LINES = 178  # characters of a row of 1280 pixels
+_SAYING, _TELLING = 50, 80  # characters of a clause that says something, and enough
 
 
 def proposing_sentence(abstract: str) -> str:
@@ -135,14 +157,33 @@ def what_it_did(abstract: str, title: str = "") -> str:
 
 
 def in_two_lines(statement: str) -> str:
-    """Return a statement that is too long for two lines up to the end of one of its clauses."""
-    if len(statement) <= _TWO_LINES:
+    """Return a statement that is too long for two lines without its reason, or up to the end of
+    one of its clauses.
+    """
+    if _length(statement) <= _TWO_LINES:
         return statement
-    ends = [end.start() for end in _FURTHER_CLAUSE.finditer(statement, 60)]
-    clauses = [statement[:end] for end in ends if _is_closed(statement[:end])]
-    short = [clause for clause in clauses if len(clause) <= _TWO_LINES]
+    without_reason = _REASON.sub("", statement)
+    statement = without_reason[:1].upper() + without_reason[1:]
+    if _length(statement) <= _TWO_LINES:
+        return statement
+    clauses = _parts(statement, _FURTHER_CLAUSE)
+    short = [clause for clause in clauses if _length(clause) < _TWO_LINES]
+    if not short or len(short[-1]) < _TELLING:
+        details = _parts(statement, _DETAIL)
+        short += [part for part in details if _length(part) < _TWO_LINES]
     best = [*short[-1:], *clauses][:1]  # the longest of two lines, else the shortest
     return f"{best[0]} …" if best else statement
+
+
+def _parts(statement: str, end: re.Pattern[str]) -> list[str]:
+    """Return what stands before each such end outside of brackets and formulas."""
+    parts = [statement[: at.start()] for at in end.finditer(statement, _SAYING)]
+    return [part for part in parts if _is_closed(part)]
+
+
+def _length(text: str) -> int:
+    """Return how many characters of a text are shown: commands of TeX are not."""
+    return len(re.sub(r"\\[a-zA-Z]+|[${}^_\\]", "", text))
 
 
 def _is_closed(text: str) -> bool:
