@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import translation
 
 from tests.digests.days import listing
-from webapp.papers import fetch, polling
+from webapp.papers import arxiv_api, fetch, polling
 from webapp.papers.audit_messages import translate_reason
 from webapp.papers.sample import load_sample
 
@@ -31,7 +31,7 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
         ("rss.arxiv.org asks us to wait 600 s (HTTP 429)", "要求等待 600 秒"),
         (
             "RSS: the feed is cut off before its end; next request to arXiv in 30 s",
-            "RSS: 订阅源在结尾之前中断; 30 秒后",
+            "RSS: 订阅源在结尾之前中断；30 秒后",
         ),
         ("arXiv still serves the batch of Tuesday 2026-03-03", "星期二（2026-03-03）"),
     ],
@@ -60,7 +60,8 @@ def test_what_the_code_says_has_a_known_form(db: None) -> None:
         str(fetch._refusal(answer, 30.0)),
         str(fetch._refusal(answer, None)),
         polling._empty_reason(date(2026, 3, 7)),
-        polling._empty_reason(date(2026, 3, 6)),
+        *polling._empty_reason(date(2026, 3, 6)).split("; "),
+        arxiv_api.NOTE,
     ]
     with translation.override("zh-hans"):
         assert [reason for reason in said if not CHINESE.search(translate_reason(reason))] == []

@@ -130,6 +130,17 @@ def test_why_there_is_no_page_is_told_in_the_readers_language(client: Client) ->
             told = translation.gettext(why) % {"paper": "2603.99999"}
         assert told in client.get(address, headers=BROWSER).content.decode()
     assert 'href="https://arxiv.org/abs/2603.99999"' in english.content.decode()
+    assert "Page not found</h1>" not in english.content.decode()
+    assert "Fetch and save it" not in english.content.decode()
+
+
+def test_an_absent_paper_can_be_fetched_from_its_page(client: Client) -> None:
+    client.force_login(factories.make_reader())
+    page = client.get("/papers/2603.99999/")
+    assert page.status_code == 404
+    assert "Paper not found</h1>" in page.content.decode()
+    field = '<input type="hidden" name="text" value="2603.99999">'
+    assert field in page.content.decode()
 
 
 def test_a_summary_is_asked_for_in_the_readers_language() -> None:

@@ -115,4 +115,4 @@ def _named(holder: dict[str, Any]) -> str:
     schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
     of_list = schema.get("type") == "array"
     name = (schema["items"] if of_list else schema).get("$ref", "").rpartition("/")[2]
-    return f"list of {name}" if of_list else name
+    return _("list of %(name)s") % {"name": name} if of_list else name

@@ -19,10 +19,11 @@ KNOWN = (
     gettext_noop("arXiv still serves the batch of %(weekday)s %(date)s"),
     gettext_noop("arXiv announces nothing on a %(weekday)s"),
     gettext_noop("a valid feed without papers: a holiday, or a fault of the feed"),
-    gettext_noop("final after the API had none on %(days)s days"),
+    gettext_noop("final once the API knows none on %(days)s days"),
     gettext_noop("the feed is cut off before its end"),
     gettext_noop("the answer is neither RSS nor Atom"),
     gettext_noop("the API has no papers submitted for this day"),
+    gettext_noop("from the API, by submission: replacements and late announcements are not in it"),
     gettext_noop("not requested: nothing was fetched on that day"),
 )
 _SENTENCE_END = re.compile(r"(?<=\.) ")
@@ -31,8 +32,9 @@ _SOURCE = re.compile(r"((?:RSS|Atom|API): )?(.*?)(\.?)", re.DOTALL)
 
 def translate_reason(reason: str) -> str:
     """Translate a stored reason; a text of no known form stays as it is."""
-    parts = (_SENTENCE_END.split(part) for part in reason.split("; "))
-    return "; ".join(" ".join(map(_translated, sentences)) for sentences in parts)
+    parts = reason.split("; ")
+    said = [" ".join(map(_translated, _SENTENCE_END.split(part))) for part in parts]
+    return reason if said == parts else gettext("; ").join(said)
 
 
 def _translated(text: str) -> str:

@@ -102,7 +102,7 @@ _DETAIL = re.compile(
     r"|containing|featuring|combining|integrating|consisting|pairing|unifying)\b)"
 )
 _TWO_LINES = 178  # characters of a row of 1280 pixels
-_SAYING, _TELLING = 50, 80  # characters of a clause that says something, and enough
+_SAYING, _TELLING = 45, 80  # characters of a clause that says something, and enough
 
 
 def proposing_sentence(abstract: str) -> str:

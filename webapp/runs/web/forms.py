@@ -49,7 +49,7 @@ class RunForm(forms.Form):
         devices += [Device.GPU] if "cuda" in benchmark.devices else []
         live = Counter(live_workers().values_list("device", flat=True))
         self.live = {device: live[device] for device in devices}
-        named = ((d.value, f"{d.label}: {_live(self.live[d])}") for d in devices)
+        named = ((d.value, _live(d.label, self.live[d])) for d in devices)
         self.fields["device"] = _radios(named)
         # Preselect a device that has a live worker.
         ready = next((device for device in devices if self.live[device]), devices[0])
@@ -134,13 +134,16 @@ def _radios(choices: Iterable[tuple[str, str]]) -> forms.ChoiceField:
     return forms.ChoiceField(choices=list(choices), widget=forms.RadioSelect)
 
 
-def _live(workers: int) -> str:
+def _live(device: str, workers: int) -> str:
     if not workers:
-        return gettext("no worker is connected, so the run would wait")
-    message = ngettext(
-        "%(number)d worker is connected", "%(number)d workers are connected", workers
-    )
-    return message % {"number": workers}
+        message = gettext("%(device)s: no worker is connected, so the run would wait")
+    else:
+        message = ngettext(
+            "%(device)s: %(number)d worker is connected",
+            "%(device)s: %(number)d workers are connected",
+            workers,
+        )
+    return message % {"device": device, "number": workers}
 
 
 def _refusal(info: ParameterInfo | None, reason: str, given: str) -> str:

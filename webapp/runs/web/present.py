@@ -134,7 +134,8 @@ def title_of(run: Run, where: QueuePosition | None, *, behind: bool) -> str:
     """The state of `run` in a few words; `where` is its place in the queue."""
     if where:
         queued = gettext("Queued again") if run.attempt else gettext("Queued")
-        return queued + gettext(", ") + _waiting_for(where, behind=behind)
+        waiting = _waiting_for(where, behind=behind)
+        return gettext("%(queued)s, %(waiting)s") % {"queued": queued, "waiting": waiting}
     if run.state == State.RUNNING:
         named = gettext("Running on worker %(worker)s") % {"worker": run.worker}
         return named if run.worker else gettext("Running")

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Self
 
 from django.db.models import Max
 from django.utils import timezone
+from django.utils.translation import ngettext
 
 from methods.protocol import Environment, MachineState, canonical
 from webapp.core.durations import duration, span
@@ -82,7 +83,7 @@ def _environment(run: Run) -> list[tuple[str, str]]:
     rows = [
         ("Hardware", machine.hardware),
         ("Processor", machine.processor if machine.processor != machine.hardware else ""),
-        ("Cores", f"{machine.cores} ({machine.threads} threads used)"),
+        ("Cores", _cores(machine)),
         ("Memory", _size(machine.memory_bytes)),
     ]
     if gpu := machine.gpu:
@@ -96,6 +97,15 @@ def _environment(run: Run) -> list[tuple[str, str]]:
         changed = " with local changes" if machine.dirty else ""
         rows.append(("Commit", machine.commit[:12] + changed))
     return [(name, value) for name, value in rows if value]
+
+
+def _cores(machine: Environment) -> str:
+    message = ngettext(
+        "%(cores)d (%(threads)d thread used)",
+        "%(cores)d (%(threads)d threads used)",
+        machine.threads,
+    )
+    return message % {"cores": machine.cores, "threads": machine.threads}
 
 
 def _after(run: Run) -> list[tuple[str, str]]:
