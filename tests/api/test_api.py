@@ -204,7 +204,7 @@ def test_the_document_and_its_page_name_every_operation(client: Client) -> None:
 def test_its_page_describes_every_operation_in_chinese(client: Client) -> None:
     schema = client.get("/api/v1/openapi.json").json()
     html = client.get("/api/docs", headers={"accept-language": "zh-hans"}).content.decode()
-    described = re.findall(r"<b>([^<]*)\.</b>", html)
+    described = re.findall(r"<b>([^<]*)。</b>", html)
     assert len(described) == sum(map(len, schema["paths"].values()))
     assert [text for text in described if not re.search(r"[\u4e00-\u9fff]", text)] == []
 
