@@ -15,7 +15,7 @@ from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.test_polling import FRIDAY, THURSDAY, TUESDAY, State, keys, listing, stored
 from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
-from webapp.papers import polling, schedule
+from webapp.papers import listings, polling, schedule
 from webapp.papers.days import DAY
 from webapp.papers.entries import Batch, Entry
 from webapp.papers.listings import record_outcome
@@ -98,6 +98,17 @@ def test_after_a_holiday_the_feed_brings_what_the_api_gave_early(sent: range, st
     poller.store(batch(THURSDAY, range(1, 7)), Listing.Source.API)
     poller._take(batch(FRIDAY, sent), Listing.Source.RSS)
     assert listing(FRIDAY).state == state
+
+
+def test_an_overlap_is_of_new_papers_where_there_are_any() -> None:
+    new = Entry("2603.00001", 1, AnnounceType.NEW, "T", "A.")
+    cross = Entry("2603.00002", 1, AnnounceType.CROSS, "T", "A.")
+    polling.Poller(noon(WEDNESDAY)).store(Batch("cs.CL", WEDNESDAY, (new,)), Listing.Source.RSS)
+    shares = [
+        listings._overlap(Batch("cs.CL", THURSDAY, entries), listing(WEDNESDAY))
+        for entries in ((new, cross), (cross,))
+    ]
+    assert shares == [1.0, 0.0]
 
 
 def test_what_another_process_stored_while_arxiv_answered_304_stands(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -12,7 +13,7 @@ from methods import protocol
 from methods.protocol.messages import _signature
 from tests.runs import saying
 from tests.runs.saying import say
-from webapp.runs import broker, heartbeats, keys, submit
+from webapp.runs import broker, heartbeats, keys, states, submit
 from webapp.runs.models import Event, Run, Series, State, Worker
 from webapp.runs.queries import log_of
 from webapp.runs.record import MAX_LOG_BYTES, store_event
@@ -63,7 +64,8 @@ def test_a_good_run(run: Run) -> None:
     assert seen["checks"] == [("clock_runs", True)]
     assert seen["environment"] == "a processor, 2 cores"
     assert run.progress["fraction"] == 1.0
-    assert run.charged_seconds <= 1
+    taken = run.finished_at - run.started_at
+    assert run.charged_seconds == math.ceil(taken.total_seconds())
 
 
 @pytest.fixture
@@ -143,6 +145,20 @@ def test_a_worker_that_missed_the_cancel_is_told_again(run: Run, orders: list[tu
     orders.clear()
     assert with_commit(lambda: store_event(say(run, 1, saying.check())))
     assert orders == [(str(run.pk), run.token, "one")]
+
+
+def test_a_worker_that_goes_on_after_the_end_is_told_to_stop(
+    run: Run, worker: Worker, orders: list[tuple]
+) -> None:
+    """By its progress; a last piece of the log is kept."""
+    store_event(say(run, 0, saying.started()))
+    run.refresh_from_db()
+    states.move(run, State.FAILED, states.Writer.SWEEP)
+    assert with_commit(lambda: store_event(say(run, 1, protocol.Log(offset=0, text="late"))))
+    assert orders == []
+    progress = protocol.Progress(fraction=0.5, elapsed=1.0)
+    assert not with_commit(lambda: store_event(say(run, 2, progress)))
+    assert orders == [(str(run.pk), run.token, worker.name)]
 
 
 def test_the_next_run_is_dispatched_when_one_ends(run: Run) -> None:
