@@ -1,6 +1,7 @@
 """Blocks are interleaved, everything is kept, and what is slower is found slower."""
 
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -52,15 +53,20 @@ def test_a_tiny_call_is_timed_within_bounds_of_the_walls_clock(
     cpu_clock: Literal["wall", "process"], tick: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clock of processor time may move in steps that a tiny call never reaches."""
-    real = timing._CPU_CLOCKS[cpu_clock]
-    coarse = (lambda: real() // tick * tick) if tick else real
-    monkeypatch.setitem(timing._CPU_CLOCKS, cpu_clock, coarse)
-    called = itertools.count()
+    calls = 0
+
+    def tiny() -> None:
+        nonlocal calls
+        calls += 1
+
+    def seconds() -> float:  # that the calls take, whatever else the machine does meanwhile
+        passed = calls * 1e-7
+        return passed // tick * tick if tick else passed
+
+    monkeypatch.setitem(timing._CPU_CLOCKS, cpu_clock, seconds)
     torch.set_num_threads(1)
-    timings = compare(
-        {"tiny": lambda: next(called)}, cpu_clock=cpu_clock, blocks=5, max_warm_up_s=0.1
-    )
-    assert next(called) < 50_000_000
+    timings = compare({"tiny": tiny}, cpu_clock=cpu_clock, blocks=5, max_warm_up_s=0.1)
+    assert calls < 50_000_000
     assert all(sample < 1e-5 for block in timings.blocks["tiny"] for sample in block)
 
 
@@ -256,14 +262,24 @@ def test_what_others_took_of_the_processor_raises_doubts(after, flags) -> None:
 
 
 def test_a_busy_neighbour_is_seen() -> None:
-    """Another process burns a processor while we sleep."""
-    since = environment.CpuTimes.now()
-    if since is None:
-        pytest.fail("this system does not tell processor times")
-    burn = "import time\nend = time.time() + 1.5\nwhile time.time() < end: pass"
-    with subprocess.Popen([sys.executable, "-c", burn]):
-        time.sleep(1.0)
-        state = environment.machine_state(since=since)
+    """Another process burns the one processor that both may use, while we sleep."""
+    burn = "print('burns', flush=True)\nwhile True: pass"
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with subprocess.Popen([sys.executable, "-c", burn], stdout=subprocess.PIPE) as neighbour:
+            try:
+                assert neighbour.stdout is not None
+                neighbour.stdout.readline()
+                since = environment.CpuTimes.now()
+                if since is None:
+                    pytest.fail("this system does not tell processor times")
+                time.sleep(1.0)
+                state = environment.machine_state(since=since)
+            finally:
+                neighbour.kill()
+    finally:
+        os.sched_setaffinity(0, allowed)
     assert state.cpu_elsewhere is not None
     assert state.cpu_elsewhere > 0.1
 

@@ -6,17 +6,17 @@ import os
 import time
 
 from methods.worker.cancel import SLOTS, CancelFlags
+from tests.processes import PATIENCE
 
 
 def test_cancels_are_seen_by_forked_children() -> None:
     flags = CancelFlags()
     child = os.fork()
     if child == 0:
-        for _ in range(500):
-            if flags.cancelled("token") and flags.stopping:
-                os._exit(0)
+        end = time.monotonic() + PATIENCE
+        while not (seen := flags.cancelled("token") and flags.stopping) and time.monotonic() < end:
             time.sleep(0.01)
-        os._exit(1)
+        os._exit(0 if seen else 1)
     flags.cancel("token")
     flags.stop()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import time
 from multiprocessing import get_context
+from types import SimpleNamespace
 
+import pytest
+
+from methods.worker import outbox as module
 from methods.worker.outbox import Outbox
 from tests.processes import FOREVER, wait_for
 
@@ -60,11 +64,14 @@ def test_messages_wait_for_the_broker_in_order() -> None:
     assert sum(name == "snapshot" for name, _ in wire.heard) <= 2
 
 
-def test_what_is_said_later() -> None:
+def test_what_is_said_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, sleep=time.sleep))
     wire = Wire()
     outbox = open_outbox(wire)
     for wait in (0.2, 0.1, 0.0):
         outbox.post(("end", {"wait": wait}), after=wait)
+    now = 0.2
     wait_for(lambda: sum(name == "end" for name, _ in wire.heard) == 3, "three times")
     assert [body["wait"] for name, body in wire.heard if name == "end"] == [0.0, 0.1, 0.2]
     outbox.close(1)

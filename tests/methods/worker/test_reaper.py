@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from methods.worker import landlock, reaper
 from tests.processes import wait_for
 
-SLEEP = "import time; time.sleep(3600)"
+SLEEP = "import time; print('awake', flush=True); time.sleep(3600)"
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True);" + (
     "time.sleep(3600)"
 )
@@ -76,8 +75,7 @@ def test_passes_the_status_on(code: str, status: int, mark: str) -> None:
 def test_term_is_passed_on_and_then_enforced(mark: str) -> None:
     for code, status in ((SLEEP, 128 + 15), (DEAF, 128 + 9)):
         process = start(code, mark)
-        wait_for(lambda: marked(mark), "the benchmark")
-        time.sleep(0.2)
+        assert process.stdout.readline()  # else it is ended before it is deaf
         process.terminate()
         assert process.wait() == status
         assert not marked(mark)
