@@ -6,6 +6,7 @@ a real uv and a real pip, no network.
 
 import ast
 import base64
+import fcntl
 import hashlib
 import os
 import re
@@ -271,11 +272,19 @@ def test_it_begins_again_after_kill_9(either: Project, moment: str) -> None:
 
 
 def test_two_at_once_wait_for_each_other(project: Project) -> None:
+    project.venv.mkdir()
+    third = os.open(project.venv, os.O_RDONLY)
+    fcntl.flock(third, fcntl.LOCK_EX)
     both = [project.start(), project.start()]
+    try:
+        for process in both:
+            assert process.stdout is not None
+            assert "Another process is filling" in process.stdout.readline()
+    finally:
+        os.close(third)
     outputs = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert sum("Installing 2 packages" in output for output in outputs) == 1
-    assert any("Another process is filling" in output for output in outputs)
 
 
 def test_an_installation_that_fails_is_quoted_and_explained(project: Project) -> None:

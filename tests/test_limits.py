@@ -149,8 +149,9 @@ def refused(response: Any, seconds: int) -> None:
 @pytest.mark.parametrize("path", ["/search?q=sparse", "/search.rss?q=sparse", "/api/v1/papers?q=a"])
 def test_searches_of_an_address(client: Client, path: str) -> None:
     paths = (f"{path}{number}" for number in itertools.count())  # what is kept costs nobody
-    most = LIMITS["searches"].most
-    last = many(client, most, lambda: client.get(next(paths), REMOTE_ADDR=STRANGER))
+    # A busy machine answers fewer than all of them in a minute.
+    spend("searches", COUNTED, LIMITS["searches"].most - 3)
+    last = many(client, 3, lambda: client.get(next(paths), REMOTE_ADDR=STRANGER))
     refused(last, 60)
     assert client.get(next(paths), REMOTE_ADDR="203.0.113.8").status_code == 200
     # Reading goes on.

@@ -34,6 +34,7 @@ http {{
     ssl_certificate_key {folder}/key.pem;
     location / {{
       proxy_pass {site};
+      proxy_read_timeout 600;
       proxy_set_header Host {host};
       proxy_set_header X-Forwarded-Proto $scheme;
       proxy_set_header X-Forwarded-For $remote_addr;

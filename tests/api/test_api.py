@@ -159,7 +159,10 @@ def test_a_token_is_slowed_down_and_no_other(
     settings.CELERY_BROKER_URL = redis_url
     limits._Away.until = 0.0  # another test of this process may have stopped its Redis
     other = Program(tokens.make(reader, "other"))
-    for _ in range(limits.LIMITS["API requests"].most):
+    # A busy machine answers fewer than all of them in a minute.
+    token = f"token {Token.objects.exclude(name='other').get().token_hash[:32]}"
+    limits.spend("API requests", token, limits.LIMITS["API requests"].most - 3)
+    for _ in range(3):
         assert program.get("/api/v1/library").status_code == 403  # not counted: another scope
         assert program.get(RUNS).status_code == 200
     response = program.get(RUNS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email import message_from_bytes, policy
@@ -12,6 +11,8 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
+
+from tests.processes import PATIENCE, free_port
 
 
 class Inbox:
@@ -49,9 +50,8 @@ class Inbox:
 def receiving() -> Iterator[tuple[Inbox, str]]:
     """A server of mail and its address."""
     made = Inbox()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    server = Controller(made, hostname="127.0.0.1", port=port, ready_timeout=60)
+    port = free_port()
+    server = Controller(made, hostname="127.0.0.1", port=port, ready_timeout=PATIENCE)
     server.start()
     yield made, f"smtp://127.0.0.1:{port}"
     server.stop()

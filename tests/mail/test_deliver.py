@@ -236,7 +236,7 @@ def test_a_worker_that_was_stopped_sends_nothing_that_another_has_sent(
     worker = forked(work)
     wait_for(lambda: state_of(worker.pid) == "T", "its stop")
     assert deliver.deliver_due() == 0  # the lease holds
-    Delivery.objects.update(leased_until=timezone.now())
+    Delivery.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
     assert deliver.deliver_due() == 1
     os.kill(worker.pid or 0, signal.SIGCONT)
     worker.join()
@@ -261,7 +261,7 @@ def test_a_worker_that_was_stopped_ends_no_lease_of_its_successor(
 
     worker = forked(work)
     wait_for(lambda: state_of(worker.pid) == "T", "its stop")
-    Delivery.objects.update(leased_until=timezone.now())
+    Delivery.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
     third: list[int] = []
 
     def meanwhile() -> None:  # while the successor sends
@@ -299,7 +299,7 @@ def test_kill_9_between_a_mail_and_its_record_sends_the_same_mail_again(
     assert worker.exitcode == -signal.SIGKILL
     assert len(inbox.mails) == 1
     assert deliver.deliver_due() == 0  # its lease holds
-    Delivery.objects.update(leased_until=timezone.now())
+    Delivery.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
     assert deliver.deliver_due() == 1
     assert deliver.deliver_due() == 0
     first, second = inbox.mails

@@ -84,7 +84,9 @@ def test_unready_when_one_stops_answering(client: Client, kind: str, name: str, 
     status, checks = checks_of(client)
     assert status == 503
     assert [key for key, found in checks.items() if not found["ok"]] == [check]
-    assert re.fullmatch(f"it last answered {silence // 10}[1-9] s ago", checks[check]["detail"])
+    age = re.fullmatch(r"it last answered (\d+) s ago", checks[check]["detail"])
+    assert age
+    assert int(age[1]) > silence
 
 
 def test_a_heartbeat_dated_by_a_clock_that_was_wrong_proves_nothing(client: Client) -> None:

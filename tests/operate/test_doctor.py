@@ -137,7 +137,7 @@ def test_clocks_more_than_a_day_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     yesterday = timezone.now() - timedelta(days=1, seconds=2)
     monkeypatch.setattr(doctor, "rows", lambda _: [(yesterday,)])
     (finding,) = doctor._database()
-    assert re.search(r"are 8640[23] s apart", finding.what)
+    assert re.search(r"are 864\d\d s apart", finding.what)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ from tests.operate.connections import SECRET, of_mail, of_model, sent
 from tests.operate.connections import administrator as administrator  # noqa: PLC0414 - fixtures
 from tests.operate.connections import file as file  # noqa: PLC0414
 from tests.operate.connections import model as model  # noqa: PLC0414
+from tests.processes import PATIENCE, free_port
 from tests.servers.openai import OpenAIServer, honest_summary
 from webapp.core import connections
 from webapp.operate import trials
@@ -118,10 +119,9 @@ def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def post(certificate: Any) -> Iterator[tuple[Inbox, int]]:
     """A server that takes mail after STARTTLS from ada alone; and its port."""
     inbox = Inbox()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
+    port = free_port()
     server = Controller(
-        inbox, "127.0.0.1", port, ready_timeout=60, tls_context=certificate,
+        inbox, "127.0.0.1", port, ready_timeout=PATIENCE, tls_context=certificate,
         require_starttls=True, auth_required=True, authenticator=authenticate,
     )  # fmt: skip
     server.start()

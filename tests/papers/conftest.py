@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from tests.processes import forked
+from tests.processes import PATIENCE, forked
 from tests.servers.arxiv import ArxivServer
 
 WEDNESDAY = date(2026, 3, 4)
@@ -36,9 +36,9 @@ class Child:
         self.process = forked(lambda: act(mouth.send, *arguments))
         mouth.close()
 
-    def said(self, seconds: float = 60) -> Any:
+    def said(self) -> Any:
         """The next thing it says."""
-        assert self._ear.poll(seconds)
+        assert self._ear.poll(PATIENCE)
         return self._ear.recv()
 
     def kill(self) -> None:

@@ -69,7 +69,6 @@ class Request:
     path: str
     headers: dict[str, str]
     began: float  # time.monotonic()
-    ended: float = 0.0
     status: int = 0
 
 
@@ -163,10 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.request_seen = Request(self.path, dict(self.headers.items()), time.monotonic())
         self.arxiv.log.append(self.request_seen)
         time.sleep(self.arxiv.delay)
-        try:
-            self._answer(url.path, parse_qs(url.query))
-        finally:
-            self.request_seen.ended = time.monotonic()
+        self._answer(url.path, parse_qs(url.query))
 
     def do_POST(self) -> None:
         wanted = json.loads(self.rfile.read(int(self.headers["content-length"])))

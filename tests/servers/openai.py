@@ -423,6 +423,10 @@ class OpenAIServer:
     left: threading.Event = field(default_factory=threading.Event)  # a client hung up on a stream
     dripped: int = 0
     hung_up: threading.Event = field(default_factory=threading.Event)  # of a client that drips
+    answering: threading.Event = field(default_factory=threading.Event)  # cleared: all wait
+
+    def __post_init__(self) -> None:
+        self.answering.set()
 
     def __enter__(self) -> OpenAIServer:
         return self.start()
@@ -479,6 +483,7 @@ class OpenAIServer:
         request = json.loads(raw)
         self.requests.append(request)
         time.sleep(self.delay)
+        self.answering.wait()
         text = paper_of(request)
         scenario = next((s for t, s in self.by_title.items() if t in raw.decode()), self.scenario)
         if scenario in STATUS and (text or scenario != "422"):

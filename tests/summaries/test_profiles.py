@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
+from tests.processes import PATIENCE, free_port
 from tests.servers.openai import OpenAIServer
 from tests.summaries.test_summarise import summarised
 from webapp.operate import trials
@@ -114,10 +114,10 @@ def test_an_administrator_sees_the_servers_that_answer_here(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.force_login(User.objects.create_superuser("root"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        closed = free.getsockname()[1]
+    closed = free_port()
     with OpenAIServer() as server:
         port = int(server.url.split(":")[2].split("/")[0])
+        monkeypatch.setattr(trials, "LOOK_SECONDS", PATIENCE)
         monkeypatch.setattr(trials, "PORTS", {"Ollama": port, "vLLM": closed})
         page = client.get("/connections/?look=1").content.decode()
     assert "<h3>Ollama</h3>" in page
@@ -140,6 +140,7 @@ def test_names_of_models_nearby_are_clean(
 ) -> None:
     hidden = {"data": [{"id": "qu\u202ee\u200bn\ud800"}]}
     httpserver.expect_request("/v1/models").respond_with_data(json.dumps(hidden))
+    monkeypatch.setattr(trials, "LOOK_SECONDS", PATIENCE)
     monkeypatch.setattr(trials, "PORTS", {"vLLM": httpserver.port})
     assert [one.models for one in trials.look()] == [("quen",)]
 

@@ -1,5 +1,6 @@
 import random
 import re
+import time
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -243,9 +244,9 @@ def test_an_expression_that_needs_many_states_is_harmless() -> None:
     bad = tuple(f"/(a|b)*{letter}(a|b){{60}}c/" for letter in "ab")
     rng = random.Random(1)
     papers = [candidate("".join(rng.choices("ab", k=1500)), "attention") for _ in range(30)]
-    started = datetime.now(UTC)
+    began = time.process_time()
     assert len(Scorer([rules(*bad, "attention")]).kept(papers)[0]) == 30
-    assert (datetime.now(UTC) - started).total_seconds() < 5
+    assert time.process_time() - began < 5
 
 
 def test_many_substrings_are_found_as_few() -> None:

@@ -6,15 +6,16 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.processes import PATIENCE, House, up
+from tests.processes import PATIENCE, House, idle_seconds_until, up
 from workers.web.receiving import HEAD_SECONDS, MAX_BODY
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("receiving")]
-QUICK = HEAD_SECONDS - 1  # seconds for a page beside an attack, which itself ends after that
+QUICK = HEAD_SECONDS - 1  # seconds of waiting beside an attack, which itself ends after that
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +43,12 @@ def head(*lines: str, verb: str = "POST", path: str = "/sign-in/") -> bytes:
 
 
 def page_is_quick(house: House) -> None:
-    began = time.monotonic()
-    status, _ = house.get("")
-    assert status == 200
-    assert time.monotonic() - began < QUICK
+    """A page is answered, and the server hardly waits meanwhile: computing may take its time."""
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(house.get, "")
+        waited = idle_seconds_until(asked.done, "a page", lambda: house.children("assay-web"))
+    assert asked.result()[0] == 200
+    assert waited < QUICK
 
 
 UNFINISHED = {
@@ -76,8 +79,8 @@ def test_more_connections_than_there_is_room_for_keep_no_page_back(house: House)
 
 
 def test_a_byte_now_and_then_does_not_prolong_a_head(house: House) -> None:
+    began = time.monotonic()
     with connect(house) as sock:
-        began = time.monotonic()
         with suppress(OSError):
             for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"a" * 1_000:
                 sock.send(bytes([byte]))
@@ -117,7 +120,6 @@ def test_what_is_too_large_is_refused_before_it_is_read(
 
 def test_a_large_upload_is_written_nowhere(house: House) -> None:
     temporary = house.data / "tmp"
-    before = sorted(temporary.iterdir())
     with connect(house) as sock:
         sock.sendall(head("Content-Length: 600000000"))
         try:
@@ -127,7 +129,8 @@ def test_a_large_upload_is_written_nowhere(house: House) -> None:
             pass  # it hung up
         else:
             pytest.fail("200 MB were received")
-    assert sorted(temporary.iterdir()) == before
+    # Others of the house have small files there that come and go.
+    assert sum(file.stat().st_size for file in temporary.rglob("*") if file.is_file()) < 1 << 20
     page_is_quick(house)
 
 
