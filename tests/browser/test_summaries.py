@@ -50,11 +50,11 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             model.scenario = "wrong_types"
             page.get_by_role("button", name="Summarise").click()
             # Nothing is reloaded from here on: the page looks again by itself.
-            expect(page.get_by_text("The summary failed")).to_be_visible(timeout=60_000)
+            expect(page.get_by_text("The summary failed")).to_be_visible()
             page.reload()
             model.scenario = "good"
             page.get_by_role("button", name="Try again").click()
-            expect(page.get_by_text("Written by small")).to_be_visible(timeout=60_000)
+            expect(page.get_by_text("Written by small")).to_be_visible()
             expect(page.get_by_text("from the full text (HTML) of version 1")).to_be_visible()
             expect(page.get_by_text("Each number was found in the paper")).to_be_visible()
             page.reload()
