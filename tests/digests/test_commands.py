@@ -99,7 +99,7 @@ def test_the_table_is_for_people(tmp_path: Path) -> None:
 def test_what_is_unknown_is_named_with_what_comes_near(tmp_path: Path) -> None:
     profile("Sparse attention", slug="sparse-attention")
     _, err = score(tmp_path / "none.jsonl", "--profile", "sparse-atention")
-    assert "no profile 'sparse-atention'. Did you mean sparse-attention" in err
+    assert "no feed 'sparse-atention'. Did you mean sparse-attention" in err
     assert err.endswith("(2)")
     _, err = score(tmp_path / "none.jsonl")
     assert "none.jsonl cannot be read: No such file" in err

@@ -392,6 +392,17 @@ def test_a_category_that_a_profile_has_just_asked_for_is_being_fetched(client):
     assert "no such category" in text(client.get("/category/cs.XX/"))
 
 
+def test_a_category_that_is_not_fetched_leads_to_its_papers_that_came_by_others(client):
+    here = factories.make_day(1).entries.get().paper
+    here.categories = ["cs.MA", "cs.CL"]
+    here.save()
+    page = text(client.get("/category/cs.MA/"))
+    assert "1 paper of other categories is also in it" in page
+    assert 'href="/search?q=cat:cs.MA"' in page
+    assert here.arxiv_id in text(client.get("/search?q=cat:cs.MA"))
+    assert client.get("/category/cs.XX/").status_code == 404
+
+
 def test_a_row_has_the_two_strongest_reasons_and_says_how_many_more_there_are(client):
     entry = factories.make_day(1).entries.get()
     points = [2.0, 1.5, 4.0, -0.5]

@@ -250,6 +250,8 @@ def test_a_broken_or_hostile_file_is_one_sentence_and_changes_nothing(
         with pytest.raises(ArchiveError, match="cannot be restored, and nothing was changed"):
             restore(tmp_path / name)
         assert nothing_changed(), name
+    with pytest.raises(ArchiveError, match="no archive of a site, or was cut off"):
+        restore(tmp_path / "cut")
     with pytest.raises(ArchiveError, match="There is no file"):
         restore(tmp_path / "none")
     with pytest.raises(ArchiveError, match="cannot be restored"):

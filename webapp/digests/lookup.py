@@ -62,7 +62,7 @@ def find_profile(name: str | None, visitor: User | AnonymousUser | None = None) 
     if profile is None:
         site_profile()  # so that there is one to suggest
         names = {word for pair in seen.values_list("slug", "name") for word in pair}
-        raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(names))}")
+        raise NotFoundError(f"There is no feed {name!r}. {_suggestion(name, sorted(names))}")
     return profile
 
 

@@ -162,6 +162,8 @@ def restore(source: Path, *, force: bool = False) -> Manifest:
         raise ArchiveError(str(error)) from error
     except UNUSABLE as error:
         reason = " ".join(str(error).split())[:300]
+        if isinstance(error, zipfile.BadZipFile):
+            reason = f"it is no archive of a site, or was cut off or changed since ({reason})."
         raise ArchiveError(
             f"{source} cannot be restored, and nothing was changed: {reason}"
         ) from error

@@ -20,6 +20,7 @@ from webapp.operate.failures import failing
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, categories, dates
+from webapp.papers.search import search
 from webapp.summaries.client import Server
 from webapp.ui.pages import reader_of, respond, respond_shared
 
@@ -139,8 +140,11 @@ def _category_page(request: HttpRequest, category: str, chosen: str) -> HttpResp
     )
     page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     index = days.index(date) if date else 0
+    # A row links to its paper's category also where it came by another that this site fetches.
+    elsewhere = search(f"cat:{category}", relax=False).count if not days else 0
     context = {
         "category": category,
+        "elsewhere": elsewhere,
         "date": date,
         "wanted": chosen,
         "page": page,
@@ -150,7 +154,7 @@ def _category_page(request: HttpRequest, category: str, chosen: str) -> HttpResp
         # A profile may be private, but what the site fetches is on the page of the intake.
         "awaited": not days and category in categories_to_fetch(),
     }
-    status = 200 if date else 404
+    status = 200 if date or elsewhere else 404
     return render(request, "pages/category.html", context, status=status)
 
 

@@ -130,7 +130,8 @@ def _request(url: str, headers: dict[str, str]) -> HttpAnswer:
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
         if not deadline.passed:
             is_late = isinstance(error, httpx2.TimeoutException)
-            reason = "did not answer in time" if is_late else f"cannot be reached: {_cause(error)}"
+            unreachable = f"cannot be reached: {reason_of(error)}"
+            reason = "did not answer in time" if is_late else unreachable
             raise OutOfReachError(f"{_host(url)} {reason}") from error
     if deadline.passed:
         raise OutOfReachError(f"{_host(url)} took longer than {TOTAL_SECONDS:.0f} s")
@@ -163,7 +164,7 @@ def _read(response: httpx2.Response, url: str) -> bytes:
     return bytes(body)
 
 
-def _cause(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Return the reason why a connection failed, in terms that a reader of the page can act on."""
     text = str(error)
     if "Name or service not known" in text or "name resolution" in text:

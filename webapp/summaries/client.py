@@ -25,7 +25,7 @@ from django.utils.translation import gettext as _
 
 from webapp.core import connections
 from webapp.env import Settings
-from webapp.papers.fetch import retry_after
+from webapp.papers.fetch import reason_of, retry_after
 
 from .timeouts import AnswerTimeouts, count_bytes
 
@@ -358,7 +358,7 @@ def _model_error(error: Exception, key: str, timeouts: AnswerTimeouts) -> ModelE
     import openai  # noqa: PLC0415 - as above
 
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
-    unreachable = _("the model’s server cannot be reached (%s)") % (cause or error)
+    unreachable = _("the model’s server cannot be reached (%s)") % reason_of(cause or error)
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
         return AwayError(unreachable)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
