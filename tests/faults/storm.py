@@ -269,6 +269,7 @@ def figures(storm: Storm, calm: float, took: float) -> dict[str, Any]:
         "device seconds charged for failures of ours": sum(run.charged_seconds for run in ours),
         "acknowledged": sum(reader.acknowledged for reader in storm.readers),
         "requests broken off": sum(len(reader.broken) for reader in storm.readers),
+        "why": dict(Counter(why for reader in storm.readers for why in reader.broken.values())),
         "marks and notes lost": len(gone := lost(storm.readers)),
         "which": gone,
         "processes left over": len(left := storm.rig.benchmarks()),

@@ -2,7 +2,7 @@
 
 A reader asks over HTTP, as a browser does, and takes what answers with a redirect for kept. What
 broke off may have been done or not, or may be done later by a process that stood still: its paper
-is left alone from then on.
+is left alone from then on. While nobody listens, it tries again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reader(threading.Thread):
     # What may be there by paper: whether it is saved, and which note it has.
     saved: dict[str, set[bool]] = field(default_factory=dict)
     notes: dict[str, set[str]] = field(default_factory=dict)
-    broken: set[str] = field(default_factory=set)  # papers whose last request broke off
+    broken: dict[str, str] = field(default_factory=dict)  # papers whose last request broke off, why
     acknowledged: int = 0
 
     def __post_init__(self) -> None:
@@ -51,29 +51,34 @@ class Reader(threading.Thread):
                     wanted = self.chance.random() < 0.7
                     form = {"paper" if wanted else "clear": paper}
                     may: set[Any] = self.saved.setdefault(paper, {False})
-                    kept = self._post(client, "/star/", form, may, wanted)
+                    why = self._post(client, "/star/", form, may, wanted)
                 else:
                     note, may = self.chance.randbytes(8).hex(), self.notes.setdefault(paper, {""})
                     where = f"/library/papers/{paper}/"
-                    kept = self._post(client, where, {"note": note}, may, note)
-                if not kept:
-                    self.broken.add(paper)
+                    why = self._post(client, where, {"note": note}, may, note)
+                if why:
+                    self.broken[paper] = why
                     papers.remove(paper)
                 self.stopping.wait(0.2)
 
     def _post(
         self, client: httpx2.Client, where: str, form: dict[str, str], may: set[Any], wanted: object
-    ) -> bool:
+    ) -> str:
+        """Ask for it; return why that broke off, if it did."""
+        before = {*may}
         may.add(wanted)
         try:
             answer = client.post(where, data=form | {"csrfmiddlewaretoken": TOKEN})
-        except httpx2.HTTPError:
-            return False
+        except httpx2.ConnectError:  # nobody listens, so nothing was asked: try again
+            may.intersection_update(before)
+            return ""
+        except httpx2.HTTPError as error:
+            return repr(error)
         if answer.status_code != 302:  # 503: the database is locked or its disk is full
-            return False
+            return f"{answer.status_code} {answer.text[:300]}"
         may.intersection_update({wanted})
         self.acknowledged += 1
-        return True
+        return ""
 
 
 @contextmanager
