@@ -28,7 +28,8 @@ from tests.servers.stores import Cluster
 from webapp.api import tokens
 from webapp.operate.models import Heartbeat
 from webapp.readers import links
-from webapp.runs.models import Run
+from webapp.runs.models import Run, RunFailure, State
+from webapp.runs.states import ATTEMPTS
 
 PAGES = ("/", "/runs/", "/workers/", "/methods/")
 OF_A_READER = ("/account/", "/library/")
@@ -115,6 +116,19 @@ def use_up_its_log(url: str) -> None:
             admin.execute("SELECT pg_logical_emit_message(true, 'assay', 'words')")
 
 
+def ended_once(run: Run) -> None:
+    """It was measured once; or was given up, since no room was left for what its worker said twice.
+
+    Then that is the reason, and it costs its reader nothing.
+    """
+    run = ended(run)
+    if run.state == State.SUCCEEDED:
+        measured_once(run)
+    else:
+        assert (run.attempt, run.failure) == (ATTEMPTS, RunFailure.WORKER_LOST), run.reason
+        assert (run.charged_seconds, run.result) == (0, None)
+
+
 def asked(method: str, path: str, *body: object, **options: object) -> HttpResponse:
     """The answer of a web process, which checks its connection between two requests."""
     close_old_connections()
@@ -155,7 +169,7 @@ def test_a_full_disk(house: House) -> None:
     assert all("The disk is full, so nothing was changed." in a.content.decode() for a in refused)
     assert Run.objects.count() == runs + accepted
     assert "No space left" in house.rig.log("recorder"), "nothing of a worker's was refused"
-    measured_once(ended(run))
+    ended_once(run)
     house.wait_until_back()
 
 
@@ -176,6 +190,6 @@ def test_no_room_for_its_log(house: House) -> None:
     finally:
         house.make_room()
     house.start_cluster()
-    measured_once(ended(run))
+    ended_once(run)
     house.wait_until_back()
     measured_once(ended(ask()))
