@@ -117,9 +117,9 @@ def use_up_its_log(url: str) -> None:
 
 
 def ended_once(run: Run) -> None:
-    """It was measured once; or was given up, since no room was left for what its worker said twice.
+    """Assert that a run was measured once, or was given up as lost after both of its attempts.
 
-    Then that is the reason, and it costs its reader nothing.
+    Twice no room was left for what its worker said: then it costs its reader nothing.
     """
     run = ended(run)
     if run.state == State.SUCCEEDED:

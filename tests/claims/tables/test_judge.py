@@ -90,8 +90,8 @@ def test_what_no_cell_decides_is_not_refuted(
     "quote", ["It reaches 11.5 on GSM8K.", "Wren reaches 11.5 on GSM8K, and Tit follows."]
 )
 def test_prose_that_gives_the_number_to_nobody_else_is_of_the_row(quote: str) -> None:
-    found = verdict("11.5", "Tit", "accuracy on GSM8K", quote)
-    assert found.otherwise == "Table 2: Wren × GSM8K = 11.5"
+    judged = verdict("11.5", "Tit", "accuracy on GSM8K", quote)
+    assert judged.otherwise == "Table 2: Wren × GSM8K = 11.5"
 
 
 @pytest.mark.parametrize(
