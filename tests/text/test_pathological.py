@@ -10,6 +10,7 @@ from html import escape
 
 import pytest
 
+from tests.clock import forget_texts
 from tests.text.pathological import texts
 from webapp.claims.extraction.quotes import quotes
 from webapp.claims.tables.store import tables_of_html
@@ -104,6 +105,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 def seconds(read: Callable[[str], object], text: str) -> float:
     """Processor time, of which at most ENDLESS is spent."""
+    forget_texts()
     before = time.process_time()
     with suppress(UnreadableError, TimeoutError), _limited(ENDLESS):
         read(text)

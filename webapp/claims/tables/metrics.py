@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from webapp.core.tables import table
 
@@ -19,7 +19,7 @@ class Metric:
     better: str
 
 
-@cache
+@lru_cache(4_096)
 def is_benchmark(text: str) -> bool:
     """True if a text is the name of a well-known benchmark, decorations aside."""
     return undecorated(text).casefold() in _BENCHMARKS
@@ -28,7 +28,7 @@ def is_benchmark(text: str) -> bool:
 _BENCHMARKS = frozenset(name.casefold() for name in _DATA["benchmarks"])
 
 
-@cache
+@lru_cache(4_096)
 def metric(text: str) -> Metric | None:
     """The metric that a head or label names; None for any other text."""
     bare = undecorated(text).replace(" @", "@")
