@@ -350,7 +350,7 @@ def test_hostile_text_never_raises(text: str, value: str, quote: str) -> None:
 
 @pytest.mark.parametrize("repeated", ["亿", "零点零", "hundred ", "123 ", "1/2 ", "one point "])
 def test_a_hostile_full_text_is_read_in_time(repeated: str) -> None:
-    assert ends_within(5, numbers, repeated * (100_000 // len(repeated)))
+    assert ends_within(5, numbers, repeated * (40_000 // len(repeated)))
 
 
 @pytest.mark.parametrize(
