@@ -183,7 +183,7 @@ def follow(page: Page) -> None:
     told = page.locator("main").inner_text()
     said = re.search(
         r"(?:is ([\d.]+) times as (?:fast|good) as|No difference in) .*?"
-        r" \(95 % interval ([\d.]+) to ([\d.]+)\)",
+        r" \(95\s% interval ([\d.]+) to ([\d.]+)\)",
         told,
     )
     assert said, told

@@ -231,7 +231,7 @@ def check_sentences(page: Page, title: str, claimed: str) -> None:
     claim, answer, comparison, _ = page.locator(".run > header .asked p").all_inner_texts()
     assert title in claim
     assert claimed in claim
-    assert re.search(r"\d.*95 %.*\d|No difference|未显示|没有", answer), answer
+    assert re.search(r"\d.*95\s%.*\d|No difference|未显示|没有", answer), answer
     assert comparison
     if page.locator("html").get_attribute("lang") == "en":
         assert comparison.startswith("Same mechanism")

@@ -59,7 +59,7 @@ def test_a_day_of_mentions_alone_says_so_and_opens_them(client: Client, site: Pr
     announce(TUESDAY, paper(7, "Birds", abstract="Sparse feathers."))
     build([TUESDAY], [site])
     page = text(client.get(f"/p/{site.slug}/"))
-    assert "No close match today." in page
+    assert "No close match on this day" in page
     assert 'id="lower-matches" open' in page
 
 

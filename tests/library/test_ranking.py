@@ -115,7 +115,7 @@ def test_a_day_without_anything_close_says_so(client: Client, reader: User) -> N
     build([WEDNESDAY], [mine])
     shown = page(client)
     assert cards(shown) == []
-    assert "Nothing close today." in shown
+    assert "Nothing close on this day" in shown
     entries = digest(client)["entries"]
     assert len(entries) == 30
     assert all(one["also_mentioned"] for one in entries)

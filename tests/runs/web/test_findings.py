@@ -187,7 +187,7 @@ def test_a_size_and_a_category_are_worded_as_such() -> None:
     )
     headline = lines(scenes.measured(), points=equal, x=category)["Headline"]
     assert headline.startswith("No difference in time shown: ")
-    assert ", held out (95 % interval" in headline
+    assert ", held out (95\N{NO-BREAK SPACE}% interval" in headline
 
 
 def test_a_run_whose_every_comparison_is_in_doubt_has_no_tick(client) -> None:

@@ -279,7 +279,7 @@ def _sentence(
         )
     line %= values
     if ratio.low < ratio.high:
-        between = gettext(" (95 %% interval %(low)s to %(high)s)")
+        between = gettext(" (95\u00a0%% interval %(low)s to %(high)s)")
         line += between % {"low": f"{ratio.low:.2f}", "high": f"{ratio.high:.2f}"}
     return line + _against_controls(series, last, benchmark)
 
