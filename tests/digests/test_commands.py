@@ -182,7 +182,7 @@ def test_standard_input_is_read_by_a_real_process(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "score", "--input", "-", "--json"],
         cwd=ROOT,
-        input=(line(1, "Prefill") + "\nbad\n").encode(),
+        input=(line(1, "Prefill") + "\nbad\n").encode() + b"\xff\xfe\n",
         env={**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": sys.prefix},
         capture_output=True,
         check=False,
@@ -190,3 +190,4 @@ def test_standard_input_is_read_by_a_real_process(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert json.loads(done.stdout.splitlines()[-1])["matches"][0]["keyword"] == "prefill"
     assert b"line 2: is not JSON" in done.stderr
+    assert b"line 3: is not UTF-8" in done.stderr

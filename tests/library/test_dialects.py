@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from webapp.core.encodings import decoded
 from webapp.library.models import LikedText, Star
-from webapp.library.references import Reference, decoded, references
+from webapp.library.references import Reference, references
 from webapp.papers.models import Paper
 
 ID, TITLE = "2301.01234", "Sparse Attention & More"
@@ -154,3 +155,19 @@ def test_the_page_saves_the_paper_of_each_file(client: Client, dialect: str) -> 
     assert client.post("/library/import/", {"file": file}).status_code in {200, 302}
     assert [one.paper for one in Star.objects.filter(reader=reader)] == [paper]
     assert not LikedText.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_of_chinese_windows_is_learned_from_as_it_reads(client: Client) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    text = "TY  - JOUR\r\nTI  - 稀疏注意力的综述\r\nER  - \r\n"
+    page = client.post(
+        "/library/import/", {"file": SimpleUploadedFile("a.ris", text.encode("gbk"))}
+    )
+    assert page.status_code == 200
+    assert [liked.title for liked in LikedText.objects.all()] == ["稀疏注意力的综述"]
+    other = SimpleUploadedFile("a.ris", text.replace("稀疏", "внимание").encode("cp1251", "ignore"))
+    page = client.post("/library/import/", {"text": "2301.01234", "file": other})
+    assert page.status_code == 422
+    assert "The file’s encoding is unknown: save it as UTF-8." in page.content.decode()
+    assert LikedText.objects.count() == 1

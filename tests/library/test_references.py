@@ -15,10 +15,11 @@ from django.test import Client
 
 from tests.processes import PATIENCE
 from webapp.core import sandbox
+from webapp.core.encodings import decoded
 from webapp.core.sandbox import UnreadableError
 from webapp.library import importing
 from webapp.library.models import LikedText, Star
-from webapp.library.references import MAX_REFERENCES, Reference, decoded, references
+from webapp.library.references import MAX_REFERENCES, Reference, references
 from webapp.papers.models import Paper
 
 

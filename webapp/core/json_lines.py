@@ -52,6 +52,8 @@ def _parsed(raw: bytes, model: type[Line]) -> Line:
         given = json.loads(raw.decode("utf-8-sig"))
         written = json.dumps(given, ensure_ascii=False, allow_nan=False)
         return model.model_validate_json(written.encode("utf-8", "replace"))
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
     except RecursionError:
         raise ValueError("nests too deep") from None
     except ValidationError as error:

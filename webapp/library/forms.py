@@ -6,7 +6,7 @@ from django import forms
 from django.utils.translation import gettext
 
 from webapp.core.addresses import zotero_key, zotero_library
-from webapp.library.references import decoded
+from webapp.core.encodings import EncodingError, decoded
 
 MAX_NOTE = 20_000
 
@@ -40,8 +40,13 @@ class ImportForm(forms.Form):
         if file and file.size > 2_000_000:
             self.add_error("file", gettext("The file is larger than 2 MB."))
         elif file:
-            self.cleaned_data["text"] += "\n" * bool(self.cleaned_data["text"])
-            self.cleaned_data["text"] += decoded(file.read())
+            try:
+                read = decoded(file.read())
+            except EncodingError as error:
+                self.add_error("file", str(error))
+            else:
+                pasted = self.cleaned_data.get("text", "")
+                self.cleaned_data["text"] = f"{pasted}\n{read}" if pasted else read
         if not self.cleaned_data.get("text", "").strip() and not self.errors:
             self.add_error("text", gettext("Paste something, or choose a file."))
         return self.cleaned_data

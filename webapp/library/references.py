@@ -65,18 +65,6 @@ class Reference:
     abstract: str = ""
 
 
-def decoded(body: bytes) -> str:
-    """A file as text: by its byte-order mark, else UTF-8, else Windows-1252."""
-    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return body.decode("utf-16", "replace")
-    if body[1:200:2].count(0) > 50:  # UTF-16 without a mark
-        return body.decode("utf-16-le", "replace")
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return body.decode("cp1252", "replace")
-
-
 def is_export(text: str) -> bool:
     """True if a text is BibTeX, RIS, EndNote or CSL-JSON rather than words or identifiers."""
     start = text[:MAX_TEXT].lstrip("\ufeff \t\r\n")

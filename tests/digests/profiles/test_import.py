@@ -54,6 +54,20 @@ def test_a_config_becomes_a_private_feed_that_matches_as_the_bot_does(
     assert '<input type="hidden" name="matching" value="substring"' in form
 
 
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-le", "gbk"])
+def test_a_config_is_read_as_its_editor_saved_it(client: Client, reader: Any, codec: str) -> None:
+    config = json.dumps(CONFIG | {"keywords": ["稀疏注意力"]}, ensure_ascii=False)
+    assert "Imported 1 keywords" in sent(client, config.encode(codec)).content.decode()
+    assert Profile.objects.get(owner=reader).keywords[0]["keyword"] == "稀疏注意力"
+
+
+def test_a_config_in_an_unknown_encoding_says_what_to_do(client: Client, reader: Any) -> None:
+    config = json.dumps(CONFIG | {"keywords": ["внимание"]}, ensure_ascii=False)
+    page = sent(client, config.encode("cp1251")).content.decode()
+    assert "The file’s encoding is unknown: save it as UTF-8." in page
+    assert not Profile.objects.filter(owner=reader).exists()
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"categories": ["cs.CL"]}', b"\xff\xfe{}"])
 def test_what_is_no_config_imports_nothing_and_says_why(
     client: Client, reader: Any, body: bytes

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from webapp.core.encodings import EncodingError, decoded
 from webapp.digests.models import Profile
 from webapp.digests.profiles.validation import (
     ProfileError,
@@ -41,7 +42,9 @@ def read_config(raw: bytes, name: str, matching: Profile.Matching) -> ProfileSet
     if len(raw) > MAX_BYTES:
         raise ProfileError({"file": [f"is larger than {MAX_BYTES:,} bytes"]})
     try:
-        config = SeedConfig.model_validate_json(raw.removeprefix(b"\xef\xbb\xbf"))
+        config = SeedConfig.model_validate_json(decoded(raw))
+    except EncodingError as error:
+        raise ProfileError({"file": [str(error)]}) from None
     except ValidationError as error:
         raise ProfileError(errors_by_field(error, "file")) from None
     counts = Counter(keyword.lower() for keyword in config.keywords)
