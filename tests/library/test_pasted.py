@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.digests.days import MONDAY, announce, paper
+from tests.digests.days import MONDAY, TUESDAY, announce, paper
 from webapp.library.pasted import MAX_PARTS, understand
 from webapp.library.references import is_export
 
@@ -35,6 +35,12 @@ def kinds(text: str) -> list[tuple[str, str]]:
 
 def found(text: str) -> list[str]:
     return sorted(paper.arxiv_id for paper in understand(text).papers)
+
+
+@pytest.mark.parametrize("text", ["Joerg Mueller", "Jörg Müller", "J. Mueller", "Jorg Muller"])
+def test_an_author_is_named_with_or_without_dots(text: str) -> None:
+    announce(TUESDAY, paper(5, "Owls", authors=[{"name": "Jörg Müller", "affiliation": ""}]))
+    assert kinds(text) == [(text, "author")]
 
 
 def test_a_list_of_topics_is_a_word_each() -> None:

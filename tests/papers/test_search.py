@@ -661,6 +661,9 @@ WRITTEN_BY = [
     ("Conan O’Neil", ["Conan O'Neil", "C. O’Neil", "Conan ONeil", "o'neil, conan"]),
     ("Jean-Luc Lind-Berg", ["Jean Luc Lind-Berg", "J.-L. Lind-Berg", "Jeanluc Lind Berg"]),
     ("Xiaoming Li", ["Xiao-Ming Li", "X. Li", "Li, Xiaoming", "XIAOMING LI"]),
+    ("Jörg Müller", ["Joerg Mueller", "J. Mueller", "Jorg Muller", "Mueller, Jörg", "Mueller"]),
+    ("Joerg Schroeder", ["Jörg Schröder", "J. Schröder", "Schröder"]),
+    ("Bäuerle", ["Baeuerle", "Bauerle", "Bäuerle"]),
     ("Łukasz van der Żak", ["Lukasz van der Zak", "L. Zak", "Lukasz Zak", "van der Żak, Ł."]),
 ]
 OTHERS = ["Karl Doe", "Mary Doe", "Jane Doering", "Conan Neil", "Karl Berg", "Mingxia Li"]
@@ -685,3 +688,18 @@ def test_a_surname_with_an_apostrophe_is_found_without(papers: None) -> None:
     make_paper(80, title="Owls", authors=[{"name": "Conan O'Neil", "affiliation": ""}])
     for text in ("O'Neil", "O’Neil", "ONeil", "oneil", '"O\'Neil"', "conan"):
         assert [paper.title for paper in search(f"author:{text}").papers] == ["Owls"], text
+
+
+def test_a_surname_with_ue_is_not_that_with_u(papers: None) -> None:
+    """Only a name that has the letter itself is found by its two."""
+    for number, name in enumerate(("Ida Bur", "Ida Xu", "Ida Michal", "Ida Müller"), 80):
+        make_paper(number, title=f"By {name}", authors=[{"name": name, "affiliation": ""}])
+    for text in ("Buer", "Xue", "Michael"):
+        assert not search(f"author:{text}", relax=False).papers, text
+
+
+def test_a_slip_in_a_surname_with_oe_is_corrected(papers: None) -> None:
+    spelling._title_words.cache_clear()
+    make_paper(80, title="Owls", authors=[{"name": "Ida Schroeder", "affiliation": ""}])
+    results = search("author:Schroedre")
+    assert (results.corrected, len(results.papers)) == ("author:schroeder", 1)

@@ -229,10 +229,9 @@ class _PartReader:
         """Return the author with this full name, or with its initials, or None."""
         if len(name.split()) > LIST_WORDS:
             return None
-        words = [word for word in _WORD.findall(name) if len(word) > 1]
         if len(_WORD.findall(name)) < 2:  # a surname alone is a word like others
             return None
-        papers = self._search(" ".join(f"author:{word}" for word in words)) if words else []
+        papers = self._search('author:"{}"'.format(name.replace('"', "")))
         theirs = [paper for paper in papers if wrote(name, paper.author_names)]
         if not theirs:
             return None

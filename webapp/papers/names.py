@@ -5,6 +5,7 @@ apart. A name without one, of a team or a single word, is kept whole.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -134,23 +135,43 @@ def _with_particle(words: list[str]) -> tuple[str, str]:
 
 _APOSTROPHES = re.compile("['’‘ʼʹ′`´]")
 _KEY_LENGTH = 3  # letters at the end of a name, by which names that may be equal are looked up
+# Letters as they are written where they are missing; `fold` only takes their marks away.
+_IN_TWO = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"}
+    | {"Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Ø": "Oe", "Å": "Aa"}
+)
+# Two letters that may be such a one: not the ue of Bauer, Xue and Miquel.
+_MAYBE_ONE = re.compile(r"(?<![aeiouqxy])([aou])e|(a)a", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ComparableName:
-    """A name without case, accents, punctuation and suffix. Names of the same letters are equal."""
+    """A name without case, accents, punctuation and suffix. Names of the same letters are equal.
+
+    `in_two` is the name with ü as ue: Müller is Muller and Mueller, though these are two names.
+    """
 
     letters: str
     surnames: frozenset[str] = field(compare=False)  # with the particle and without
     given: tuple[str, ...] = field(compare=False)
+    in_two: "ComparableName | None" = None
 
     @property
-    def key(self) -> str:
-        """The last letters, which every name that it matches shares."""
-        return self.letters[-_KEY_LENGTH:]
+    def forms(self) -> tuple["ComparableName", ...]:
+        """The name, and the name with ü as ue if that differs."""
+        return (self, self.in_two) if self.in_two else (self,)
+
+    @property
+    def keys(self) -> set[str]:
+        """The last letters of each form; a name shares one with every name that it matches."""
+        return {form.letters[-_KEY_LENGTH:] for form in self.forms}
 
     def matches(self, author: "ComparableName") -> bool:
-        """True if this name may refer to the author.
+        """True if this name may refer to the author, in any form of both."""
+        return any(form._refers_to(other) for form in self.forms for other in author.forms)
+
+    def _refers_to(self, author: "ComparableName") -> bool:
+        """True if this form may refer to the author's.
 
         A surname alone refers to everybody of that name. An initial stands for a given name, and
         initials after the first name may be missing: `Jane Doe` is `Jane F. Doe`.
@@ -174,11 +195,29 @@ class ComparableName:
 @lru_cache(maxsize=8192)
 def comparable_name(text: str) -> ComparableName:
     """Return a name in the form in which names are compared."""
+    in_two = _in_two(text)
     name = parse_name(text)
     last = _comparable_words(name.last)
     given = _comparable_words(name.given)
     surnames = {"".join(last), "".join(_comparable_words(name.family or name.literal))}
-    return ComparableName("".join([*given, *last]), frozenset(surnames - {""}), tuple(given))
+    return ComparableName(
+        "".join([*given, *last]),
+        frozenset(surnames - {""}),
+        tuple(given),
+        None if in_two == text else comparable_name(in_two),
+    )
+
+
+def spellings(name: str) -> list[str]:
+    """A name as it is, with ü as ue and with ue as u, by which it may be in the index."""
+    return list(dict.fromkeys((name, _in_two(name), _MAYBE_ONE.sub(r"\1\2", name))))
+
+
+def _in_two(text: str) -> str:
+    """The text with ü as ue, however its marks are encoded; the text itself without any."""
+    composed = unicodedata.normalize("NFC", text)
+    in_two = composed.translate(_IN_TWO)
+    return text if in_two == composed else in_two
 
 
 def wrote(name: str, authors: Iterable[str]) -> bool:

@@ -418,6 +418,14 @@ def test_a_keyword_matches_however_a_word_is_spelled(keyword: str, title: str, m
         ("author:Jane F. Doe", "Jane Frances Doe"),
         ("author:Jane Frances Doe", "Jane F Doe"),
         ("author:J. Doe", "Jane Mary Doe"),
+        ("author:Mueller", "Jörg Müller"),
+        ("author:Müller", "Joerg Mueller"),
+        ("author:Joerg Mueller", "Jörg Müller"),
+        ("author:J. Mueller", "Jörg Müller"),
+        ("author:Soeren Oersted", "Søren Ørsted"),
+        ("author:Aakesson", "Lars Åkesson"),
+        ("author:Buehl", "Ida Bu\u0308hl"),
+        ("author:Weiß", "Tom Weiss"),
     ],
 )
 def test_an_author_is_found_by_any_part_that_names_them(keyword: str, name: str) -> None:
@@ -434,7 +442,22 @@ def test_an_author_is_found_by_any_part_that_names_them(keyword: str, name: str)
         ("author:Jane Doe", "J. Doe"),  # may be Joan
         ("author:Neil", "Pat O'Neil"),
         ("author:Ada Cole", "Ada Coleman"),
+        ("author:Mueller", "Ida Muller"),  # Muller is Müller without its dots, but no Mueller
+        ("author:Muller", "Ida Mueller"),
+        ("author:Bauer", "Ida Bur"),
+        ("author:Michael", "Ida Michal"),
+        ("author:Xue", "Ida Xu"),
+        ("author:Baeuer", "Ida Bauer"),
+        ("author:Doe", "Ida Do"),
     ],
 )
 def test_another_author_is_not_taken_for_them(keyword: str, name: str) -> None:
     assert not scored(Scorer([rules(keyword)]), candidate("T", authors=(name,))).kept
+
+
+def test_two_feeds_follow_one_name_with_and_without_its_dots() -> None:
+    scorer = Scorer([rules("author:Muller"), rules("author:Müller")])
+    names = ("Ida Muller", "Ida Müller", "Ida Mueller")
+    candidates = [candidate(f"T{n}", authors=(name,)) for n, name in enumerate(names)]
+    kept = [[one.at for one in each] for each in scorer.kept(candidates)]
+    assert kept == [[0, 1], [0, 1, 2]]

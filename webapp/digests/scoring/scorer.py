@@ -123,10 +123,11 @@ class Scorer:
             for text in ruleset.exclude:
                 self._excluded[self._sought(text, ruleset)].append(index)
         everything = [*self._points, *self._signed, *self._excluded]
-        self._authors: dict[str, set[ComparableName]] = defaultdict(set)  # by `key`
+        self._authors: dict[str, set[ComparableName]] = defaultdict(set)  # by each key
         for name in everything:
             if isinstance(name, ComparableName):
-                self._authors[name.key].add(name)
+                for key in name.keys:
+                    self._authors[key].add(name)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
         self._minima = [max(1, ceil(ruleset.min_score * UNIT)) for ruleset in self.rules]
@@ -385,7 +386,7 @@ def _find_terms(
         in_title.update(of_title)
         anywhere.update(of_both)
     for author in map(comparable_name, candidate.authors if authors else ()):
-        sharing = authors.get(author.key, ())
+        sharing = (name for key in author.keys for name in authors.get(key, ()))
         anywhere.update(name for name in sharing if name.matches(author))
     return in_title, anywhere
 

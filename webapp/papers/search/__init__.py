@@ -433,10 +433,14 @@ def _resolved(query: Query, reader: User | None) -> Query:
     Raises QueryError.
     """
     parts = [(_papers_of(named, reader), named.exclude) for named in query.named]
-    names = [term for term in query.terms if any(way.name for way in (term, *term.others))]
-    for term in names:
-        each = (papers_by(way) for way in (term, *term.others))
-        parts.append((set[int]().union(*each), term.exclude))
+    names = []
+    for term in query.terms:
+        ways = (term, *term.others)
+        if any(way.name for way in ways):
+            keys = set[int]().union(*map(papers_by, ways))
+            if keys or any(" " in way.name for way in ways):  # else a word that may be mistyped
+                names.append(term)
+                parts.append((keys, term.exclude))
     included = [keys for keys, exclude in parts if not exclude]
     excluded = set[int]().union(*(keys for keys, exclude in parts if exclude))
     only = tuple(set.intersection(*included)) if included else None

@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from webapp.papers import folding
 from webapp.papers.identifiers import category_in
-from webapp.papers.names import parse_name, without_apostrophes
+from webapp.papers.names import parse_name, spellings, without_apostrophes
 from webapp.papers.search.words import IDLE, other_spelling
 
 MAXTERMS = 16
@@ -63,7 +63,7 @@ class QueryTerm:
     exclude: bool = False
     quoted: bool = field(default=False, compare=False)  # its words belong together
     others: tuple["QueryTerm", ...] = ()  # any of these does as well: `pruning OR merging`
-    name: str = field(default="", compare=False)  # of an author, with given names, as typed
+    name: str = field(default="", compare=False)  # of an author, where names are compared
 
     def ways(self) -> list[tuple[tuple[str, ...], bool]]:
         """Return the words of every alternative and spelling, and whether the last is a prefix."""
@@ -266,9 +266,9 @@ def _term(text: str, column: str) -> QueryTerm | None:
         return None
     # A prefix of one letter would match too many words to be fast.
     is_prefix = text.endswith("*") and len(words[-1]) > 1
-    is_full = " " in name and not is_prefix
+    is_compared = not is_prefix and (" " in name or len(spellings(name)) > 1)
     return QueryTerm(
-        words, column, is_prefix, quoted=text.startswith('"'), name=name if is_full else ""
+        words, column, is_prefix, quoted=text.startswith('"'), name=name if is_compared else ""
     )
 
 
