@@ -117,3 +117,19 @@ def test_a_row_shows_the_first_quote_that_fits() -> None:
 def test_a_hostile_abstract_is_quoted_in_time(repeated: str) -> None:
     text = "We improve accuracy by " + repeated * (10_000 // len(repeated))
     assert ends_within(3, quotes, text)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_said"),
+    [
+        ("We propose Heron, which reduces latency by 3.1x.", True),
+        ("We propose Heron, which reduces latency by 3.1x …", True),
+        ("we propose heron, which reduces latency by 3.1x on all of its pages.", True),
+        ("We propose Heron …", False),
+        ("Heron is quick.", False),
+        ("", False),
+    ],
+)
+def test_a_quote_repeats_what_has_its_words_and_numbers(sentence: str, is_said: bool) -> None:
+    (quote,) = quotes("We propose Heron, which reduces latency by 3.1x.")
+    assert quote.repeats(sentence) is is_said

@@ -438,6 +438,29 @@ def test_a_reason_against_a_paper_is_no_chip_beside_others(client):
     assert "less close to saved papers" in text(client.get("/"))
 
 
+@pytest.mark.parametrize(
+    ("abstract", "did", "quote"),
+    [
+        ("We propose Heron, which is 3.1x faster.", "which is <b>3.1x</b> faster.", ""),
+        (
+            "We propose Heron, which is 3.1x faster. It reduces memory by 40%.",
+            "which is <b>3.1x</b> faster.",
+            "It reduces memory by <b>40%</b>.",
+        ),
+        ("We propose Heron. It is 3.1x faster.", "Heron.", "It is <b>3.1x</b> faster."),
+    ],
+)
+def test_a_row_says_nothing_twice(client: Client, abstract: str, did: str, quote: str) -> None:
+    announce(MONDAY, paper(1, "On sparse attention", abstract=abstract))
+    made = profile("Mine", words=["sparse"])
+    build([MONDAY], [made])
+    page = client.get(f"/p/{made.slug}/").content.decode()
+    said = re.search(r'<p class="did">(.*?)</p>', page)
+    assert said
+    assert said[1].endswith(did)
+    assert re.findall("“(.*?)”", page.partition(said[0])[2]) == [quote] * bool(quote)
+
+
 def test_a_row_links_to_the_authors_code(client):
     entry = factories.make_day(1).entries.get()
     entry.paper.comment = "Code: https://github.com/ada/lindqvist"

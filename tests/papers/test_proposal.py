@@ -150,6 +150,33 @@ def test_a_long_statement_goes_without_its_reason(reason: str) -> None:
     assert in_two_lines(f"{reason}we propose Heron.") == f"{reason}we propose Heron."
 
 
+@pytest.mark.parametrize(
+    ("shown", "rest"),
+    [
+        (SHORT, f", so that blocks {FURTHER}"),
+        (SHORT, f", where blocks {FURTHER}"),
+        (SHORT, f", on records where whole blocks are missing {FURTHER}"),
+        (
+            f"{SHORT} that reads the blocks in order",
+            f", with the following steps: sorting {FURTHER}",
+        ),
+        (f"{SHORT} that reads its blocks", f", as follows: sorting {FURTHER}"),
+        (f"{SHORT} that calls a page [a block; 64 keys] by its name", f": blocks {FURTHER}"),
+        (f"{SHORT} that calls a page “a block; 64 keys” by its name", f": blocks {FURTHER}"),
+        (f'{SHORT} that calls a page "a block; 64 keys" by its name', f": blocks {FURTHER}"),
+    ],
+)
+def test_what_is_shown_of_a_long_statement_is_whole(shown: str, rest: str) -> None:
+    assert in_two_lines(f"{shown}{rest}.") == f"{shown} …"
+
+
+def test_what_two_dashes_enclose_is_not_parted_from_its_verb() -> None:
+    statement = "We show that the two oldest blocks of a long context -- of keys and of values"
+    assert in_two_lines(f"{statement} -- decide the next word {FURTHER}.").startswith(
+        f"{statement} -- decide the next word"
+    )
+
+
 def test_commands_of_tex_take_no_room() -> None:
     formula = r"$\mathbf{x}_{\mathrm{in}} \rightarrow \mathbf{y}_{\mathrm{out}}$ "
     statement = f"{LONG}, using {formula * 2}."
@@ -159,6 +186,18 @@ def test_commands_of_tex_take_no_room() -> None:
 def test_sentences_without_a_blank_between_them_are_two() -> None:
     assert what_it_did(f"Attention is costly.{DID}") == DID
     assert what_it_did(f"{DID}It reads pages of 3.5GB and config.Yaml files.") == DID
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        "We propose Heron, which beats other methods, e.g. Quest, on books.",
+        "We propose Heron, which is faster, i.e. $O(n)$, on books.",
+        "We propose Heron and compare dense vs. Sparse attention on books.",
+    ],
+)
+def test_an_abbreviation_ends_no_sentence(did: str) -> None:
+    assert what_it_did(f"Attention is costly. {did} It is quick.") == did
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,9 @@ def quotes_of(paper: Paper) -> tuple[Quote, ...]:
     return corrected_quotes(paper.abstract, corrected(paper, Kind.QUOTE))
 
 
-def headline_of(paper: Paper) -> Quote | None:
-    """Return the quote for a row, as readers corrected it."""
-    return quotes.shortest(quotes_of(paper))
+def headline_of(paper: Paper, said: str = "") -> Quote | None:
+    """Return the quote for a row, as readers corrected it, that does not repeat what is said."""
+    return quotes.shortest([quote for quote in quotes_of(paper) if not quote.repeats(said)])
 
 
 def corrected_quotes(abstract: str, corrections: Mapping[str, str | None]) -> tuple[Quote, ...]:

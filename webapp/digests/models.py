@@ -182,12 +182,16 @@ class DigestEntry(models.Model):
     @property
     def sentence(self) -> str:
         """Plain-text line about the paper: its gist, or else a sentence of its abstract."""
-        return self.gist or plain(what_it_did(self.paper.abstract, self.paper.title))
+        return self.gist or plain(self._said)
 
     @property
     def quote(self) -> Quote | None:
-        """Headline result of the paper, quoted from its abstract."""
-        return headline_of(self.paper)
+        """Headline result of the paper, quoted from its abstract; the sentence does not say it."""
+        return headline_of(self.paper, self._said)
+
+    @property
+    def _said(self) -> str:
+        return self.gist or what_it_did(self.paper.abstract, self.paper.title)
 
     @cached_property
     def title_html(self) -> str:

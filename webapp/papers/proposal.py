@@ -4,8 +4,11 @@ import re
 from functools import lru_cache
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
-# Also between two sentences without a blank: "of models.To address this".
-_SENTENCE_END = re.compile(rf"{SENTENCE_END.pattern}|(?<=[a-z]{{3}}\.)(?=[A-Z][a-z]+ )")
+# Also between two sentences without a blank, "of models.To address this", but not in "vs. GPT-4".
+_SENTENCE_END = re.compile(
+    rf"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?:{SENTENCE_END.pattern})"
+    r"|(?<=[a-z]{3}\.)(?=[A-Z][a-z]+ )"
+)
 _OWN = (
     r"\b(?:we|our (?:work|paper|study|approach|method)|this (?:paper|work|study|article|report))\b"
 )
@@ -83,24 +86,28 @@ _REASON = re.compile(
 )
 # What follows is not needed to understand what stands before.
 _FURTHER_CLAUSE = re.compile(
-    r"(?<!\bthat)(?<!\bthe)(?<!\bby)(?<!\bof)(?<!\bis)(?<!\bare)(?<!\bto)(?<!\bin)(?<!\bon)"
     r"(?::|;| -{2,3}| [–—]|,(?= (?:which|where|while|whereas|enabling|achieving|resulting|thereby"
     r"|leading|allowing|demonstrating|including|such as|in which|followed by|using|and (?:we|then)"
     r"|\w+ing (?:the|an?|its|their|each|all|both|how|that|only|from|into|with|on|to))\b)"
-    r"|\.(?= \(?(?:i|a|1)\))|(?= (?:so that|such that|without \w+ing|rather than|instead of)\b)) "
+    r"|\.(?= \(?(?:i|a|1)\))|,?(?= (?:so that|such that|without \w+ing|rather than|instead of)\b)) "
 )
 # What follows says how, for what or of what kind, after a sentence that is whole without it.
 _DETAIL = re.compile(
-    r",(?= with\b)"
-    r"|(?:,|(?<!,))(?<!\band)(?<!\bor)(?<!\bnot)(?<!\bonly)(?<!\bby)(?<!\bof)(?<!\bfor)(?<!\bin)(?<!\bas)"
-    r"(?<!\bis)(?<!\bare)(?<!\bthat)(?<!\bto)(?<!\bhow)(?<!\bon)(?<!ly)(?<!ed)"
+    r",(?= (?:with|on|when|where|whose)\b)|(?:,|(?<!,))(?<!ly)(?<!ed)"
     r"(?= (?:(?:that|which) (?:\w+ly )?\w+(?:s|ed)|by (?:\w+ly )?\w+ing|for (?:\w+ly )?\w+ing"
-    r"|while|through|via|using|without|when|where|whose|in (?:which|order to)|based on"
+    r"|while|through|via|using|without|in (?:which|order to)|based on"
     r"|and \w+(?<!ing) (?:an?|its|how|whether)|(?:built|trained|designed|aimed|tailored|obtained"
     r"|collected|constructed|extracted|derived|developed|characteri[sz]ed)"
     r" (?:on|upon|around|to|for|at|by|through|from)|spanning|covering|encompassing|comprising"
     r"|containing|featuring|combining|integrating|consisting|pairing|unifying)\b)"
 )
+# A part that ends so goes on.
+_GOES_ON = re.compile(
+    r"\b(?:and|or|but|not|only|by|of|for|from|in|into|on|at|to|with|via|as|than|so|is|are|that|which|how"
+    r"|the|an?|its|their|namely|following(?: [\w-]+){0,3})$",
+    re.IGNORECASE,
+)
+_DASHES = {"--", "---", "–", "—"}
 _TWO_LINES = 178  # characters of a row of 1280 pixels
 _SAYING, _TELLING = 45, 80  # characters of a clause that says something, and enough
 
@@ -176,9 +183,16 @@ def in_two_lines(statement: str) -> str:
 
 
 def _parts(statement: str, end: re.Pattern[str]) -> list[str]:
-    """Return what stands before each such end outside of brackets and formulas."""
-    parts = [statement[: at.start()] for at in end.finditer(statement, _SAYING)]
-    return [part for part in parts if _is_closed(part)]
+    """Return what stands before each such end, where that is whole.
+
+    Two dashes enclose something; after the first the sentence still lacks its verb.
+    """
+    parts = [
+        statement[: at.start()].removesuffix(", as follows")
+        for at in end.finditer(statement, _SAYING)
+        if at[0].strip() not in _DASHES or statement.count(at[0]) == 1
+    ]
+    return [part for part in parts if _is_closed(part) and not _GOES_ON.search(part[-60:])]
 
 
 def _length(text: str) -> int:
@@ -187,6 +201,6 @@ def _length(text: str) -> int:
 
 
 def _is_closed(text: str) -> bool:
-    """True if a text leaves neither brackets nor a formula open."""
-    pairs = all(text.count(left) == text.count(right) for left, right in ("()", "{}"))
-    return pairs and text.count("$") % 2 == 0
+    """True if a text leaves neither brackets, nor a quotation, nor a formula open."""
+    pairs = all(text.count(left) == text.count(right) for left, right in ("()", "[]", "{}", "“”"))
+    return pairs and text.count("$") % 2 == text.count('"') % 2 == 0

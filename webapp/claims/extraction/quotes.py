@@ -8,7 +8,7 @@ to more than one clause, the sentence is quoted whole.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 
@@ -93,6 +93,14 @@ class Quote:
         """The places of the numbers in the clause."""
         return [(n.start - self.start, n.end - self.start) for n in self.numbers]
 
+    def repeats(self, sentence: str) -> bool:
+        """True if a sentence, which may be cut, says the clause or its beginning and numbers."""
+        said = sentence.casefold().removesuffix(" …").rstrip(".")
+        clause = self.clause.casefold().rstrip(".")
+        numbers = [clause[start:end] for start, end in self._places]
+        is_beginning = bool(said) and said in clause and all(number in said for number in numbers)
+        return clause in said or is_beginning
+
     @cached_property
     def text(self) -> str:
         """The clause as plain text."""
@@ -101,8 +109,7 @@ class Quote:
     @cached_property
     def html(self) -> str:
         """The clause as sanitised HTML, its numbers bold."""
-        marks = [(start, end, 0) for start, end in self._places]
-        return render(self.clause, marks).replace(_MARK, "<b>").replace("</mark>", "</b>")
+        return with_bold(self.clause, self._places)
 
     @cached_property
     def parts(self) -> list[tuple[str, bool]]:
@@ -120,6 +127,12 @@ class Quote:
         if any(piece.count("{") != piece.count("}") for piece, _ in pieces):
             pieces = [(self.clause, False)]
         return [(_plain(piece), is_number) for piece, is_number in pieces if piece]
+
+
+def with_bold(text: str, places: Iterable[tuple[int, int]]) -> str:
+    """Return a text of an abstract as sanitised HTML, what stands at some places bold."""
+    html = render(text, [(start, end, 0) for start, end in places])
+    return html.replace(_MARK, "<b>").replace("</mark>", "</b>")
 
 
 @lru_cache(maxsize=4096)

@@ -1,26 +1,44 @@
 """Template tags for what a paper reports: its tables, and quotes of its abstract."""
 
 from django import template
+from django.template import Context
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from webapp.claims import corrections
 from webapp.claims.corrections import AppliedCorrection, Kind
-from webapp.claims.extraction.quotes import Quote
+from webapp.claims.extraction.quotes import Quote, with_bold
 from webapp.claims.tables.cells import described
 from webapp.claims.tables.grid import Cell
 from webapp.claims.tables.shown import ShownTable, ShownTables, tables_of
 from webapp.papers.models import Paper
+from webapp.papers.proposal import in_two_lines, what_it_did
 from webapp.ui.markup import render
 
 register = template.Library()
 
 
+@register.simple_tag(takes_context=True)
+def headline_quote(context: Context, paper: Paper) -> Quote | None:
+    """Return the quote that a row shows of a paper, below its gist or what it did."""
+    gist = getattr(context.get("entry"), "gist", "")
+    said = gist or in_two_lines(what_it_did(paper.abstract, paper.title))
+    return corrections.headline_of(paper, said)
+
+
 @register.filter
-def headline_quote(paper: Paper) -> Quote | None:
-    """Return the quote that a row shows of a paper."""
-    return corrections.headline_of(paper)
+def with_results_bold(sentence: str, paper: Paper) -> SafeString:
+    """Return a sentence of a paper's abstract as HTML, the numbers that it reports bold."""
+    start = paper.abstract.find(sentence[1:].removesuffix(" …")) - 1  # its capital may be ours
+    end = start + len(sentence)
+    places = [
+        (number.start - start, number.end - start)
+        for quote in corrections.quotes_of(paper)
+        for number in quote.numbers
+        if 0 <= start <= number.start and number.end <= end
+    ]
+    return mark_safe(with_bold(sentence, places))  # noqa: S308 - `render` sanitises it
 
 
 @register.filter
