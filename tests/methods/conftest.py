@@ -28,6 +28,13 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "methods", *map(str, arguments)]
 
 
+@pytest.fixture(autouse=True)
+def _one_seed() -> None:
+    """Every test draws the same numbers, whichever ran before it."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
 @pytest.fixture
 def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

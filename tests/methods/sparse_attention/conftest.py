@@ -4,15 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 import triton.language as tl
 from triton.runtime import interpreter
-
-
-@pytest.fixture(autouse=True)
-def _one_seed() -> None:
-    """Every test draws the same numbers, whichever ran before it."""
-    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
