@@ -20,7 +20,7 @@ from webapp.papers.formats import parse_feed
 from webapp.papers.identifiers import identifiers_in
 from webapp.papers.latexml import plain_tex
 from webapp.papers.names import parse_name, unicode_name
-from webapp.papers.proposal import informative_sentence
+from webapp.papers.proposal import in_two_lines, informative_sentence
 from webapp.papers.repositories import offered, repository
 from webapp.summaries.html_text import code_of_html, sections_of_html
 from webapp.summaries.normalise import object_in
@@ -80,6 +80,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "name": lambda text: (unicode_name(text), parse_name(text)),
     "identifiers": identifiers_in,
     "sentence of an abstract": informative_sentence,
+    "sentence in two lines": in_two_lines,
     "quotes of an abstract": quotes,
     "a formula as text": plain_tex,
     "grounding": ground,

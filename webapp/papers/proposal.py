@@ -110,6 +110,7 @@ _GOES_ON = re.compile(
 _DASHES = {"--", "---", "–", "—"}
 _TWO_LINES = 178  # characters of a row of 1280 pixels
 _SAYING, _TELLING = 45, 80  # characters of a clause that says something, and enough
+_LOOKED_AT = 2_000  # characters of a sentence; what is longer is none
 
 
 def proposing_sentence(abstract: str) -> str:
@@ -189,7 +190,7 @@ def _parts(statement: str, end: re.Pattern[str]) -> list[str]:
     """
     parts = [
         statement[: at.start()].removesuffix(", as follows")
-        for at in end.finditer(statement, _SAYING)
+        for at in end.finditer(statement, _SAYING, _LOOKED_AT)
         if at[0].strip() not in _DASHES or statement.count(at[0]) == 1
     ]
     return [part for part in parts if _is_closed(part) and not _GOES_ON.search(part[-60:])]
