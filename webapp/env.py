@@ -25,7 +25,7 @@ from assay_common.env import (
     variable,
     without_password,
 )
-from webapp.core.addresses import server_address
+from webapp.core.addresses import plain_code, server_address
 
 
 def _address(text: str) -> str:
@@ -63,6 +63,10 @@ def _sender(text: str) -> str:
     return text
 
 
+# Keys are set by hand: a clipboard's quotes and blanks are no part of them.
+Key = Annotated[
+    SecretStr, BeforeValidator(lambda key: plain_code(key) if isinstance(key, str) else key)
+]
 ModelServer = Annotated[str, AfterValidator(server_address)]
 Address = Annotated[str, AfterValidator(_address)]  # without a trailing slash
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
@@ -93,11 +97,11 @@ class Settings(env.CommonSettings):
     connections: OptionalPath = variable("")
     run_minutes: int = variable("120", ge=0, le=1440)
     openai_base_url: ModelServer = variable("https://api.openai.com/v1", "OPENAI_BASE_URL")
-    openai_api_key: SecretStr = variable("", "OPENAI_API_KEY")
+    openai_api_key: Key = variable("", "OPENAI_API_KEY")
     summary_model: str = variable("")
     encoder: str = variable("sentence-transformers/all-MiniLM-L6-v2")
     encoder_url: Annotated[str, AfterValidator(lambda text: text and _address(text))] = variable("")
-    encoder_key: SecretStr = variable("")
+    encoder_key: Key = variable("")
     summary_concurrency: int = variable("0", ge=0, le=64)
     summary_papers: Count = variable("15")
     table_papers: Count = variable("30")
@@ -110,7 +114,7 @@ class Settings(env.CommonSettings):
     runs_kept_days: Count = variable("0")
     digests_kept_days: Count = variable("365")
     log_level: LogLevel = variable("INFO")
-    token: SecretStr = variable("")
+    token: Key = variable("")
     web_concurrency: int = variable("0", "WEB_CONCURRENCY", ge=0, le=256)
     venv: str = variable(".venv")
 

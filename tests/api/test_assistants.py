@@ -238,7 +238,7 @@ async def library_and_runs(client: Client, key: str) -> None:
 
 def test_on_stdio_everything_is_there(site: Site) -> None:
     async def talk() -> None:
-        async with site.by_stdio(site.whole) as client:
+        async with site.by_stdio(f" “{site.whole}”\u3000") as client:  # as a clipboard has it
             tools = {one.name: one for one in (await client.list_tools()).tools}
             assert tools["digest"].annotations.read_only_hint
             assert not tools["run"].annotations.read_only_hint
@@ -252,7 +252,7 @@ def test_on_stdio_everything_is_there(site: Site) -> None:
             assert client.server_info.version == "0.1.0"
             await reading(client)
             await refusals(client)
-            await library_and_runs(client, "on stdio")
+            await library_and_runs(client, "每日：on stdio")
 
     in_own_loop(talk)
 

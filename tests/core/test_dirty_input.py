@@ -127,11 +127,37 @@ def test_full_width_signs_in_codes_are_plain() -> None:
             "https://dashscope.example/compatible-mode/v1",
         ),
         ("HTTP://Host/V2/", "http://host/V2"),
+        ("http://h:9000//v1//chat/completions", "http://h:9000/v1"),
+        ("http://h:9000/v1。", "http://h:9000/v1"),
+        ("http://h:9000/v1,", "http://h:9000/v1"),
+        ("http:/h:9000/v1", "http://h:9000/v1"),
+        ("http//h:9000", "http://h:9000/v1"),
+        ("https：／／h.example／v1", "https://h.example/v1"),
+        ("https.example", "https://https.example/v1"),
+        ('export OPENAI_BASE_URL="http://h:9000/v1"', "http://h:9000/v1"),
+        ("base_url='http://h:9000/v1',", "http://h:9000/v1"),
+        ("curl http://h:9000/v1/chat/completions -H 'a: b'", "http://h:9000/v1"),
+        (
+            "https://x.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview",
+            "https://x.services.ai.azure.com/openai/v1",
+        ),
     ],
 )
 def test_an_address_is_the_servers_whatever_was_copied_of_it(given: str, address: str) -> None:
     assert server_address(given) == address
     assert server_address(address) == address
+
+
+@pytest.mark.parametrize("given", ["sk-0123456789abcdef0123", "http://h/v1?key=1"])
+def test_a_key_in_the_place_of_an_address_is_told(given: str) -> None:
+    with pytest.raises(ValueError, match="without a key, which has a setting of its own"):
+        server_address(given)
+
+
+@pytest.mark.parametrize("given", ["http://a/v1 http://b/v1", "see http://a/v1 or http://b/v1"])
+def test_two_addresses_are_none(given: str) -> None:
+    with pytest.raises(ValueError, match="write an address"):
+        server_address(given)
 
 
 @pytest.mark.parametrize(

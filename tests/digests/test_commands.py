@@ -13,6 +13,7 @@ from tests import databases, forking
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from tests.processes import ROOT
 from webapp.digests.build import build
+from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.models import Profile
 from webapp.digests.profiles.validation import site_profile
 
@@ -191,3 +192,12 @@ def test_standard_input_is_read_by_a_real_process(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["matches"][0]["keyword"] == "prefill"
     assert b"line 2: is not JSON" in done.stderr
     assert b"line 3: is not UTF-8" in done.stderr
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["site", "Assay", "assay"])
+def test_a_new_sites_feed_is_there_by_name(name: str) -> None:
+    assert not Profile.objects.exists()
+    assert find_profile(name).is_site
+    with pytest.raises(NotFoundError, match=r"There is no feed 'sire'\. Did you mean site"):
+        find_profile("sire")

@@ -192,6 +192,22 @@ def test_a_tick_asks_for_what_is_due_and_the_next_for_nothing(arxiv: ArxivServer
     assert len(arxiv.log) == asked or due  # a holiday of the calendar alone is asked for again
 
 
+@pytest.mark.parametrize("scenario", ["normal", "hang-up"])
+def test_fetch_now_in_two_windows_asks_arxiv_once(arxiv: ArxivServer, scenario: str) -> None:
+    """Also while arXiv does not answer: then each request is repeated anyway."""
+    tasks.poll()
+    arxiv.behave(scenario)
+    later = datetime.now(UTC).timestamp() + 120
+    tasks.poll(later)  # nobody asked within a minute of it
+    Listing.objects.update(polled_at=datetime.fromtimestamp(later, UTC))
+    asked = len(arxiv.log)
+    for pressed in (later, later + 1, later + 59):
+        tasks.poll(pressed)
+    assert len(arxiv.log) == asked
+    tasks.poll(later + 61)
+    assert len(arxiv.log) > asked
+
+
 def test_enrichment_puts_the_digest_in_its_final_order(arxiv: ArxivServer) -> None:
     tasks.poll()
     tasks.enrich_papers()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date as Date
 from difflib import get_close_matches
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -58,6 +59,7 @@ _BARE = re.compile(r"[\w.:/+-]{0,100}")  # the form of what such a field holds: 
 _MARK = re.compile(r"<(?=\s*/?\s*quoted\b)", re.IGNORECASE)
 
 Answer = dict[str, Any]
+MAX_KEY = 64  # characters of a run's idempotency key
 Show = Literal["saved", "unread", "read", "notes", "left"]
 
 
@@ -143,7 +145,7 @@ class Assay:
 
         Raises ToolError with the reason of a refusal.
         """
-        headers = {"Idempotency-Key": key} if key else {}
+        headers = {"Idempotency-Key": _header(key)} if key else {}
         if as_reader and (token := self._token()):
             headers["Authorization"] = f"Bearer {token}"
         answer = self._site.request(verb, path, headers=headers, **sent)
@@ -450,6 +452,12 @@ class _Server(MCPServer):
                 raise
             reasons = [_reason(name, each) for each in error.__cause__.errors()]
             raise ToolError(" ".join(reasons)) from error.__cause__
+
+
+def _header(key: str) -> str:
+    """An idempotency key as a header takes it: in another script, or too long, its hash."""
+    is_short = len(key) <= MAX_KEY and key.isascii() and key.isprintable()
+    return key if is_short else sha256(key.encode("utf-8", "replace")).hexdigest()
 
 
 def _reason(tool: str, error: Mapping[str, Any]) -> str:

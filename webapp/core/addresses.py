@@ -13,13 +13,18 @@ _REQUESTS = re.compile(
     r"/(?:chat/completions|completions|responses|embeddings|models(?:/.*)?|messages)/?$", re.I
 )
 _OLLAMA = re.compile(r"/api(?:/(?:chat|generate|tags|show|pull|embed|embeddings))?$")
-_AZURE = re.compile(r"(?:/openai(?:/deployments/[^/]+|/v1)?)?$", re.I)
+_AZURE = re.compile(r"(?:/openai(?:/deployments/[^/]+|/v1)?|/models)?$", re.I)
+_AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_SCHEME = re.compile(r"^(https?):?/+", re.I)  # however many signs of it were copied
+# In a command or a setting, as servers' documentation has it.
+_WITHIN = re.compile(r"""https?://[^\s"'`<>]+""", re.I)
 # Paths of servers' OpenAI-compatible APIs, if only their name was copied.
 _BASES = {
     "openrouter.ai": "/api/v1",
     "api.groq.com": "/openai/v1",
     "generativelanguage.googleapis.com": "/v1beta/openai",
 }
+WITHOUT_KEY = "write the address without a key, which has a setting of its own"
 _LIBRARY = re.compile(r"(?:^|/)(users|groups)/([0-9]{1,12})(?:[/?#].*)?", re.I)
 
 
@@ -35,6 +40,11 @@ def server_address(text: str) -> str:
     a right address in its message.
     """
     given = plain_code(text)
+    if len(within := set(_WITHIN.findall(given))) == 1:
+        given = within.pop()
+    given = _SCHEME.sub(r"\1://", given.rstrip(".,;。、"))
+    if re.fullmatch(r"sk-[\w-]{16,}", given):
+        raise ValueError(WITHOUT_KEY)
     if given and "://" not in given:
         is_local = re.match(r"(?:localhost|[\d.]+|\[[\da-f:]+\]|[\w-]+)(?::\d+)?(?:/|$)", given)
         given = f"{'http' if is_local else 'https'}://{given}"
@@ -48,13 +58,13 @@ def server_address(text: str) -> str:
     if not is_address or re.search(r"\s", given):
         raise ValueError("write an address such as http://localhost:11434/v1")
     if parse_qs(parts.query).keys() - {"api-version"}:
-        raise ValueError("write the address without a key, which has a setting of its own")
+        raise ValueError(WITHOUT_KEY)
     login, separator, _ = parts.netloc.rpartition("@")
     host = str(parts.hostname)
     name = f"[{host}]" if ":" in host else host
     port = f":{parts.port}" if parts.port else ""
-    path = _REQUESTS.sub("", parts.path.rstrip("/")).rstrip("/")
-    if host.endswith((".openai.azure.com", ".cognitiveservices.azure.com")):
+    path = _REQUESTS.sub("", re.sub("/{2,}", "/", parts.path).rstrip("/")).rstrip("/")
+    if host.endswith(_AZURE_HOSTS):
         path = _AZURE.sub("/openai/v1", path, count=1)
     elif host in _BASES and not path.startswith(_BASES[host]):
         path = _BASES[host]

@@ -6,6 +6,7 @@ from datetime import date as Date
 from difflib import get_close_matches
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext
@@ -54,16 +55,22 @@ def find_profile(name: str | None, visitor: User | AnonymousUser | None = None) 
     if name is None:
         return site_profile()
     seen = Profile.objects.all() if visitor is None else Profile.visible_to(visitor)
-    profile = (
-        seen.filter(slug=name).first()
-        or seen.filter(name=name).order_by("pk").first()
-        or seen.filter(name__iexact=name).order_by("pk").first()
-    )
+    profile = _named(seen, name)
     if profile is None:
-        site_profile()  # so that there is one to suggest
+        site_profile()  # on a new site it is made here
+        profile = _named(seen, name)
+    if profile is None:
         names = {word for pair in seen.values_list("slug", "name") for word in pair}
         raise NotFoundError(f"There is no feed {name!r}. {_suggestion(name, sorted(names))}")
     return profile
+
+
+def _named(profiles: QuerySet[Profile], name: str) -> Profile | None:
+    return (
+        profiles.filter(slug=name).first()
+        or profiles.filter(name=name).order_by("pk").first()
+        or profiles.filter(name__iexact=name).order_by("pk").first()
+    )
 
 
 def profile_at(slug: str | None, visitor: User | AnonymousUser, key: str = "") -> Profile:

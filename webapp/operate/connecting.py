@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from assay_common.env import without_password
 from assay_common.text import one_line
 from webapp.core import connections
-from webapp.core.addresses import server_address
+from webapp.core.addresses import WITHOUT_KEY, server_address
 from webapp.core.codes import CodeField, NameField
 from webapp.env import Settings
 from webapp.operate import local_model
@@ -127,7 +127,7 @@ class ModelForm(_ConnectionForm):
             return given.rstrip("/")
         try:
             if "@" in given:
-                raise ValueError("write the address without a key, which has a setting of its own")
+                raise ValueError(WITHOUT_KEY)
             return server_address(given)
         except ValueError as error:
             raise forms.ValidationError(f"{_(str(error)[:1].upper() + str(error)[1:])}.") from error

@@ -139,7 +139,7 @@ def fetch_now(request: HttpRequest, reader: User) -> HttpResponse:
     """Have a worker ask arXiv for new papers; for the administrator."""
     if not reader.is_staff:
         raise PermissionDenied
-    if tasks.send("site.poll", [True], lost="nothing is fetched"):
+    if tasks.send("site.poll", [now().timestamp()], lost="nothing is fetched"):
         messages.success(request, _("Asking arXiv now. New papers appear within minutes."))
     else:
         messages.error(request, _("The queue cannot be reached. Try again in a minute."))

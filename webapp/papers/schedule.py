@@ -18,6 +18,7 @@ from webapp.papers.polling import FetchReport, Poller
 ASKED_DAYS = 14  # days on which the API may have no papers of a batch before we give it up
 MOST_MISSED = 60  # batches of a category in one fetch; more wait for the next
 AGAIN = timedelta(hours=6)  # between polls of a complete day, which cost a 304
+JUST_NOW = timedelta(minutes=1)  # in which one poll does for all who ask for one
 BACKFILL_DAYS = 5  # batches of one query: 2,000 papers of a large category, one page
 _FIRST_WAIT = timedelta(minutes=5)
 _LONGEST_WAIT = timedelta(hours=1)
@@ -68,6 +69,15 @@ def due(categories: list[str], moment: datetime) -> list[str]:
     polled = Listing.objects.filter(date=eastern_date(moment), category__in=categories)
     rows = {row.category: row for row in polled}
     return [name for name in categories if name not in rows or moment >= _next_poll(rows[name])]
+
+
+def unpolled(categories: list[str], asked_at: datetime) -> list[str]:
+    """The categories that nobody polled from JUST_NOW before `asked_at` on, in the order given."""
+    today = Listing.objects.filter(date=eastern_date(now()), category__in=categories)
+    polled = set(
+        today.filter(polled_at__gte=asked_at - JUST_NOW).values_list("category", flat=True)
+    )
+    return [name for name in categories if name not in polled]
 
 
 def _next_poll(listing: Listing) -> datetime:

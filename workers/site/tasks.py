@@ -5,6 +5,7 @@
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -36,10 +37,15 @@ ENRICH_REQUESTS = 5  # per tick; further papers wait for the next
 
 
 @app.task(name="site.poll")
-def poll(all_categories: bool = False) -> None:
-    """Ask arXiv for every category that is due, or for all: none if an earlier tick has done so."""
+def poll(asked_at: float = 0.0) -> None:
+    """Ask arXiv for every category that is due: none if an earlier tick has done so.
+
+    With the time at which an administrator asked, for all that were not polled since.
+    """
     due = categories_to_fetch()
-    if not all_categories:
+    if asked_at:
+        due = schedule.unpolled(due, datetime.fromtimestamp(asked_at, UTC))
+    else:
         due = schedule.due(due, now())
     if not due:
         return
