@@ -29,7 +29,7 @@ FAST = ("web", "redis", "mcp", "dev")  # `test --fast`, and tests that need no m
 LEAVE_DATA = {"check", "diffsettings", "doctor", "findstatic", "help", "showmigrations"}
 LEAVE_DATA |= {"sqlmigrate", "translations"}
 # Those that need no migrated database: they migrate or replace it themselves, or do not use it.
-LEAVE_DATABASE = LEAVE_DATA | {"backup", "collectstatic", "makemigrations", "migrate", "restore"}
+LEAVE_DATABASE = LEAVE_DATA | {"backup", "collectstatic", "makemigrations", "restore"}
 LEAVE_DATABASE |= {"squashmigrations"}
 
 
@@ -92,6 +92,19 @@ def command_line(arguments: list[str]) -> tuple[str, list[str]]:
     return (rest[0], rest[1:]) if rest else ("help", [])
 
 
+def leaves_database(command: str, arguments: list[str]) -> bool:
+    """True for a command that the database need not be up to date for.
+
+    A whole `migrate` is an upgrade like that before any command; of one app it is Django's own.
+    """
+    if command != "migrate":
+        return command in LEAVE_DATABASE
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--no-input", "--noinput", action="store_true")
+    parser.add_argument("-v", "--verbosity")
+    return bool(parser.parse_known_args(arguments)[1])
+
+
 def django(command: str, arguments: list[str]) -> int:
     """Run a Django command on a database that is up to date."""
     import django
@@ -114,7 +127,7 @@ def django(command: str, arguments: list[str]) -> int:
 
             data_directory()
             compile_catalogues()
-        if command not in LEAVE_DATABASE and not is_help:
+        if not (leaves_database(command, arguments) or is_help):
             from webapp.core.database import DatabaseError
             from webapp.operate.upgrade import upgrade
 

@@ -142,6 +142,13 @@ def test_every_service_is_hardened(name: str) -> None:
         assert not volume.startswith(("/", "."))  # named: no path of the host
 
 
+def test_the_archive_before_an_upgrade_outlasts_its_container() -> None:
+    service = SERVICES["migrate"]
+    assert service["command"][-2:] == ["--data", "/kept"]
+    assert "kept:/kept" in service["volumes"]
+    assert not [place for place in service["tmpfs"] if place.startswith("/kept")]
+
+
 @pytest.mark.parametrize("name", sorted(BENCH))
 def test_a_bench_worker_reaches_redis_alone(name: str) -> None:
     service = SERVICES[name]

@@ -127,6 +127,28 @@ def test_a_database_of_the_first_version_is_upgraded_and_its_archive_restored(si
     assert site.upgrade()[1] == "None\n"
 
 
+def test_migrate_is_an_upgrade_like_that_before_any_command(site: Site) -> None:
+    """Docker's service and a site on several machines call it by name."""
+    process = site.start("migrate", "--no-input", "--data", str(site.data))
+    out, error = process.communicate()
+    assert process.returncode == 0, error
+    (archive,) = site.archives()
+    assert f"The database was upgraded; {archive} is an archive of it before." in out
+    assert site.leftovers() == set()
+    assert site.start(code=LOOK).communicate()[0] == "0 '' True True\n"
+
+
+def test_a_migrate_beside_a_site_that_writes_changes_nothing(site: Site) -> None:
+    content = site.content()
+    with closing(sqlite3.connect(site.file)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        process = site.start("migrate", "--no-input")
+        _, error = process.communicate()
+    assert process.returncode == 1
+    assert "Another process is using the database" in error
+    assert site.content() == content
+
+
 FAULTS = {
     "a faulty migration": (
         "from webapp.core import database\n"

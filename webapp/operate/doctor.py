@@ -124,7 +124,7 @@ def _database() -> Iterator[Finding]:
             )
         raise UnusableDatabaseError(
             f"The database lacks {lacking} migration{'s' if lacking > 1 else ''} of this Assay. "
-            "Make a backup; then `python3 manage.py up` or `migrate` goes on from there."
+            "`python3 manage.py up` or `migrate` makes an archive, then applies all or none."
         )
     if connection.vendor == "sqlite":
         refuse_damage(LONGEST_CHECK)
