@@ -120,7 +120,7 @@ def test_a_paper_that_only_uses_a_method_has_neither_block_nor_chip(
     MethodLink.objects.update(relation="uses")
     chips.refresh()
     assert found("method:sparse_attention") == []
-    assert "No. Not implemented here." in answer_on_page(client, paper)
+    assert "<b>No.</b> Not implemented here." in answer_on_page(client, paper)
     assert "/methods/sparse_attention/" not in body(client, "/digest/2026-03-12/")
     assert f"/papers/{paper.arxiv_id}/" not in body(client, "/methods/sparse_attention/")
 
