@@ -321,7 +321,9 @@ class EntrySchema(Schema):
     matches: list[dict[str, Any]]
     gist: str
     sentence: str = Field(description="The gist, else what its abstract says is proposed or found.")
-    quote: str = Field(description="A clause of its abstract that reports a number, if any does.")
+    quote: str = Field(
+        description="A clause of its abstract with a number that the sentence lacks."
+    )
     paper: PaperSchema
 
     @staticmethod
