@@ -166,7 +166,13 @@ FAULTS = {
         "    return made\n"
         "module._archive = limited\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
-        "disk",
+        "as it was: the disk cannot be written to.",
+    ),
+    "SQLite's word for a full disk": (
+        "from django.db import OperationalError\nfrom webapp.core import database\n"
+        "def full(*a, **k): raise OperationalError('database or disk is full')\n"
+        "database.call_command = full",
+        "as it was: the disk is full.",
     ),
     "a full disk while it is archived": (
         "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -184,7 +190,8 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was_and_says_so(site: Site, 
     last = error.strip().splitlines()[-1]
     assert status == 1
     assert words in last
-    assert "as it was" in last or "Nothing was changed" in last
+    assert "as it was" in last or ". Nothing was changed." in last
+    assert "restore FILE" not in last  # nothing is lost
     assert site.content() == content
     assert site.leftovers() == set()
     if archives := site.archives():

@@ -7,14 +7,17 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.management import CommandError
-from django.db import Error
+from django.db import Error, OperationalError
 from django.utils import timezone
 
 from webapp.core.database import (
+    MESSAGES,
+    REASONS,
     DatabaseError,
     alone,
     apply_migrations,
     bring_up_to_date,
+    database_trouble,
     described,
     is_new,
     missing_migrations,
@@ -68,8 +71,8 @@ def _archive() -> Path:
         archive.write(Path(target))
     except (CommandError, Error) as error:
         raise DatabaseError(
-            f"The database must be upgraded, and no archive of it could be made first: {error} "
-            "Nothing was changed."
+            "The database must be upgraded, and no archive of it could be made first: "
+            f"{str(error).rstrip('.')}. Nothing was changed."
         ) from error
     return target
 
@@ -77,6 +80,11 @@ def _archive() -> Path:
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or "the disk cannot be written"
+    cause = error.__cause__ if isinstance(error, DatabaseError) else error
+    if isinstance(cause, sqlite3.OperationalError):  # of the copy, which Django does not make
+        cause = OperationalError(*cause.args)
+    if (trouble := database_trouble(cause)) in MESSAGES:
+        return REASONS[trouble][:1].lower() + REASONS[trouble][1:]
     if isinstance(error, DatabaseError | Error | sqlite3.Error):
         return " ".join(str(error).split()).rstrip(".")[:300]
     return f"a migration is faulty ({type(error).__name__}; the log above says where)"
