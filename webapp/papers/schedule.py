@@ -18,7 +18,7 @@ from webapp.papers.polling import FetchReport, Poller
 ASKED_DAYS = 14  # days on which the API may have no papers of a batch before we give it up
 MOST_MISSED = 60  # batches of a category in one fetch; more wait for the next
 AGAIN = timedelta(hours=6)  # between polls of a complete day, which cost a 304
-JUST_NOW = timedelta(minutes=1)  # in which one poll does for all who ask for one
+JUST_NOW = timedelta(seconds=10)  # in which one poll does for all who ask for one
 BACKFILL_DAYS = 5  # batches of one query: 2,000 papers of a large category, one page
 _FIRST_WAIT = timedelta(minutes=5)
 _LONGEST_WAIT = timedelta(hours=1)
