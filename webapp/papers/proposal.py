@@ -164,6 +164,7 @@ def what_it_did(abstract: str, title: str = "") -> str:
     return statement[:1].upper() + statement[1:]
 
 
+@lru_cache(4_096)  # a row says it, and its quote asks whether it repeats it
 def in_two_lines(statement: str) -> str:
     """Return a statement that is too long for two lines without its reason, or up to the end of
     one of its clauses.

@@ -459,5 +459,5 @@ def test_two_feeds_follow_one_name_with_and_without_its_dots() -> None:
     scorer = Scorer([rules("author:Muller"), rules("author:Müller")])
     names = ("Ida Muller", "Ida Müller", "Ida Mueller")
     candidates = [candidate(f"T{n}", authors=(name,)) for n, name in enumerate(names)]
-    kept = [[one.at for one in each] for each in scorer.kept(candidates)]
+    kept = [[paper.at for paper in papers] for papers in scorer.kept(candidates)]
     assert kept == [[0, 1], [0, 1, 2]]
